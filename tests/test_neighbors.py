@@ -13,7 +13,7 @@ from support.stateful.neighbors import Stopwatch
 
 WORSE = 1.5
 SHARED = 2.5
-"""For the objects themselves: whoever shares a server with one other tenant has half of it, and half a turn of waiting."""
+"""For the objects themselves: anyone who shares a server with one other tenant has half of it, and half a turn of waiting."""
 SEED = "HEARTH_SOAK_SEED"
 RUNS = "HEARTH_SOAK_RUNS"
 

@@ -1,4 +1,4 @@
-"""Random wishes, at random moments, in a world that fails: what a Stack comes to is what its user asked for."""
+"""Random targets, at random moments, in a world that fails: what a Stack comes to is what its user asked for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from support.stateful import hostile_specs
 from support.stateful.hostile_tenant import Deed
 from support.stateful.random_templates import Draft, Edit
-from support.stateful.state_machine import Attacked, Wishes
+from support.stateful.state_machine import Attacked, Targets
 
 QUICK = settings(
     max_examples=100,
@@ -29,19 +29,19 @@ SEED = "HEARTH_SOAK_SEED"
 EXAMPLES = "HEARTH_SOAK_EXAMPLES"
 
 
-def test_whatever_is_wished_comes_true() -> None:
+def test_every_target_comes_true() -> None:
     """The same steps in every run of the tests: about three thousand."""
-    run_state_machine_as_test(hypothesis.seed(QUICK_SEED)(Wishes), settings=QUICK)
+    run_state_machine_as_test(hypothesis.seed(QUICK_SEED)(Targets), settings=QUICK)
 
 
-def test_whatever_is_wished_comes_true_beside_a_hostile_tenant() -> None:
+def test_every_target_comes_true_beside_a_hostile_tenant() -> None:
     """Nothing that it does in its own namespace, or writes there about others, is noticed by anybody else."""
     run_state_machine_as_test(hypothesis.seed(QUICK_SEED)(Attacked), settings=settings(QUICK, max_examples=30))
 
 
 def test_a_mistake_before_the_first_status_is_a_failed_update() -> None:
     """The first definition was accepted, which no status says yet; random steps come upon this seldom."""
-    machine = Wishes()
+    machine = Targets()
     machine.begin(delay=0.0, first={"a": Draft(ready_after=6)}, on_failure=True, rests=False)
     machine.wait(seconds=0.004)
     machine.mistake()
@@ -52,7 +52,7 @@ def test_a_mistake_before_the_first_status_is_a_failed_update() -> None:
 
 def test_what_an_interrupted_target_made_stays_after_a_restart() -> None:
     """Whether that target was reached is not known any more, so that nothing of it is deleted beside a failure."""
-    machine = Wishes()
+    machine = Targets()
     machine.begin(delay=None, first={"f": Draft(ready_after=9)}, on_failure=False, rests=False)
     machine.wait(seconds=1.2)
     machine.edit([Edit(what="rename"), Edit(what="fails", number=1)])
@@ -78,12 +78,12 @@ def test_what_a_hostile_tenant_forges_of_its_own_is_named() -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("machine", [Wishes, Attacked])
-def test_whatever_is_wished_comes_true_for_long(machine: type[Wishes], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("machine", [Targets, Attacked])
+def test_every_target_comes_true_for_long(machine: type[Targets], capsys: pytest.CaptureFixture[str]) -> None:
     """Other steps in every run, unless `HEARTH_SOAK_SEED` says which; `HEARTH_SOAK_EXAMPLES`: how many beginnings."""
     seed = int(os.environ.get(SEED) or random.randrange(2**32))
     with capsys.disabled():
-        print(f"\nrandom wishes: {SEED}={seed} brings the same ones again")
+        print(f"\nrandom targets: {SEED}={seed} brings the same ones again")
     longer = settings(
         QUICK,
         max_examples=int(os.environ.get(EXAMPLES) or 5_000),

@@ -18,27 +18,29 @@ WITHOUT_ACCOUNT = frozenset({"isolated", "isolated-later", "rights-granted", "ac
 """What these stories tell is otherwise with an account."""
 
 
-@pytest.mark.parametrize("told", STORIES, ids=lambda told: told.slug)
-def test_story(told: Story) -> None:
-    """The story goes as it is told, and leaves nothing behind."""
-    fake_world.run(lambda world: story_runner.Play(told, world).perform())
-
-
-@pytest.mark.parametrize("told", [told for told in STORIES if "whole" not in told.needs], ids=lambda told: told.slug)
-def test_story_with_the_work_divided(told: Story) -> None:
-    """Among three operators, each of which works on its share of the Stacks alone: nobody sees a difference."""
-    fake_world.run(lambda world: story_runner.Play(told, world).perform(), shards=3)
+@pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
+def test_story(played: Story) -> None:
+    """The story goes as written, and leaves nothing behind."""
+    fake_world.run(lambda world: story_runner.Play(played, world).perform())
 
 
 @pytest.mark.parametrize(
-    "told", [told for told in STORIES if told.slug not in WITHOUT_ACCOUNT], ids=lambda told: told.slug
+    "played", [played for played in STORIES if "whole" not in played.needs], ids=lambda played: played.slug
 )
-def test_story_as_an_account(told: Story) -> None:
+def test_story_with_the_work_divided(played: Story) -> None:
+    """Among three operators, each of which works on its share of the Stacks alone: no one sees a difference."""
+    fake_world.run(lambda world: story_runner.Play(played, world).perform(), shards=3)
+
+
+@pytest.mark.parametrize(
+    "played", [played for played in STORIES if played.slug not in WITHOUT_ACCOUNT], ids=lambda played: played.slug
+)
+def test_story_as_an_account(played: Story) -> None:
     """All that concerns a child or a source is done as the account of its Stack, with not one more request."""
 
     async def perform(world: fake_world.FakeWorld) -> None:
         world.default_account = ACCOUNT
-        await story_runner.Play(told, world).perform()
+        await story_runner.Play(played, world).perform()
         requests = [each for each in world.traffic.requests if each.verb in ABOUT_CHILDREN]
         others = [each for each in requests if each.kind.name not in OWN_KINDS and each.name not in OWN_SOURCES]
         assert {str(each): each.user for each in others if each.user != USER} == {}
@@ -47,13 +49,13 @@ def test_story_as_an_account(told: Story) -> None:
 
 
 @pytest.mark.parametrize("delay", [pytest.param(0.0, id="early"), pytest.param(3.0, id="late")])
-@pytest.mark.parametrize("told", STORIES, ids=lambda told: told.slug)
-def test_story_with_events_out_of_time(told: Story, delay: float) -> None:
+@pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
+def test_story_with_events_out_of_time(played: Story, delay: float) -> None:
     """Events that come before the answers to the writes that they tell of, and others that come seconds after."""
-    assert crash_injection.perform(told, delay=delay).wrong == ""
+    assert crash_injection.perform(played, delay=delay).wrong == ""
 
 
-@pytest.mark.parametrize("told", STORIES, ids=lambda told: told.slug)
-def test_story_disturbed_at_every_write(told: Story) -> None:
+@pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
+def test_story_disturbed_at_every_write(played: Story) -> None:
     """Killed before or after any write, an answer lost, or a write refused: the same end, and nothing made twice."""
-    assert list(crash_injection.disturb(told)) == []
+    assert list(crash_injection.disturb(played)) == []

@@ -12,7 +12,7 @@ import usage
 import workload
 from benchmark import Benchmark
 from figures import Phase
-from lab import Wish
+from lab import BenchmarkOptions
 
 from hearth.template.blueprint import Blueprint, Definition
 from hearth.template.compiler import compiler
@@ -24,9 +24,9 @@ ROUNDS = 5
 EVENTS = 500
 
 
-async def measure(wish: Wish, name: str) -> list[Phase]:
+async def measure(options: BenchmarkOptions, name: str) -> list[Phase]:
     """A phase for each form of the template: flat, and in layers."""
-    count = QUICK if wish.quick else OBJECTS
+    count = QUICK if options.quick else OBJECTS
     flat = workload.make_flat_template(count)
     layers = workload.make_layered_template(count // 10, width=10)
     return [

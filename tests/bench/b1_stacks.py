@@ -13,17 +13,17 @@ import same_requests
 import workload
 from benchmark import Benchmark
 from figures import Phase
-from lab import Wish
+from lab import BenchmarkOptions
 from workload import Workload
 
 QUICK = 20
 
 
-async def measure(wish: Wish, name: str, *, stacks: int) -> list[Phase]:
+async def measure(options: BenchmarkOptions, name: str, *, stacks: int) -> list[Phase]:
     """The phases of so many Stacks."""
-    number = QUICK if wish.quick else stacks
+    number = QUICK if options.quick else stacks
     work = Workload(template=workload.make_small_template(), stacks=number)
-    return await lifecycle.measure(wish, name, work, find_ceiling=same_requests.measure)
+    return await lifecycle.measure(options, name, work, find_ceiling=same_requests.measure)
 
 
 BENCHMARKS = (

@@ -17,7 +17,7 @@ import user
 import workload
 from benchmark import Benchmark
 from figures import Phase
-from lab import Lab, Wish
+from lab import BenchmarkOptions, Lab
 from workload import Workload
 
 STACKS = 5000
@@ -26,11 +26,11 @@ CHILDREN = 10
 KIBIBYTE = 1024
 
 
-async def measure(wish: Wish, name: str) -> list[Phase]:
+async def measure(options: BenchmarkOptions, name: str) -> list[Phase]:
     """Two phases: all created, and a second life of the operator that begins with something to repair."""
-    stacks = QUICK if wish.quick else STACKS
+    stacks = QUICK if options.quick else STACKS
     work = Workload(template=workload.make_flat_template(CHILDREN), stacks=stacks)
-    async with lab_module.opened(wish, name, kinds=work.kinds) as lab:
+    async with lab_module.opened(options, name, kinds=work.kinds) as lab:
         async with lab.operator() as operator:
             lab.say(f"creating {work.stacks} Stacks of {CHILDREN}")
             empty = usage.read_memory(operator.number)
@@ -44,7 +44,7 @@ async def measure(wish: Wish, name: str) -> list[Phase]:
 async def restart(lab: Lab, work: Workload) -> Phase:
     """The second life, measured from the start of its process.
 
-    One object was deleted while nobody was there: until it is back is the time to the first repair.
+    One object was deleted while no operator was there: until it is back is the time to the first repair.
     """
     path = repairs.path_of(lab.namespace, "stack-0-settings0")
     async with contextlib.AsyncExitStack() as parts:

@@ -13,7 +13,7 @@ import lifecycle
 import workload
 from benchmark import Benchmark
 from figures import Phase
-from lab import Wish
+from lab import BenchmarkOptions
 from workload import Workload
 
 from hearth.model.child import Object
@@ -23,30 +23,30 @@ QUICK_CHAIN = 10
 WIDTH = 100
 
 
-async def measure_flat(wish: Wish, name: str, *, resources: int) -> list[Phase]:
+async def measure_flat(options: BenchmarkOptions, name: str, *, resources: int) -> list[Phase]:
     """The phases of one Stack of ConfigMaps that have nothing to do with each other."""
-    number = QUICK if wish.quick else resources
-    return await measure(wish, name, workload.make_flat_template(number))
+    number = QUICK if options.quick else resources
+    return await measure(options, name, workload.make_flat_template(number))
 
 
-async def measure_chain(wish: Wish, name: str, *, resources: int) -> list[Phase]:
+async def measure_chain(options: BenchmarkOptions, name: str, *, resources: int) -> list[Phase]:
     """Of one in which each names the one before, beside a loop that waits for a watch to tell of each."""
-    number = QUICK_CHAIN if wish.quick else resources
+    number = QUICK_CHAIN if options.quick else resources
     template = workload.make_chain_template(number)
-    return await measure(wish, name, template, find_ceiling=ceiling.measure_in_steps)
+    return await measure(options, name, template, find_ceiling=ceiling.measure_in_steps)
 
 
-async def measure_layers(wish: Wish, name: str, *, layers: int) -> list[Phase]:
+async def measure_layers(options: BenchmarkOptions, name: str, *, layers: int) -> list[Phase]:
     """Of one whose resources each name one of the layer before."""
-    template = workload.make_layered_template(2 if wish.quick else layers, width=QUICK if wish.quick else WIDTH)
-    return await measure(wish, name, template)
+    template = workload.make_layered_template(2 if options.quick else layers, width=QUICK if options.quick else WIDTH)
+    return await measure(options, name, template)
 
 
 async def measure(
-    wish: Wish, name: str, template: Object, *, find_ceiling: lifecycle.FindCeiling = ceiling.measure
+    options: BenchmarkOptions, name: str, template: Object, *, find_ceiling: lifecycle.FindCeiling = ceiling.measure
 ) -> list[Phase]:
     """The phases of one Stack of that template."""
-    return await lifecycle.measure(wish, name, Workload(template=template, stacks=1), find_ceiling=find_ceiling)
+    return await lifecycle.measure(options, name, Workload(template=template, stacks=1), find_ceiling=find_ceiling)
 
 
 def make(id_: str, work: str, measure_: Callable[..., Awaitable[list[Phase]]], **options: int) -> Benchmark:

@@ -17,7 +17,7 @@ import workload
 from bare_api import BareApi
 from benchmark import Benchmark
 from figures import Phase
-from lab import Lab, Wish
+from lab import BenchmarkOptions, Lab
 from watches import Arrivals
 from workload import Workload
 
@@ -25,11 +25,11 @@ OBJECTS, QUICK = 2000, 40
 ROUNDS, QUICK_ROUNDS = 50, 5
 
 
-async def measure(wish: Wish, name: str) -> list[Phase]:
+async def measure(options: BenchmarkOptions, name: str) -> list[Phase]:
     """Three phases: objects deleted one by one, changed one by one, and half of all deleted at once."""
-    count, rounds = (QUICK, QUICK_ROUNDS) if wish.quick else (OBJECTS, ROUNDS)
+    count, rounds = (QUICK, QUICK_ROUNDS) if options.quick else (OBJECTS, ROUNDS)
     work = Workload(template=workload.make_flat_template(count), stacks=1)
-    async with lab_module.opened(wish, name, kinds=work.kinds) as lab:
+    async with lab_module.opened(options, name, kinds=work.kinds) as lab:
         bare = await measure_bare(lab, work, rounds)
         async with lab.operator() as operator, repairs.hearing(lab.api, lab.namespace) as heard:
             await user.create(lab, work)
@@ -66,7 +66,7 @@ def name_paths(namespace: str, work: Workload) -> list[str]:
 
 @dataclass(slots=True, kw_only=True)
 class Site:
-    """Objects that somebody repairs, and how long it takes."""
+    """Objects that a user repairs, and how long it takes."""
 
     lab: Lab
     heard: Arrivals

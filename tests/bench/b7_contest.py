@@ -1,4 +1,4 @@
-"""B7: somebody takes one field back ten times a second, for a minute, while objects of another Stack are deleted.
+"""B7: a user takes one field back ten times a second, for a minute, while objects of another Stack are deleted.
 
 It shows how often the contested object is written, and whether anybody else has to wait for that.
 """
@@ -19,7 +19,7 @@ import watches
 import workload
 from benchmark import Benchmark
 from figures import Phase
-from lab import Lab, Wish
+from lab import BenchmarkOptions, Lab
 from watches import Arrivals
 from workload import CONFIG_MAP, Workload
 
@@ -28,7 +28,7 @@ from hearth.model.child import Object
 OBJECTS, QUICK = 100, 10
 SECONDS, QUICK_SECONDS = 60.0, 3.0
 PAUSE = 0.1
-"""Seconds between two changes by somebody else."""
+"""Seconds between two changes by another client."""
 
 
 class Answers:
@@ -43,12 +43,12 @@ class Answers:
         self.count += event["object"]["metadata"]["name"] == self._name and repairs.is_mended(event)
 
 
-async def measure(wish: Wish, name: str) -> list[Phase]:
+async def measure(options: BenchmarkOptions, name: str) -> list[Phase]:
     """Two phases: repairs of another Stack's objects without the contest, and beside it."""
-    count, seconds = (QUICK, QUICK_SECONDS) if wish.quick else (OBJECTS, SECONDS)
+    count, seconds = (QUICK, QUICK_SECONDS) if options.quick else (OBJECTS, SECONDS)
     work = Workload(template=workload.make_flat_template(count), stacks=2)
     async with contextlib.AsyncExitStack() as parts:
-        lab = await parts.enter_async_context(lab_module.opened(wish, name, kinds=work.kinds))
+        lab = await parts.enter_async_context(lab_module.opened(options, name, kinds=work.kinds))
         operator = await parts.enter_async_context(lab.operator())
         heard = await parts.enter_async_context(repairs.hearing(lab.api, lab.namespace))
         await user.create(lab, work)
@@ -75,7 +75,7 @@ async def repair(lab: Lab, heard: Arrivals, paths: Sequence[str], seconds: float
 
 @contextlib.asynccontextmanager
 async def contesting(lab: Lab, name: str) -> AsyncIterator[Answers]:
-    """Somebody changes one field of that object again and again meanwhile."""
+    """A user changes one field of that object again and again meanwhile."""
     path = repairs.path_of(lab.namespace, name)
     answers = Answers(name)
 

@@ -13,7 +13,7 @@ import user
 import workload
 from benchmark import Benchmark
 from figures import Phase
-from lab import Lab, Wish
+from lab import BenchmarkOptions, Lab
 from workload import Workload
 
 STACKS = 1000
@@ -24,11 +24,11 @@ AFTER_RESTART = 10.0
 """Seconds in which a restarted operator might begin to write, after it has called itself ready."""
 
 
-async def measure(wish: Wish, name: str) -> list[Phase]:
+async def measure(options: BenchmarkOptions, name: str) -> list[Phase]:
     """Two phases."""
-    stacks, rest = (QUICK, QUICK_REST) if wish.quick else (STACKS, REST)
+    stacks, rest = (QUICK, QUICK_REST) if options.quick else (STACKS, REST)
     work = Workload(template=workload.make_small_template(), stacks=stacks)
-    async with lab_module.opened(wish, name, kinds=work.kinds) as lab:
+    async with lab_module.opened(options, name, kinds=work.kinds) as lab:
         async with lab.operator() as operator:
             lab.say(f"creating {work.stacks} Stacks")
             await user.create(lab, work)

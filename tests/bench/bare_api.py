@@ -37,7 +37,7 @@ class Disturbed(Exception):
 
 
 def find_reasons(error: Exception) -> list[str]:
-    """Why a measurement came to nothing. What is nobody's fault but ours is raised again."""
+    """Why a measurement came to nothing. What is no fault but ours is raised again."""
     if isinstance(error, ExceptionGroup):
         return [reason for inner in error.exceptions for reason in find_reasons(inner)]
     if not isinstance(error, Disturbed | TimeoutError | aiohttp.ClientError):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from figures import Phase
-from lab import Wish
+from lab import BenchmarkOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +16,7 @@ class Benchmark:
     id: str
     work: str
     """In words."""
-    measure: Callable[[Wish, str], Awaitable[list[Phase]]]
+    measure: Callable[[BenchmarkOptions, str], Awaitable[list[Phase]]]
     """Given what is wished and the name of the benchmark."""
     is_usual: bool = True
     """Whether it runs where none is named; one that takes many minutes does not."""

@@ -1,6 +1,6 @@
 """Every benchmark there is, in the order in which they run. A new one is a module with `BENCHMARKS`, and a line here.
 
-Those that leave much behind for the garbage collector come last, where it disturbs nobody.
+Those that leave much behind for the garbage collector come last, where it disturbs no other user.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import b1_stacks
 import b2_many
 import b3_one_stack
 import b5_repairs
-import b6_wishes
+import b6_targets
 import b7_contest
 import b9_nothing
 import b10_pure
@@ -21,7 +21,7 @@ ALL = (
     *b10_pure.BENCHMARKS,
     *b3_one_stack.BENCHMARKS,
     *b5_repairs.BENCHMARKS,
-    *b6_wishes.BENCHMARKS,
+    *b6_targets.BENCHMARKS,
     *b7_contest.BENCHMARKS,
     *b1_stacks.BENCHMARKS,
     *b9_nothing.BENCHMARKS,
@@ -34,7 +34,7 @@ class NoSuchBenchmark(Exception):
 
 
 def choose(names: Sequence[str]) -> list[Benchmark]:
-    """Those with these names, whatever their case; the usual ones where none is named."""
+    """Those with these names, regardless of their case; the usual ones where none is named."""
     known = {each.id.lower(): each for each in ALL}
     unknown = [name for name in names if name.lower() not in known]
     if unknown:

@@ -37,7 +37,7 @@ async def measure(api: BareApi, workload: Workload, *, namespace: str, read_cpu:
 
 
 async def measure_in_steps(api: BareApi, workload: Workload, *, namespace: str, read_cpu: ReadCpu) -> Ceiling:
-    """The same one after the other, each once a watch has told of the one before."""
+    """The same one after the other, each once a watch has shown the one before."""
     async with contextlib.AsyncExitStack() as watches_:
         heard = watches.Arrivals()
         for kind in workload.kinds:

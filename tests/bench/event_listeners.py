@@ -24,7 +24,7 @@ from hearth.model import names
 from hearth.serve import logs
 
 SETTLE = 2.0
-"""Seconds until whatever goes on behind an event has come to rest."""
+"""Seconds until all that continues behind an event has come to rest."""
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ async def run(listen: Listen, kubeconfig: str, namespace: str, *, stacks: int, r
 def main() -> None:
     """Do as the module says."""
     way, kubeconfig, namespace, stacks, rounds = sys.argv[1:]
-    # To the standard error: whoever measures reads our lines.
+    # To the standard error: anyone who measures reads our lines.
     logs.configure(format_="text", level="warning")
     listen, make_loop = {
         # As in the operator: kopf has a loop of its own, of the usual kind.

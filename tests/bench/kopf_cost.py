@@ -64,7 +64,7 @@ async def measure(kubeconfig: str, *, stacks: int, rounds: int) -> dict[str, flo
 
 
 async def create(api: BareApi, work: Workload, namespace: str) -> list[str]:
-    """The paths of Stacks as a user makes them, which nobody converges."""
+    """The paths of Stacks as a user makes them, which no operator converges."""
     made = work.make_stacks(namespace)
     path = api_requests.collection_path(STACK, namespace)
 

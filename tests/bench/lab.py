@@ -33,7 +33,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class BenchmarkOptions:
     """What the user wants of a run."""
 
     kubeconfig: Path
@@ -64,7 +64,7 @@ class Lab:
     """Everything that a benchmark needs; made by `opened`."""
 
     benchmark: str
-    wish: Wish
+    options: BenchmarkOptions
     api: BareApi
     namespace: str
     ceiling_namespace: str
@@ -75,14 +75,14 @@ class Lab:
     rest_of_control_plane: list[int]
 
     def say(self, sentence: str) -> None:
-        """Tell whoever waits how it goes."""
-        self.wish.say(f"{self.benchmark}: {sentence}")
+        """Tell anyone who waits how it goes."""
+        self.options.say(f"{self.benchmark}: {sentence}")
 
     def operator(self) -> AbstractAsyncContextManager[Operator]:
         """A life of the operator."""
-        folder = self.wish.profiles
+        folder = self.options.profiles
         profile = profiles.path_of(folder, self.benchmark) if folder else None
-        return operator_run.running(str(self.wish.kubeconfig), namespace=self.namespace, profile=profile)
+        return operator_run.running(str(self.options.kubeconfig), namespace=self.namespace, profile=profile)
 
     def read_bare_cpu(self) -> float | None:
         """Seconds of CPU that we and the control plane have used; None where that is not on this machine."""
@@ -141,16 +141,16 @@ def find_others_share(before: Moment, after: Moment) -> float:
 
 
 @contextlib.asynccontextmanager
-async def opened(wish: Wish, benchmark: str, *, kinds: list[Kind]) -> AsyncIterator[Lab]:
+async def opened(options: BenchmarkOptions, benchmark: str, *, kinds: list[Kind]) -> AsyncIterator[Lab]:
     """A lab for one benchmark. kinds: of the children that it makes."""
-    folder = wish.kubeconfig.parent
+    folder = options.kubeconfig.parent
     async with contextlib.AsyncExitStack() as parts:
-        api = await parts.enter_async_context(bare_api.connected(str(wish.kubeconfig)))
+        api = await parts.enter_async_context(bare_api.connected(str(options.kubeconfig)))
         await place.install(api)
         namespace = await parts.enter_async_context(place.namespace(api, benchmark))
         yield Lab(
             benchmark=benchmark,
-            wish=wish,
+            options=options,
             api=api,
             namespace=namespace,
             ceiling_namespace=await parts.enter_async_context(place.namespace(api, f"{benchmark}-ceiling")),

@@ -11,17 +11,17 @@ import figures
 import lab as lab_module
 import user
 from figures import Ceiling, Phase
-from lab import Lab, Wish
+from lab import BenchmarkOptions, Lab
 from workload import Workload
 
 FindCeiling: TypeAlias = Callable[..., Awaitable[Ceiling]]
 
 
 async def measure(
-    wish: Wish, benchmark: str, workload: Workload, *, find_ceiling: FindCeiling = ceiling.measure
+    options: BenchmarkOptions, benchmark: str, workload: Workload, *, find_ceiling: FindCeiling = ceiling.measure
 ) -> list[Phase]:
     """Three phases, each beside the ceiling that was measured right before and right after."""
-    async with lab_module.opened(wish, benchmark, kinds=workload.kinds) as lab:
+    async with lab_module.opened(options, benchmark, kinds=workload.kinds) as lab:
         before = await measure_ceiling(lab, workload, "before", find_ceiling)
         phases = await live(lab, workload)
         after = await measure_ceiling(lab, workload, "after", find_ceiling)

@@ -71,7 +71,7 @@ class Operator:
             before, now = now, usage.read_cpu([self.number])
 
     async def wait_ended(self) -> None:
-        """Until it has ended, which nobody asked for."""
+        """Until it has ended, which was not requested."""
         code = await self.process.wait()
         raise bare_api.Disturbed(
             "\n".join([f"the operator ended with {code}; its last words:", *self.read_last_words()])

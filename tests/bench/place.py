@@ -63,7 +63,7 @@ async def has_policies(api: BareApi) -> bool:
 
 
 async def install_policy(api: BareApi) -> None:
-    """Let Stacks in namespaces with the label have their finalizer from the beginning; nobody else's are touched."""
+    """Let Stacks in namespaces with the label have their finalizer from the beginning; no other client's are touched."""
     policy, binding = (yaml.safe_load((MANIFESTS / f"{name}.yaml").read_text()) for name in ("policy", "binding"))
     policy["metadata"]["name"] = binding["metadata"]["name"] = binding["spec"]["policyName"] = NAME
     binding["spec"]["matchResources"] = {"namespaceSelector": {"matchLabels": {LABEL: "policy"}}}
@@ -102,7 +102,7 @@ def is_established(definition: Object) -> bool:
 
 @contextlib.asynccontextmanager
 async def namespace(api: BareApi, purpose: str) -> AsyncIterator[str]:
-    """The name of a fresh namespace. Nobody waits for its end: that it takes a while is nobody's business."""
+    """The name of a fresh namespace. No client  its end: that it takes a while is outside the scope."""
     name = f"bench-{purpose.lower()}-{uuid.uuid4().hex[:6]}"
     metadata = {"name": name, "labels": {LABEL: "policy"}}
     await api.send("POST", api_requests.collection_path(NAMESPACES), body={"metadata": metadata})

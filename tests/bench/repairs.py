@@ -1,4 +1,4 @@
-"""How soon what somebody takes away, or changes, is as it was: by the operator, and by a bare loop that does nothing else."""
+"""How soon what a user takes away, or changes, is as it was: by the operator, and by a bare loop that does nothing else."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_added(event: Object) -> bool:
 
 
 def is_mended(event: Object) -> bool:
-    """Whether the object is no longer as somebody changed it."""
+    """Whether the object is no longer as a user changed it."""
     return bool(event["type"] == "MODIFIED" and event["object"]["data"]["value"] != TAMPERED_VALUE)
 
 
@@ -85,5 +85,5 @@ async def repairing(api: BareApi, namespace: str, targets: Sequence[Target]) -> 
 
 
 def is_broken(event: Object) -> bool:
-    """Whether somebody took the object away, or changed it."""
+    """Whether a user took the object away, or changed it."""
     return bool(event["type"] == "DELETED" or (event["type"] == "MODIFIED" and not is_mended(event)))

@@ -26,7 +26,7 @@ import tables
 import usage
 import uvloop
 from benchmark import Benchmark
-from lab import Wish
+from lab import BenchmarkOptions
 from results import Run
 
 import hearth
@@ -46,7 +46,7 @@ def main() -> int:
         return 0
     try:
         chosen = catalogue.choose(arguments.names)
-        wish = make_wish(arguments)
+        options = make_wish(arguments)
     except (catalogue.NoSuchBenchmark, bare_api.Disturbed) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -54,14 +54,14 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            run = runner.run(measure_all(wish, chosen))
+            run = runner.run(measure_all(options, chosen))
     except KeyboardInterrupt:
         say("stopped; nothing is left behind")
         return 130
     except (ExceptionGroup, bare_api.Disturbed) as error:
         print(*(f"error: {reason}" for reason in bare_api.find_reasons(error)), sep="\n", file=sys.stderr)
         return 1
-    tell(run, wish)
+    tell(run, options)
     keep(run, arguments)
     return 0
 
@@ -79,7 +79,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def make_wish(arguments: argparse.Namespace) -> Wish:
+def make_wish(arguments: argparse.Namespace) -> BenchmarkOptions:
     """What is wished for. Raises Disturbed where this machine cannot grant it."""
     kubeconfig = os.environ.get(VARIABLE)
     if kubeconfig is None:
@@ -89,29 +89,29 @@ def make_wish(arguments: argparse.Namespace) -> Wish:
     if arguments.profile:
         PROFILES.mkdir(exist_ok=True)
     profiles = PROFILES if arguments.profile else None
-    return Wish(kubeconfig=Path(kubeconfig).resolve(), quick=arguments.quick, profiles=profiles, say=say)
+    return BenchmarkOptions(kubeconfig=Path(kubeconfig).resolve(), quick=arguments.quick, profiles=profiles, say=say)
 
 
-async def measure_all(wish: Wish, chosen: Sequence[Benchmark]) -> Run:
+async def measure_all(options: BenchmarkOptions, chosen: Sequence[Benchmark]) -> Run:
     """The results of the chosen benchmarks, one after the other."""
     begun = datetime.datetime.now(tz=datetime.UTC)
-    circumstances = await describe_circumstances(wish)
+    circumstances = await describe_circumstances(options)
     phases = []
     for each in chosen:
         say(f"{each.id}: {each.work}")
-        phases += await each.measure(wish, each.id)
+        phases += await each.measure(options, each.id)
     return Run(
         begun=begun.strftime("%Y-%m-%d %H:%M"),
         circumstances=circumstances,
         works={each.id: each.work for each in chosen},
         phases=phases,
-        is_quick=wish.quick,
+        is_quick=options.quick,
     )
 
 
-async def describe_circumstances(wish: Wish) -> dict[str, str]:
+async def describe_circumstances(options: BenchmarkOptions) -> dict[str, str]:
     """What the results depend on besides our code."""
-    async with bare_api.connected(str(wish.kubeconfig)) as api:
+    async with bare_api.connected(str(options.kubeconfig)) as api:
         version = orjson.loads(await api.send("GET", "/version"))["gitVersion"]
         adds = "the API server" if await place.has_policies(api) else "the operator"
     return {
@@ -124,7 +124,7 @@ async def describe_circumstances(wish: Wish) -> dict[str, str]:
     }
 
 
-def tell(run: Run, wish: Wish) -> None:
+def tell(run: Run, options: BenchmarkOptions) -> None:
     """Print the results."""
     print(tables.as_text(tables.make_figures(run.phases)))
     print()
@@ -134,7 +134,7 @@ def tell(run: Run, wish: Wish) -> None:
         print(tables.as_text(tables.make_found(run.phases)))
     if run.is_quick:
         print("\nquick: this shows that everything works, and says nothing of speed")
-    for name in run.works if wish.profiles else ():
+    for name in run.works if options.profiles else ():
         print(f"\n{profiles.describe(profiles.path_of(PROFILES, name))}")
 
 
@@ -156,7 +156,7 @@ def write_page() -> None:
 
 
 def say(sentence: str) -> None:
-    """Print one line for whoever waits, apart from the results."""
+    """Print one line for anyone who waits, apart from the results."""
     print(sentence, file=sys.stderr, flush=True)
 
 

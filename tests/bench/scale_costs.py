@@ -1,4 +1,4 @@
-"""What one thing costs, and how much there is of it: the measured figures that the model and the simulation reckon with.
+"""What one thing costs, and how much there is of it: the measured figures that the model and the simulation use.
 
 Every figure names where it was measured. They are of one small machine (two cores for everything), so what follows from
 them is as good as a factor of two; which limit is reached first hardly changes with it.

@@ -1,6 +1,6 @@
 """What a tree of Stacks comes to, by arithmetic: requests, seconds, memory and bytes, and which limit is reached first.
 
-Pure. It goes on where running the engine would take hours; `simulate.py` shows both beside each other.
+Pure. It continues where running the engine would take hours; `simulate.py` shows both beside each other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scale_costs import GIB, MIB, Costs
 from hearth.engine.status.status_rate_limiter import PROGRESS_WRITES_PER_SECOND
 
 STATUSES = 2
-"""Of a Stack that is created in less than a second: the wish, and the end."""
+"""Of a Stack that is created in less than a second: the target, and the end."""
 OTHER_WRITES = 3
 """Of each Stack: its finalizer, its revision, an Event."""
 HISTORY_LIMIT = 10
@@ -93,7 +93,7 @@ class Load:
 
     @property
     def seconds(self) -> float:
-        """Until everything is created: whoever is slower, the server or a process."""
+        """Until everything is created: the slower of the server and a process."""
         return max(self.server_seconds, self.process_seconds)
 
     @property

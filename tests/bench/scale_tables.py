@@ -51,7 +51,7 @@ def make_run(run: Simulated, phase: Found) -> list[str]:
     """One phase of a tree that was run; the model speaks of the first alone."""
     load, tree = run.load, run.load.tree
     is_created = phase.phase == "created"
-    # Nobody waits for the end of a restart, so it has no length.
+    # No client  the end of a restart, so it has no length.
     seconds = phase.virtual_seconds if phase.phase != "restarted" else None
     busy = phase.server_busy / seconds if seconds else None
     return [
@@ -126,7 +126,7 @@ def make_processes(tree: Tree, *, costs: Costs) -> Rows:
 
 
 def make_costs(costs: Costs) -> Rows:
-    """A row for each figure that everything is reckoned with."""
+    """A row for each figure that everything is computed from."""
     rows = [
         [figure.says, show_cost(getattr(costs, figure.name), figure.unit), figure.source]
         for figure in scale_costs.FIGURES
@@ -169,7 +169,7 @@ def name_processes(shards: int) -> str:
 
 
 def fill(page: str, shown: Mapping[str, Rows]) -> str:
-    """The page with its tables made anew: each between `<!-- title -->` and `<!-- end -->`."""
+    """The page with its tables made again: each between `<!-- title -->` and `<!-- end -->`."""
 
     def replace(found: re.Match[str]) -> str:
         title = found["title"]

@@ -112,7 +112,7 @@ async def create(user: RealUser, stacks: list[dict[str, Any]]) -> None:
 
 
 async def run_one(connection: Connection, kubeconfig: Path, *, count: int, stacks: int, size: int) -> None:
-    """Create everything with so many processes, and start them anew beside it."""
+    """Create everything with so many processes, and restart them beside it."""
     async with namespace(connection) as user:
         if count == 1:
             async with working(user, kubeconfig, 1) as operators:
@@ -128,7 +128,7 @@ async def run_one(connection: Connection, kubeconfig: Path, *, count: int, stack
             tell(f"{count} of them create all", await measure(operators), took=took)
         async with working(user, kubeconfig, count) as operators:
             await wait_quiet(operators)
-            tell(f"{count} of them started anew", await measure(operators))
+            tell(f"{count} of them restarted", await measure(operators))
 
 
 async def main() -> None:

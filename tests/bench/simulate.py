@@ -1,7 +1,7 @@
 """Where a tree of very many resources breaks first: `simulate.py [--resources N …] [--shards N …]`.
 
 Two things beside each other: the engine itself, run on the fake cluster in virtual time (`simulated.py`), for as many
-resources as that takes minutes; and a model of what was measured (`scale_model.py`), which goes on from there.
+resources as that takes minutes; and a model of what was measured (`scale_model.py`), which continues from there.
 Needs no cluster; the virtual part is the same in every run, the seconds of CPU are this machine's.
 """
 
@@ -56,7 +56,7 @@ def main() -> int:
 def make_parser() -> argparse.ArgumentParser:
     """The words of the command line."""
     parser = argparse.ArgumentParser(
-        description="Run trees of Stacks through the engine in virtual time, and reckon on from there.",
+        description="Run trees of Stacks through the engine in virtual time, and extrapolate from there.",
     )
     parser.add_argument(
         "--resources", type=int, nargs="+", default=RESOURCES, metavar="N", help="how many to run (%(default)s)"
@@ -67,7 +67,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--phases", nargs="+", default=simulated.PHASES, choices=simulated.PHASES, help="created always comes first"
     )
-    parser.add_argument("--target", type=int, default=MODELLED, metavar="N", help="how many to reckon (%(default)s)")
+    parser.add_argument("--target", type=int, default=MODELLED, metavar="N", help="how many to estimate (%(default)s)")
     parser.add_argument("--model-only", action="store_true", help="run nothing")
     parser.add_argument(
         "--beside", type=Path, nargs="+", default=(), metavar="FILE", help="show the runs of earlier --json as well"
@@ -111,7 +111,7 @@ def describe(runs: list[Simulated], arguments: argparse.Namespace, costs: Costs)
 
 
 def say(sentence: str) -> None:
-    """Print one line for whoever waits, apart from the results."""
+    """Print one line for anyone who waits, apart from the results."""
     print(sentence, file=sys.stderr, flush=True)
 
 

@@ -90,12 +90,12 @@ class Simulation:
         self._controllers: list[Controller] = []
         self._top: Object | None = None
         self._changed = asyncio.Event()
-        self._told = time.monotonic()
+        self._reported = time.monotonic()
         self._begun = time.monotonic()
         self._largest: dict[str, int] = {}
 
     async def live(self, phases: Collection[str] = PHASES) -> list[Found]:
-        """Created, a field of each resource changed, the processes started anew, deleted: as much of it as is asked for."""
+        """Created, a field of each resource changed, the processes restarted, deleted: as much of it as is asked for."""
         await self._start()
         acts = dict(zip(PHASES, (self._create, self._change, self._restart, self._delete), strict=True))
         found = []
@@ -160,8 +160,8 @@ class Simulation:
             self._changed.set()
         if after is not None and kind.name in ("Stack", "ControllerRevision", "ConfigMap"):
             self._note_size(kind.name, after)
-        if time.monotonic() - self._told > TELL_EVERY:
-            self._told = time.monotonic()
+        if time.monotonic() - self._reported > TELL_EVERY:
+            self._reported = time.monotonic()
             self._say(self._tell())
 
     def _note_size(self, kind: str, raw: Object) -> None:

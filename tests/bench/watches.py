@@ -84,7 +84,7 @@ class Children:
 
 
 class Arrivals:
-    """Changes of single objects that somebody waits for."""
+    """Changes of single objects that a client waits for."""
 
     def __init__(self) -> None:
         self._expected: dict[str, tuple[asyncio.Event, Callable[[Object], bool]]] = {}

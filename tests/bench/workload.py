@@ -1,4 +1,4 @@
-"""Stacks to measure with, and the very objects that they lead to, for whoever writes these without an operator.
+"""Stacks to measure with, and the very objects that they lead to, for anyone who writes these without an operator.
 
 Pure: the objects are evaluated and signed by the operator's own code, so that they are the same to the last label.
 """

@@ -1,4 +1,4 @@
-"""The two worlds that the contract holds for, as one bench: the ports, whoever listens to them, and a user beside them.
+"""The two worlds that the contract holds for, as one bench: the ports, their listeners, and a user beside them.
 
 The cases ask both the same; what differs between fake and real is a mistake of the fake.
 """
@@ -28,12 +28,12 @@ PROBE = probe_controller.kind_of()
 CONFIG_MAP = fake_kinds.CONFIG_MAP.kind
 STACK_UID = "00000000-0000-0000-0000-000000000001"
 OURS = "hearth:test/shop"
-THEIRS = "somebody-else"
+THEIRS = "another-client"
 
 
 @dataclass(slots=True)
 class Ears:
-    """The listener of the caches: keeps what it is told."""
+    """The listener of the caches: keeps what it is given."""
 
     children: list[tuple[str, str]] = field(default_factory=list)
     stacks: list[str] = field(default_factory=list)
@@ -121,7 +121,7 @@ class Bench:
         return self.manifest(PROBE, name, metadata=metadata or {}, spec=spec)
 
     def held(self) -> Object:
-        """Metadata with a finalizer that nobody removes by itself."""
+        """Metadata with a finalizer that stays until it is removed."""
         return {"finalizers": [probe_controller.FINALIZER]}
 
     async def release(self, manifest: Object) -> None:
@@ -173,7 +173,7 @@ class Bench:
             await asyncio.sleep(POLL)
 
     async def settle(self, kind: Kind) -> None:
-        """Wait until every event of a followed kind so far has arrived, and forget what was told."""
+        """Wait until every event of a followed kind so far has arrived, and forget what was reported."""
         marker = f"marker-{time.monotonic_ns()}"
         await self.user.create(self.manifest(kind, marker))
         await self.until(lambda: (STACK_UID, marker) in self.ears.children)

@@ -26,7 +26,7 @@ def owned(child: Child) -> Object:
 
 
 def scaled(child: Child) -> bool:
-    """Whether somebody holds the replica count by way of its subresource."""
+    """Whether a user holds the replica count by way of its subresource."""
     return child.ownership is not None and child.ownership.is_scaled
 
 
@@ -45,7 +45,7 @@ async def test_same_apply_changes_nothing(bench: Bench) -> None:
 
 
 async def test_version_one_creates_or_is_refused(bench: Bench) -> None:
-    """How a name that nobody knows is taken without taking anything from anybody."""
+    """How a name that is unknown is taken without taking anything from anybody."""
     manifest = bench.config(metadata={"resourceVersion": "1"}, a="1")
     await bench.apply(manifest, force=False)
     before = await bench.live(manifest)
@@ -61,13 +61,13 @@ async def test_version_one_is_refused_even_by_force(bench: Bench) -> None:
 
 
 async def test_uid_of_nothing_is_a_conflict(bench: Bench) -> None:
-    """A stated uid keeps a vanished object from being made anew by accident."""
+    """A stated uid keeps a vanished object from being made again by accident."""
     found = await benches.refused(bench.apply(bench.config(metadata={"uid": benches.STACK_UID}, a="1")))
     assert found == Refusal(409, "Conflict", "configmaps", ())
 
 
 async def test_uid_of_another_is_invalid(bench: Bench) -> None:
-    """Another object has the name by now."""
+    """Another object has the name now."""
     await bench.apply(bench.config(a="1"))
     found = await benches.refused(bench.apply(bench.config(metadata={"uid": benches.STACK_UID}, a="2")))
     assert found == Refusal(422, "Invalid", "ConfigMap", (("FieldValueInvalid", "metadata.uid"),) * 2)
@@ -155,7 +155,7 @@ async def test_taking_a_field_back_restores_the_entry(bench: Bench) -> None:
 
 
 async def test_scaling_takes_the_replica_count(bench: Bench) -> None:
-    """And shows that it came by the subresource, until somebody sets it otherwise or we take it back."""
+    """And shows that it came by the subresource, until a user sets it otherwise or we take it back."""
     manifest = bench.probe(value=1, replicas=2)
     child = await bench.apply(manifest)
     assert (scaled(child), field_ownership.find_first_lost(manifest, child.ownership)) == (False, None)
@@ -176,7 +176,7 @@ async def test_scaling_takes_the_replica_count(bench: Bench) -> None:
 
 
 async def test_taking_the_replica_count_back(bench: Bench) -> None:
-    """Whoever scaled holds nothing then."""
+    """Anyone who scaled holds nothing then."""
     manifest = bench.probe(value=1, replicas=2)
     await bench.apply(manifest)
     await bench.user.scale(Address.of(manifest), 5, manager=THEIRS)
@@ -219,7 +219,7 @@ async def test_namespace_that_is_missing(bench: Bench) -> None:
 
 async def test_kind_that_is_not_served(bench: Bench) -> None:
     """A 404 that is no Status."""
-    kind = replace(PROBE, name="Nobody", plural="nobodies", group="nowhere.example.com")
+    kind = replace(PROBE, name="Ghost", plural="ghosts", group="nowhere.example.com")
     manifest = bench.manifest(kind, "web", spec={})
     found = await benches.refused(bench.cluster.apply(manifest, kind=kind, manager=OURS, force=True))
     assert found == Refusal(404, None, None, ())
@@ -272,7 +272,7 @@ async def test_immutable_config_map(bench: Bench) -> None:
 
 
 async def test_a_dry_run_of_an_apply_tells_what_it_would_change(bench: Bench) -> None:
-    """And changes nothing, whoever owns what."""
+    """And changes nothing, regardless of the owners."""
     await bench.apply(bench.config(a="1", b="1"))
     await bench.user.patch(Address.of(bench.config()), {"data": {"a": "2"}})
     found = await bench.cluster.apply_dry_run(bench.config(a="1", b="1"), kind=CONFIG_MAP, manager=benches.OURS)
@@ -281,7 +281,7 @@ async def test_a_dry_run_of_an_apply_tells_what_it_would_change(bench: Bench) ->
 
 
 async def test_dry_run_makes_nothing(bench: Bench) -> None:
-    """Whatever it says."""
+    """Regardless of what it says."""
     await bench.cluster.create_dry_run(bench.config(a="1"), kind=CONFIG_MAP)
     assert await bench.cluster.list_children(CONFIG_MAP, benches.STACK_UID) == []
 

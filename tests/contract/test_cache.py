@@ -44,7 +44,7 @@ async def test_own_writes_are_shown_at_once(bench: Bench) -> None:
     assert bench.cached("web") == child
 
 
-async def test_writes_of_others_are_told(bench: Bench) -> None:
+async def test_writes_of_others_are_reported(bench: Bench) -> None:
     """By the labels that they carry."""
     await bench.follow(CONFIG_MAP, ("data",))
     await bench.user.create(bench.config(a="1"))
@@ -57,14 +57,14 @@ async def test_writes_of_others_are_told(bench: Bench) -> None:
     assert child.fields["data"] == {"a": "2"}
 
 
-async def test_status_that_nobody_reads_is_not_told(bench: Bench) -> None:
-    """A busy controller of somebody else's wakes nobody."""
+async def test_status_that_is_not_read_is_not_reported(bench: Bench) -> None:
+    """A busy controller of another client's wakes no stack."""
     manifest = bench.probe(value=1)
     await bench.follow(PROBE, ("spec", "value"))
     await bench.apply(manifest)
     await bench.settle(PROBE)
     await bench.user.patch_status(Address.of(manifest), {"ready": True})
-    # The change after it is told, so the one before would have been heard by then.
+    # The change after it is reported, so the one before would have arrived by then.
     await bench.user.patch(Address.of(manifest), {"spec": {"value": 2}})
     await bench.until(lambda: bool(bench.ears.children))
     child = bench.cached("web")
@@ -72,7 +72,7 @@ async def test_status_that_nobody_reads_is_not_told(bench: Bench) -> None:
     assert (child.fields["spec"], bench.ears.children) == ({"value": 2}, [(STACK_UID, "web")])
 
 
-async def test_status_that_is_read_is_told(bench: Bench) -> None:
+async def test_status_that_is_read_is_reported(bench: Bench) -> None:
     """And shown."""
     manifest = bench.probe(value=1)
     await bench.follow(PROBE, ("status", "ready"))
@@ -86,7 +86,7 @@ async def test_status_that_is_read_is_told(bench: Bench) -> None:
 
 
 async def test_default_status_of_a_new_object(bench: Bench) -> None:
-    """A schema may have an object say that nobody has looked at it yet."""
+    """A schema may have an object say that it is not observed yet."""
     await bench.follow(PROBE, ("status", "conditions"))
     child = await bench.apply(bench.probe(value=1))
     assert [each["reason"] for each in child.fields["status"]["conditions"]] == ["Pending"]
@@ -164,7 +164,7 @@ async def test_delete_spares_the_next_of_that_name(bench: Bench) -> None:
     assert (is_gone, (await bench.live(bench.config()))["metadata"]["uid"]) == (True, successor.uid)
 
 
-async def test_deletion_by_others_is_told(bench: Bench) -> None:
+async def test_deletion_by_others_is_reported(bench: Bench) -> None:
     """At once."""
     await bench.follow(CONFIG_MAP)
     await bench.apply(bench.config(a="1"))
@@ -174,7 +174,7 @@ async def test_deletion_by_others_is_told(bench: Bench) -> None:
     assert bench.ears.children == [(STACK_UID, "web")]
 
 
-async def test_created_anew_under_the_same_name(bench: Bench) -> None:
+async def test_created_again_under_the_same_name(bench: Bench) -> None:
     """Is another object."""
     await bench.follow(CONFIG_MAP)
     first = await bench.apply(bench.config(a="1"))
@@ -218,7 +218,7 @@ async def test_list_children_whole(bench: Bench) -> None:
 
 
 async def test_list_children_brings_the_cache_up_to_date(bench: Bench) -> None:
-    """Also where its events have not come yet; nobody is told."""
+    """Also where its events have not come yet; no listener is notified."""
     await bench.follow(CONFIG_MAP, ("data",))
     gone = await bench.apply(bench.config("gone", a="1"))
     await bench.apply(bench.config("changed", a="1"))
@@ -238,14 +238,14 @@ async def test_list_children_brings_the_cache_up_to_date(bench: Bench) -> None:
 
 async def test_list_children_of_a_kind_that_is_not_served(bench: Bench) -> None:
     """There are none."""
-    kind = replace(PROBE, name="Nobody", plural="nobodies", group="nowhere.example.com")
+    kind = replace(PROBE, name="Ghost", plural="ghosts", group="nowhere.example.com")
     assert await bench.cluster.list_children(kind, STACK_UID) == []
 
 
 async def test_kinds(bench: Bench) -> None:
     """Of the version that is asked for."""
     find = bench.cluster.kinds.find
-    assert (find("v1", "ConfigMap"), find("v2", "ConfigMap"), find("v1", "Nobody")) == (CONFIG_MAP, None, None)
+    assert (find("v1", "ConfigMap"), find("v2", "ConfigMap"), find("v1", "Ghost")) == (CONFIG_MAP, None, None)
     assert find(PROBE.api_version, "Probe") == PROBE
 
 

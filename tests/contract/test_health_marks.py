@@ -53,7 +53,7 @@ async def test_a_mark_on_what_changed_meanwhile(bench: Bench) -> None:
 
 
 async def test_a_mark_never_touches_another_object_of_that_name(bench: Bench) -> None:
-    """Whatever it carries; nor does it bring back what is gone."""
+    """Regardless of what it carries; nor does it bring back what is gone."""
     child = await bench.apply(bench.config(a="1"))
     await bench.user.delete(Address.of(bench.config()))
     assert await bench.cluster.mark(child, "bad") is None
@@ -63,7 +63,7 @@ async def test_a_mark_never_touches_another_object_of_that_name(bench: Bench) ->
 
 
 async def test_what_was_adopted_by_another_stack_is_not_marked(bench: Bench) -> None:
-    """It is that Stack's by now."""
+    """It is that Stack's now."""
     child = await bench.apply(bench.config(a="1"))
     theirs = {**child.fields["metadata"]["labels"], names.LABEL_STACK_UID: "00000000-0000-0000-0000-000000000002"}
     await bench.apply(bench.config(metadata={"labels": theirs}, a="1"), manager=benches.THEIRS)
@@ -93,7 +93,7 @@ def find(bench: Bench, made: Object) -> HealthMarkObject:
     return mark
 
 
-async def test_a_health_mark_is_shown_and_told(bench: Bench, made: Object) -> None:
+async def test_a_health_mark_is_shown_and_reported(bench: Bench, made: Object) -> None:
     """With all that it says, and when that was written."""
     mark = find(bench, made)
     assert (mark.name, mark.namespace, mark.generation, mark.status) == ("bad", bench.namespace, 1, {})
@@ -101,8 +101,8 @@ async def test_a_health_mark_is_shown_and_told(bench: Bench, made: Object) -> No
     assert mark.written_at >= made["metadata"]["creationTimestamp"]
 
 
-async def test_a_new_word_is_told(bench: Bench, made: Object) -> None:
-    """It raises the generation; the end is told too."""
+async def test_a_new_word_is_reported(bench: Bench, made: Object) -> None:
+    """It raises the generation; the end is reported too."""
     await bench.user.patch(Address.of(made), {"spec": {"markUnhealthy": False}})
     await bench.until(lambda: find(bench, made).generation == 2)
     await bench.user.delete(Address.of(made))
@@ -118,14 +118,14 @@ async def test_own_status_is_shown_at_once(bench: Bench, made: Object) -> None:
 
 
 async def test_a_status_is_not_written_over_a_new_word(bench: Bench, made: Object) -> None:
-    """Whoever decided it did not know that."""
+    """The decision did not know that."""
     before = find(bench, made)
     await bench.user.patch(Address.of(made), {"spec": {"markUnhealthy": False}})
     assert (await benches.refused(bench.marks.write_mark_status(before, {"observedUID": "u1"}))).code == 409
 
 
 async def test_the_status_of_what_is_gone_needs_no_writing(bench: Bench, made: Object) -> None:
-    """There is nobody to read it."""
+    """There is no one to read it."""
     before = find(bench, made)
     await bench.user.delete(Address.of(made))
     await bench.marks.write_mark_status(before, {"observedUID": "u1"})

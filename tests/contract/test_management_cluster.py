@@ -15,7 +15,7 @@ from support.stories.world import Address
 DEFINITION: Object = {"template": {"resources": {}}, "parameters": {"size": 1}}
 
 UNSEEN: Object = {"observedGeneration": -1}
-"""The status of a Stack that nobody has looked at."""
+"""The status of a Stack that is not observed yet."""
 
 
 def find(bench: Bench, made: Object) -> StackObject:
@@ -38,7 +38,7 @@ def revision(number: int, stack: StackObject, *, hash_: str = "h1") -> Revision:
     )
 
 
-async def test_stack_is_shown_and_told(bench: Bench) -> None:
+async def test_stack_is_shown_and_reported(bench: Bench) -> None:
     """With what a pass needs of it."""
     made = await bench.create_stack()
     stack = find(bench, made)
@@ -47,7 +47,7 @@ async def test_stack_is_shown_and_told(bench: Bench) -> None:
     assert bench.ears.stacks == [stack.uid]
 
 
-async def test_new_spec_is_told(bench: Bench) -> None:
+async def test_new_spec_is_reported(bench: Bench) -> None:
     """It raises the generation."""
     made = await bench.create_stack()
     await bench.user.patch(Address.of(made), {"spec": {"parameters": {"size": 2}}})
@@ -67,7 +67,7 @@ async def test_own_status_is_shown_at_once(bench: Bench) -> None:
     assert (stack.status, stack.generation) == ({**UNSEEN, "phase": "CreateComplete"}, 1)
 
 
-async def test_edit_beside_our_own_status_is_told(bench: Bench) -> None:
+async def test_edit_beside_our_own_status_is_reported(bench: Bench) -> None:
     """Though the answer to our write shows it before its event comes."""
     made = await bench.create_stack()
     stale = find(bench, made)
@@ -102,7 +102,7 @@ async def test_finalizer_on_what_has_changed_since(bench: Bench) -> None:
     """Is refused: look again."""
     made = await bench.create_stack()
     stale = find(bench, made)
-    await bench.user.patch(Address.of(made), {"metadata": {"finalizers": ["somebody.example.com/else"]}})
+    await bench.user.patch(Address.of(made), {"metadata": {"finalizers": ["another.example.com/else"]}})
     found = await benches.refused(bench.home.add_finalizer(stale))
     assert found == Refusal(409, "Conflict", "stacks", ())
 
@@ -110,12 +110,12 @@ async def test_finalizer_on_what_has_changed_since(bench: Bench) -> None:
 async def test_finalizers_of_others_are_kept(bench: Bench) -> None:
     """When ours comes and when it goes."""
     made = await bench.create_stack()
-    await bench.user.patch(Address.of(made), {"metadata": {"finalizers": ["somebody.example.com/else"]}})
+    await bench.user.patch(Address.of(made), {"metadata": {"finalizers": ["another.example.com/else"]}})
     await bench.until(lambda: bool(find(bench, made).finalizers))
     await bench.home.add_finalizer(find(bench, made))
-    assert find(bench, made).finalizers == ("somebody.example.com/else", names.FINALIZER)
+    assert find(bench, made).finalizers == ("another.example.com/else", names.FINALIZER)
     await bench.home.remove_finalizer(find(bench, made))
-    assert find(bench, made).finalizers == ("somebody.example.com/else",)
+    assert find(bench, made).finalizers == ("another.example.com/else",)
 
 
 async def test_finalizer_of_a_stack_that_is_gone(bench: Bench) -> None:
@@ -145,7 +145,7 @@ async def test_revision_that_is_there_already(bench: Bench) -> None:
 
 
 async def test_revisions_by_number(bench: Bench) -> None:
-    """Whatever their names."""
+    """Regardless of their names."""
     stack = find(bench, await bench.create_stack())
     for number, hash_ in ((2, "a"), (1, "b"), (3, "c")):
         await bench.home.create_revision(stack, revision(number, stack, hash_=hash_), DEFINITION)
@@ -153,7 +153,7 @@ async def test_revisions_by_number(bench: Bench) -> None:
 
 
 async def test_revisions_go_with_their_stack(bench: Bench) -> None:
-    """Nobody has to delete them."""
+    """No user must delete them."""
     made = await bench.create_stack()
     stack = find(bench, made)
     await bench.home.create_revision(stack, revision(1, stack), DEFINITION)
@@ -170,7 +170,7 @@ def source(bench: Bench) -> ObjectRef:
 
 
 async def test_source(bench: Bench, source: ObjectRef) -> None:
-    """Its data; from then on changes are told."""
+    """Its data; from then on changes are reported."""
     manifest = bench.config("source", metadata={"labels": {}}, a="1")
     await bench.user.create(manifest)
     assert await bench.home.get_source(source) == {"a": "1"}
@@ -184,7 +184,7 @@ async def test_source(bench: Bench, source: ObjectRef) -> None:
 
 
 async def test_source_that_is_missing(bench: Bench, source: ObjectRef) -> None:
-    """Is a 404; that it came is told."""
+    """Is a 404; that it came is reported."""
     assert (await benches.refused(bench.home.get_source(source))).code == 404
     await bench.user.create(bench.config("source", metadata={"labels": {}}, a="1"))
     await bench.until(lambda: source in bench.ears.sources)
@@ -192,7 +192,7 @@ async def test_source_that_is_missing(bench: Bench, source: ObjectRef) -> None:
 
 
 async def test_source_that_is_a_secret(bench: Bench) -> None:
-    """Comes as it is, in base 64; its changes are told, and nothing more once nobody follows it."""
+    """Comes as it is, in base 64; its changes are reported, and nothing more once it is not followed."""
     manifest: Object = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -224,8 +224,8 @@ async def test_event_never_raises(bench: Bench) -> None:
 
 async def test_an_event_about_a_source_never_raises(bench: Bench) -> None:
     """Whether it was read before, is there at all, or neither."""
-    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "told", "namespace": bench.namespace}}
-    ref = ObjectRef(group="", kind="ConfigMap", namespace=bench.namespace, name="told")
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "reported", "namespace": bench.namespace}}
+    ref = ObjectRef(group="", kind="ConfigMap", namespace=bench.namespace, name="reported")
     await bench.home.emit_source_event(ref, type_="Warning", reason="Test", message="said of nothing")
     await bench.user.create(manifest)
     bench.home.follow_sources("s1", [ref])

@@ -43,11 +43,11 @@ def ports_of(live: Object) -> dict[str, int]:
 
 
 async def tamper(bench: Bench, manifest: Object, patch: Any) -> None:
-    """Change an object as somebody else."""
+    """Change an object as another client."""
     await bench.user.patch(Address.of(manifest), patch)
 
 
-async def test_apply_is_rejected_because_of_somebody_elses_item(bench: Bench) -> None:
+async def test_apply_is_rejected_because_of_another_clients_item(bench: Bench) -> None:
     """Their port has the same name and another number, so that both would be there. Another one of theirs stays."""
     manifest = service(bench, http=80)
     child = await bench.cluster.apply(manifest, kind=SERVICE, manager=OURS, force=True)
@@ -63,7 +63,7 @@ async def test_apply_is_rejected_because_of_somebody_elses_item(bench: Bench) ->
 
 
 async def test_nothing_is_removed_where_many_items_are_in_question(bench: Bench) -> None:
-    """Whoever adds many items to an object causes no flood of requests, and loses none of them."""
+    """Anyone who adds many items to an object causes no flood of requests, and loses none of them."""
     manifest = service(bench, http=80)
     child = await bench.cluster.apply(manifest, kind=SERVICE, manager=OURS, force=True)
     theirs = [{"name": f"p{at}", "port": 9000 + at, "protocol": "TCP"} for at in range(limits.FOREIGN_ITEMS)]
@@ -83,7 +83,7 @@ async def test_an_object_without_an_obstacle_is_not_written(bench: Bench) -> Non
 
 
 async def test_another_object_of_the_name_is_left_alone(bench: Bench) -> None:
-    """It was made since, and is nobody's concern here."""
+    """It was made since, and is no concern here."""
     manifest = bench.probe(other=1)
     child = await bench.apply(manifest)
     await bench.user.delete(Address.of(manifest))

@@ -30,7 +30,7 @@ async def test_release_takes_what_is_ours_and_nothing_else(bench: Bench) -> None
 
 
 async def test_release_leaves_no_empty_maps(bench: Bench) -> None:
-    """Where nobody else had put anything."""
+    """Where no other client had put anything."""
     child = await bench.apply(bench.probe(value=1))
     await bench.cluster.release(child)
     live = await bench.live(bench.probe())
@@ -62,7 +62,7 @@ async def test_what_was_released_can_come_back(bench: Bench) -> None:
 
 
 async def test_release_of_what_changed_meanwhile(bench: Bench) -> None:
-    """Whatever of ours came since is taken off as well, and the change of others stays."""
+    """What came of ours since is taken off as well, and the change of others stays."""
     manifest = bench.config(a="1")
     child = await bench.apply(manifest)
     await bench.user.patch(Address.of(manifest), {"metadata": {"annotations": {UNHEALTHY: "z"}}, "data": {"b": "2"}})
@@ -80,7 +80,7 @@ async def test_release_of_nothing(bench: Bench) -> None:
 
 
 async def test_release_never_touches_another_object_of_that_name(bench: Bench) -> None:
-    """Whatever it carries."""
+    """Regardless of what it carries."""
     child = await bench.apply(bench.config(a="1"))
     await bench.user.delete(Address.of(bench.config()))
     other = await bench.user.create(bench.config(a="2"))
@@ -88,7 +88,7 @@ async def test_release_never_touches_another_object_of_that_name(bench: Bench) -
     assert await bench.live(bench.config()) == other
 
 
-async def test_release_never_touches_what_belongs_to_another_stack_by_now(bench: Bench) -> None:
+async def test_release_never_touches_what_belongs_to_another_stack_now(bench: Bench) -> None:
     """The same object, under another Stack's label."""
     child = await bench.apply(bench.config(a="1"))
     theirs = {**child.fields["metadata"]["labels"], names.LABEL_STACK_UID: "00000000-0000-0000-0000-000000000002"}
@@ -98,8 +98,8 @@ async def test_release_never_touches_what_belongs_to_another_stack_by_now(bench:
     assert await bench.live(bench.config()) == before
 
 
-async def test_release_of_what_is_on_its_way_out(bench: Bench) -> None:
-    """It goes on its way, as nobody's child."""
+async def test_release_of_what_is_being_deleted(bench: Bench) -> None:
+    """It stays, as no Stack's child."""
     manifest = bench.config(metadata=bench.held(), a="1")
     child = await bench.apply(manifest)
     await bench.cluster.delete(child)
@@ -118,8 +118,8 @@ async def test_deletion_of_what_changed_meanwhile(bench: Bench) -> None:
     assert await bench.user.find(Address.of(manifest)) is None
 
 
-async def test_deletion_of_what_asks_to_stay_by_now(bench: Bench) -> None:
-    """Whoever decided it did not know that; the cache does from then on."""
+async def test_deletion_of_what_asks_to_stay_now(bench: Bench) -> None:
+    """The decision did not know that; the cache does from then on."""
     manifest = bench.config(a="1")
     child = await bench.apply(manifest)
     stays = {names.ANNOTATION_DELETION_POLICY: names.RETAIN}

@@ -25,7 +25,7 @@ def quota(bench: Bench) -> Object:
 
 
 async def begin(bench: Bench, cause: RetryTrigger) -> None:
-    """Watch it, until each of its watches has told that it is there, and forget what was told."""
+    """Watch it, until each of its watches has reported that it is there, and forget what was reported."""
     bench.cluster.watch_trigger(cause)
     await bench.until(lambda: bool(bench.ears.causes))
     while bench.ears.causes:
@@ -34,7 +34,7 @@ async def begin(bench: Bench, cause: RetryTrigger) -> None:
         await asyncio.sleep(QUIET)
 
 
-async def test_a_quota_that_comes_changes_or_goes_is_told(bench: Bench) -> None:
+async def test_a_quota_that_comes_changes_or_goes_is_reported(bench: Bench) -> None:
     """Each of them by the name of the cause, and nothing else."""
     limits = RetryTrigger(type=TriggerType.LIMITS, namespace=bench.namespace)
     await begin(bench, limits)
@@ -62,8 +62,8 @@ async def test_an_object_in_the_way_is_watched_without_any_label(bench: Bench) -
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["kept", "let go"])
-async def test_only_what_is_kept_is_told_of(bench: Bench, kept: bool) -> None:
-    """A cause that nobody waits for any more costs nothing more."""
+async def test_only_what_is_followed_is_notified_of(bench: Bench, kept: bool) -> None:
+    """A cause that is not awaited any more costs nothing more."""
     limits, rights = (
         RetryTrigger(type=what, namespace=bench.namespace) for what in (TriggerType.LIMITS, TriggerType.RIGHTS)
     )
@@ -80,6 +80,6 @@ async def test_only_what_is_kept_is_told_of(bench: Bench, kept: bool) -> None:
 
 
 async def waited(bench: Bench, cause: RetryTrigger) -> bool:
-    """True, once it was told."""
+    """True, once it was reported."""
     await bench.until(lambda: cause in bench.ears.causes)
     return True

@@ -11,7 +11,7 @@ from types import FrameType
 import failure
 
 # The second name is for the tests: it says that the cluster may be filled and emptied at will.
-# Which cluster KUBECONFIG names on a machine at other times is nobody's business here.
+# Which cluster KUBECONFIG names on a machine at other times is outside the scope here.
 VARIABLES = ("KUBECONFIG", "HEARTH_TEST_KUBECONFIG")
 
 

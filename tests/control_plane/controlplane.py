@@ -1,7 +1,7 @@
 """A real Kubernetes control plane on this machine, without Docker and without a virtual environment.
 
     python3 tests/control_plane/controlplane.py up          start it, or find that it runs
-    python3 tests/control_plane/controlplane.py with -- C…  run a command on it, and end it afterwards if nobody had it up
+    python3 tests/control_plane/controlplane.py with -- C…  run a command on it, and end it afterwards if it was not running
     python3 tests/control_plane/controlplane.py --help      the rest
 
 This module knows the words of the command line and who ends what; how things are built and started is in the modules
@@ -160,14 +160,14 @@ def _other_limits(home: places.Home, *, limited: bool) -> str:
 
 @contextlib.contextmanager
 def _alone(home: places.Home) -> Iterator[None]:
-    waiting = f"somebody else starts or ends the control plane {home.name}: waiting"
+    waiting = f"another client starts or ends the control plane {home.name}: waiting"
     with locks.only_one(home.lock, when_waiting=lambda: progress.say(waiting)):
         yield
 
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Let nothing cut the ending short: a second Ctrl-C would leave processes behind that nobody ends any more."""
+    """Let nothing cut the ending short: a second Ctrl-C would leave processes behind that no one ends any more."""
     for unpleasant in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(unpleasant, signal.SIG_IGN)
     yield

@@ -109,7 +109,7 @@ class Trial:
 
     @contextlib.asynccontextmanager
     async def operator(self, stack: Any) -> AsyncIterator[None]:
-        """The operator at work; where it can, in the Stack's namespace alone, so that it disturbs nobody."""
+        """The operator at work; where it can, in the Stack's namespace alone, so that it disturbs no other user."""
         namespace = None if import_world.leaves_namespace(stack) else stack["metadata"]["namespace"]
         with tempfile.TemporaryDirectory() as folder:
             # Manifests for a whole cluster have objects everywhere.
@@ -189,7 +189,7 @@ async def import_file(file: str, namespace: str) -> list[Any]:
 
 @contextlib.asynccontextmanager
 async def namespace_of_its_own(world: World) -> AsyncIterator[str]:
-    """The name of a fresh namespace, which is deleted at the end, with whatever is left in it."""
+    """The name of a fresh namespace, which is deleted at the end, with all that is left in it."""
     name = await world.create_namespace()
     try:
         yield name

@@ -11,7 +11,7 @@ from typing import IO
 
 @contextlib.contextmanager
 def only_one(path: Path, *, when_waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold the lock at `path` alone; `when_waiting` is called if somebody else has it."""
+    """Hold the lock at `path` alone; `when_waiting` is called if another client has it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         if not _take(file, fcntl.LOCK_EX | fcntl.LOCK_NB):
@@ -32,9 +32,9 @@ class Attendance:
         fcntl.flock(self._file, fcntl.LOCK_SH)
 
     def leave(self) -> bool:
-        """Stop counting as a user; True if nobody else is left.
+        """Stop counting as a user; True if no other user is left.
 
-        Between this answer and what is done about it nobody may enter, so hold the lock of the thing around both.
+        Between this answer and what is done about it no other process may enter, so hold the lock of the thing around both.
         """
         is_last = _take(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._file.close()

@@ -22,7 +22,7 @@ class Home:
 
     @property
     def folder(self) -> Path:
-        """Holds everything below. Every process of the control plane has it in its arguments, and nobody else has."""
+        """Holds everything below. Every process of the control plane has it in its arguments, and no other client has."""
         return _base("XDG_STATE_HOME", ".local/state") / self.name
 
     @property
@@ -37,7 +37,7 @@ class Home:
 
     @property
     def configuration(self) -> Path:
-        """What kwokctl was told."""
+        """What kwokctl was asked for."""
         return self.folder / "kwokctl.yaml"
 
     @property

@@ -38,7 +38,7 @@ class Start:
 
     binaries: str
     limited: bool  # whether priority and fairness, and so throttling, are on
-    kept: bool  # whether it stays up when nobody uses it
+    kept: bool  # whether it stays up when it is unused
 
 
 def find(home: places.Home) -> Start | None:
@@ -72,7 +72,7 @@ def is_answering(home: places.Home, start: Start) -> bool:
 
 
 def create(home: places.Home, start: Start) -> None:
-    """Start the control plane, and return when pods could be scheduled. Whatever was left of an earlier one goes."""
+    """Start the control plane, and return when pods could be scheduled. What was left of an earlier one goes."""
     delete(home)
     home.workdir.mkdir(parents=True)
     home.log.write_text("")
@@ -112,7 +112,7 @@ def kubectl(home: places.Home, binaries: str, *arguments: str, stdin: str = "") 
 
 
 def _read_record(home: places.Home) -> Start | None:
-    """None as well if the record is not one that this version writes: then all is started anew."""
+    """None as well if the record is not one that this version writes: then all is restarted."""
     try:
         return Start(**json.loads(home.record.read_text()))
     except (OSError, ValueError, TypeError):
@@ -211,7 +211,7 @@ def _reason(home: places.Home) -> str:
 def environment(home: places.Home, binaries: str) -> dict[str, str]:
     """Ours without anything that would steer kwokctl or lead to another cluster."""
     ours = {key: value for key, value in os.environ.items() if not key.startswith("KWOK_") and key != "KUBECONFIG"}
-    # kwokctl prefers a kubectl on PATH to the one that it was told of.
+    # kwokctl prefers a kubectl on PATH to the one that it was given.
     path = os.pathsep.join([binaries, ours.get("PATH", os.defpath)])
     return ours | {"KWOK_WORKDIR": str(home.workdir), "PATH": path}
 

@@ -1,6 +1,6 @@
 """Find and end processes by what they are, never by a number that was noted down.
 
-A noted number may belong to somebody else by now (after a restart of the machine it surely does); a program's name
+A noted number may belong to another client now (after a restart of the machine it surely does); a program's name
 together with a folder that only our control plane uses cannot.
 """
 
@@ -45,7 +45,7 @@ def _list_all() -> Iterator[tuple[int, list[str]]]:
         return
     for folder in PROC.iterdir():
         if folder.name.isdigit():
-            # A process may end, or belong to somebody else, between the listing and the look at it.
+            # A process may end, or belong to another client, between the listing and the look at it.
             with contextlib.suppress(OSError):
                 words = folder.joinpath("cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
                 if words[0]:

@@ -1,4 +1,4 @@
-"""No expression that the operator evaluates itself takes long or much memory, whatever it is made of and given."""
+"""No expression that the operator evaluates itself takes long or much memory, regardless of what it is made of and given."""
 
 from __future__ import annotations
 

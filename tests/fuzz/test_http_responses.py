@@ -159,7 +159,7 @@ NESTED = st.recursive(
 @given(st.dictionaries(KEYS, NESTED, max_size=4))
 @QUICK
 def test_what_is_taken_apart_is_what_is_written_there(stated: dict[str, Any]) -> None:
-    """Whatever brackets and quotes the texts hold; what is too deep is missing, and nothing else."""
+    """Regardless of what brackets and quotes the texts hold; what is too deep is missing, and nothing else."""
     deep = orjson.dumps({**stated, "deep": "here"}).replace(b'"here"', b"[" * 300 + b"]" * 300)
     found = salvage.read_object(deep, 0)
     omission = salvage.find_omission(found)

@@ -1,4 +1,4 @@
-"""Any ControllerRevision, Lease or key Secret: reading it never raises anything but a told error, and none of it is believed."""
+"""Any ControllerRevision, Lease or key Secret: reading it never raises anything but a documented error, and none of it is believed."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_genuine_revision_counts(*, is_large: bool) -> None:
 )
 @QUICK
 def test_any_lease_is_read(spec: Any) -> None:
-    """What makes no sense is nobody's."""
+    """What makes no sense has no owner."""
     found = lease.parse_lease({"metadata": {"resourceVersion": "1"}, "spec": spec})
     assert isinstance(found.holder, str)
     assert 0 <= found.seconds <= lease.MOST
@@ -144,7 +144,7 @@ def test_any_lease_is_read(spec: Any) -> None:
 
 @hypothesis.given(data=JSON | st.dictionaries(st.just(hash_key.FIELD), JSON))
 @QUICK
-def test_any_key_secret_is_read_or_told(data: Any) -> None:
+def test_any_key_secret_is_read_or_reported(data: Any) -> None:
     """By an error that says what to do."""
     with pytest.raises(hash_key.InvalidHashKey, match="restore it, or delete the Secret"):
         hash_key.parse_key({"data": data}, "hearth-system")

@@ -108,16 +108,16 @@ def look(status: Any, *, is_signed: bool) -> None:
         except TypeError:
             return
     stack = stack_cache.parse_stack(raw)
-    wishes = TargetTracker()
-    wishes.load(stack, hashes=HASHES, count_revisions=lambda: 1)
-    wish = wishes.current
-    written: Object = target_status.write_completed(wishes.completed)
-    if wish is not None:
+    targets = TargetTracker()
+    targets.load(stack, hashes=HASHES, count_revisions=lambda: 1)
+    target = targets.current
+    written: Object = target_status.write_completed(targets.completed)
+    if target is not None:
         assert is_signed
-        written.update(target_status.encode(wish))
-        assert target_status.decode(written) == wish
-    written.update(check_result.encode(wishes.check))
-    written.update({"handled": wishes.handled, "lastFailedRevision": wishes.last_failed})
+        written.update(target_status.encode(target))
+        assert target_status.decode(written) == target
+    written.update(check_result.encode(targets.check))
+    written.update({"handled": targets.handled, "lastFailedRevision": targets.last_failed})
     assert status_signature.read_memory(
         status_signature.sign(written, uid="u", hashes=HASHES), uid="u", hashes=HASHES
     ) == {key: written[key] for key in status_signature.MEMORY if key in written}

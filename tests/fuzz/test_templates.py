@@ -1,4 +1,4 @@
-"""Any template: a blueprint or mistakes come of it; nothing else is raised, whatever the words hold."""
+"""Any template: a blueprint or mistakes come of it; nothing else is raised, regardless of what the words hold."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Deaf:
 
 
 def survive(pieces: list[bytes]) -> None:
-    """After all that a healthy object is known, and nothing happened that nobody expected."""
+    """After all that, a healthy object is known, and nothing happened that was not expected."""
     end = [scripted_watch.added("z", 3, generation=1), scripted_watch.list_end(5)]
     script = [Stream(*end, *pieces).end(), *(Stream(*end) for _ in range(8))]
 

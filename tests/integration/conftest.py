@@ -1,4 +1,4 @@
-"""A world on a real API server, for stories and whatever else is told in one."""
+"""A world on a real API server, for stories and anything else that is written as one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def world(kubeconfig: Path, namespace: str) -> AsyncIterator[RealWorld]:
 
 @pytest.fixture
 async def user(kubeconfig: Path, namespace: str) -> AsyncIterator[RealUser]:
-    """Somebody with all rights, in a namespace of their own."""
+    """A user with all rights, in a namespace of their own."""
     source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
     async with Connection(source) as connection:
         made = RealUser(connection, namespace)

@@ -59,7 +59,7 @@ def copy_tree(place: Path) -> Path:
 
 
 def find_failure(tree: Path) -> str:
-    """The story that fails first in that tree; "" where all go as they are told."""
+    """The story that fails first in that tree; "" where all go as written."""
     environment = {**os.environ, "PYTHONPATH": f"{tree / 'operator'}:{tree / 'tests'}", "PYTHONDONTWRITEBYTECODE": "1"}
     program = [sys.executable, str(tree / "tests" / "mutants" / "stories.py")]
     try:

@@ -9,11 +9,11 @@ from support.stories import story, story_runner
 from support.stories.story import Story
 
 
-def find_failure(told: Story) -> str:
-    """Why a story does not go as it is told; "" where it does."""
+def find_failure(played: Story) -> str:
+    """Why a story does not go as written; "" where it does."""
     try:
-        fake_world.run(lambda world: story_runner.Play(told, world).perform())
-    except Exception as error:  # noqa: BLE001 -- whatever goes wrong was noticed
+        fake_world.run(lambda world: story_runner.Play(played, world).perform())
+    except Exception as error:  # noqa: BLE001 -- all that goes wrong was noticed
         return " ".join(str(error).split())[:160] or type(error).__name__
     return ""
 

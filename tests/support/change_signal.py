@@ -1,4 +1,4 @@
-"""Waiting for a condition without sleeping: whoever changes something beats, whoever waits looks again at each beat."""
+"""Waiting for a condition without sleeping: anyone who changes something beats, anyone who waits looks again at each beat."""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ Result = TypeVar("Result")
 EPOCH = 1_767_225_600.0
 """What the wall clock shows when a test begins: 2026-01-01T00:00:00Z."""
 OWNER: contextvars.ContextVar[set[asyncio.Task[Any]] | None] = contextvars.ContextVar("OWNER", default=None)
-"""Where the tasks made in this context are kept, so that whoever owns them can end them all."""
+"""Where the tasks made in this context are kept, so that regardless of the owner can end them all."""
 
 
 class NothingLeft(AssertionError):
-    """The test waits for something that nobody is going to do."""
+    """The test waits for something that no one is going to do."""
 
 
 class IdleSelector(selectors.SelectSelector):
@@ -54,7 +54,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def idle(self, timeout: float | None) -> None:
         """Jump to the next timer."""
         if timeout is None:
-            raise NothingLeft("the test waits for something that nobody is going to do")
+            raise NothingLeft("the test waits for something that no one is going to do")
         self._now += timeout
 
     def run_in_executor(  # type: ignore[override]  # the arguments' types are of no interest here
@@ -64,7 +64,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         future = self.create_future()
         try:
             future.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001 -- an executor hands over whatever was raised
+        except Exception as error:  # noqa: BLE001 -- an executor hands over all that was raised
             future.set_exception(error)
         return future
 

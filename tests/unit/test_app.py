@@ -18,14 +18,14 @@ import pytest
 
 PROGRAM = Path(__file__).resolve().parent.parent / "support" / "real" / "idle_operator.py"
 
-# Nothing listens there: the frame goes on trying, which is no reason not to start, nor not to end.
+# Nothing listens there: the frame keeps trying, which is no reason not to start, nor not to end.
 KUBECONFIG = """\
 apiVersion: v1
 kind: Config
 current-context: nowhere
-contexts: [{name: nowhere, context: {cluster: nowhere, user: nobody}}]
+contexts: [{name: nowhere, context: {cluster: nowhere, user: ghost}}]
 clusters: [{name: nowhere, cluster: {server: "https://127.0.0.1:9"}}]
-users: [{name: nobody, user: {token: some-token}}]
+users: [{name: ghost, user: {token: some-token}}]
 """
 
 
@@ -52,7 +52,7 @@ def started(kubeconfig: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def read_events(process: subprocess.Popen[str]) -> list[str]:
-    """What it goes on to say until its end; kopf may murmur as it goes."""
+    """What it logs until its end; kopf may murmur as it goes."""
     assert process.stderr is not None
     lines = [json.loads(line) for line in process.stderr]
     return [line["event"] for line in lines if line["logger"].startswith("hearth") or line["logger"] == "__main__"]
@@ -72,7 +72,7 @@ def test_a_signal_ends_everything_in_order(kubeconfig: Path, tmp_path: Path, num
 
 
 def test_a_second_signal_ends_it_at_once(kubeconfig: Path) -> None:
-    """Whoever presses Ctrl-C twice means it."""
+    """Anyone who presses Ctrl-C twice means it."""
     with started(kubeconfig, "--hang") as process:
         assert process.stderr is not None
         process.send_signal(signal.SIGINT)
@@ -83,14 +83,14 @@ def test_a_second_signal_ends_it_at_once(kubeconfig: Path) -> None:
 
 
 def test_time_ends_what_hangs(kubeconfig: Path) -> None:
-    """Five seconds are promised, whatever does not end; the code tells that it was by force."""
+    """Five seconds are promised, regardless of what does not end; the code tells that it was by force."""
     with started(kubeconfig, "--hang", "--grace", "0.2") as process:
         process.send_signal(signal.SIGTERM)
 
         assert process.wait(30) == 1
 
 
-def test_credentials_that_cannot_be_read_are_told_in_a_sentence(tmp_path: Path) -> None:
+def test_credentials_that_cannot_be_read_are_reported_in_a_sentence(tmp_path: Path) -> None:
     """No stack of calls: it is the user who mends it."""
     command = [sys.executable, str(PROGRAM), str(tmp_path / "missing")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -23,13 +23,13 @@ class Source:
         self.is_broken = is_broken
 
     def load(self) -> Credentials:
-        """As told."""
+        """As configured."""
         if self.is_broken:
             raise NoCredentials("the kubeconfig is gone")
         return Credentials(server="http://127.0.0.1:9")
 
 
-async def test_whoever_ignores_leaders_works_at_once() -> None:
+async def test_an_operator_that_ignores_leaders_works_at_once() -> None:
     """Nothing is asked, and nothing can be lost."""
     leader = leadership.make_leadership(Settings(ignore_leader=True), Source(is_broken=True), Metrics(), grace=GRACE)
     leader.start()
@@ -41,7 +41,7 @@ async def test_whoever_ignores_leaders_works_at_once() -> None:
     await leader.stop()
 
 
-async def test_whoever_finds_no_leader_works() -> None:
+async def test_an_operator_that_finds_no_leader_works() -> None:
     """It is not ready before that is known."""
     found: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     leader = AlwaysLeader(lambda: asyncio.wait_for(found, 10))
@@ -54,7 +54,7 @@ async def test_whoever_finds_no_leader_works() -> None:
     await leader.stop()
 
 
-async def test_whoever_finds_a_leader_does_not_work_and_says_how_to_go_on() -> None:
+async def test_an_operator_that_finds_a_leader_does_not_work_and_says_how_to_go_on() -> None:
     """Two that work on the same Stacks would undo each other's work."""
 
     async def find() -> str:
@@ -70,8 +70,8 @@ async def test_whoever_finds_a_leader_does_not_work_and_says_how_to_go_on() -> N
     await leader.stop()
 
 
-async def test_a_candidate_that_reaches_nobody_says_so_and_ends_when_told() -> None:
-    """Not ready, yet alive: it goes on trying."""
+async def test_a_candidate_that_reaches_no_caller_says_so_and_ends_when_asked() -> None:
+    """Not ready, yet alive: it keeps trying."""
     leader = leadership.make_leadership(Settings(leader_election=True), Source(), Metrics(), grace=GRACE)
     leader.start()
     async with asyncio.timeout(10):
@@ -96,7 +96,7 @@ async def test_a_failure_that_no_code_looks_at_in_the_election_is_reported() -> 
 
 
 async def test_work_that_hangs_is_ended_by_force_once_the_lease_is_lost() -> None:
-    """Whatever broke the election: another process may begin."""
+    """Regardless of what broke the election: another process may begin."""
     forced = threading.Event()
     codes: list[int] = []
 

@@ -43,7 +43,7 @@ def test_the_arguments_of_the_container_are_understood(pod: dict[str, Any]) -> N
 
 
 def test_there_are_as_many_pods_as_shards() -> None:
-    """One too few, and some Stacks would be nobody's."""
+    """One too few, and some Stacks would be without an owner."""
     (patch,) = yaml.safe_load((FOLDER / "shards" / "kustomization.yaml").read_text())["patches"]
     by_path = {step["path"]: step["value"] for step in yaml.safe_load(patch["patch"])}
 
@@ -64,7 +64,7 @@ def test_there_is_time_to_end_in_order(pod: dict[str, Any]) -> None:
 
 
 def test_no_rule_grants_more_than_it_names() -> None:
-    """No wildcard: whoever reads the role knows what the operator may do."""
+    """No wildcard: anyone who reads the role knows what the operator may do."""
     granted = [
         (role["metadata"]["name"], word)
         for role in load("ClusterRole") + load("Role")
@@ -95,7 +95,7 @@ def test_every_binding_binds_a_role_that_is_there() -> None:
 
 
 def test_writing_stacks_is_granted_by_hand_alone() -> None:
-    """Whoever writes a Stack acts with the operator's rights; no common role may bring that along."""
+    """Anyone who writes a Stack acts with the operator's rights; no common role may bring that along."""
     aggregated = [
         role["metadata"]["name"]
         for role in load("ClusterRole")
@@ -122,7 +122,7 @@ def test_the_policy_adds_the_operators_own_finalizer_and_only_at_creation() -> N
 
 @pytest.mark.parametrize("folder", ["manifests/install", "manifests/rbac", "manifests/finalizer", "crds"])
 def test_every_file_is_part_of_its_kustomization(folder: str) -> None:
-    """A file that nobody lists is installed by nobody."""
+    """A file that is not listed is not installed."""
     path = FOLDER.parent / folder
     listed = yaml.safe_load((path / "kustomization.yaml").read_text())["resources"]
 
@@ -148,7 +148,7 @@ def test_only_monitoring_reaches_the_http_port(pod: dict[str, Any]) -> None:
 
 
 def test_the_aggregated_role_states_no_rules() -> None:
-    """A controller owns them, so that whoever states them again conflicts with it."""
+    """A controller owns them, so that anyone who states them again conflicts with it."""
     (role,) = [role for role in load("ClusterRole") if "aggregationRule" in role]
 
     assert "rules" not in role

@@ -59,7 +59,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         settings.parse_duration(text)
 
 
-def test_a_pod_is_told_its_own_namespace(tmp_path: Path) -> None:
+def test_a_pod_is_given_its_own_namespace(tmp_path: Path) -> None:
     """By a file that the kubelet mounts."""
     file = tmp_path / "namespace"
     file.write_text("platform\n")
@@ -77,7 +77,7 @@ def test_outside_of_a_pod_the_namespace_is_the_usual_one(tmp_path: Path) -> None
     [
         pytest.param(Settings(), "hearth", id="serves all namespaces"),
         pytest.param(Settings(namespace="shop"), "hearth-shop", id="serves one"),
-        pytest.param(Settings(namespace="shop", lease_name="mine"), "mine", id="is told"),
+        pytest.param(Settings(namespace="shop", lease_name="mine"), "mine", id="is reported"),
         pytest.param(Settings(share=Share(index=1, count=4)), "hearth-1-of-4", id="a share"),
     ],
 )
@@ -87,7 +87,7 @@ def test_who_serves_something_else_waits_for_another_lease(given: Settings, expe
 
 
 def test_a_pod_is_known_by_its_own_account(tmp_path: Path) -> None:
-    """There may be others like it, so that it stands for a lease unless told otherwise."""
+    """There may be others like it, so that it stands for a lease unless configured otherwise."""
     file = tmp_path / "namespace"
 
     assert not settings.is_pod(file)
@@ -103,7 +103,7 @@ def test_a_pod_is_known_by_its_own_account(tmp_path: Path) -> None:
         pytest.param(4, None, "hearth-3", Share(index=3, count=4), id="a StatefulSet's pod"),
     ],
 )
-def test_a_share_is_stated_or_told_by_the_name_of_the_pod(
+def test_a_share_is_stated_or_reported_by_the_name_of_the_pod(
     shards: int, shard: int | None, host: str, expected: Share
 ) -> None:
     """One manifest serves all pods of a StatefulSet."""

@@ -66,7 +66,7 @@ def find_starts(tree: ast.AST) -> set[str]:
 
 
 def test_nothing_starts_tasks_or_timers_elsewhere() -> None:
-    """Whatever runs without supervision could end silently."""
+    """All that runs without supervision could end silently."""
     found = {}
     for path in OPERATOR.rglob("*.py"):
         name = path.relative_to(OPERATOR).as_posix()
@@ -116,7 +116,7 @@ def test_task_that_ran_for_long_begins_with_the_first_backoff() -> None:
     assert started == [0.0, 101.0, 202.0]
 
 
-def test_cancellation_that_nobody_asked_for_ends_no_task() -> None:
+def test_cancellation_that_was_not_requested_ends_no_task() -> None:
     """It came from something that was awaited."""
     runs: list[int] = []
 
@@ -182,7 +182,7 @@ def test_panic_of_an_extension_module_ends_no_task() -> None:
     assert (len(runs), counted) == (2, ["test"])
 
 
-def test_task_that_is_to_be_done_once_is_retried_until_it_is() -> None:
+def test_task_that_must_be_done_once_is_retried_until_it_is() -> None:
     """Then it ends."""
     runs: list[int] = []
 

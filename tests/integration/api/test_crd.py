@@ -208,10 +208,10 @@ def test_what_is_plainly_wrong_is_refused_by_the_server_itself(
         ),
     ],
 )
-def test_an_unknown_field_is_reported_to_whoever_asks_for_strictness(
+def test_an_unknown_field_is_reported_to_anyone_who_asks_for_strictness(
     api: Any, namespace: str, spec: Spec, path: str
 ) -> None:
-    """As kubectl does unless told otherwise."""
+    """As kubectl does unless configured otherwise."""
     with pytest.raises(ApiException) as caught:
         create(api, namespace, spec, field_validation="Strict")
 
@@ -234,7 +234,7 @@ def test_the_record_of_field_managers_does_not_grow_with_the_template(api: Any, 
     """It would double the object, and the server works through it at each write of the status."""
     resources = {f"r{number}": make_resource() for number in range(100)}
 
-    created = create(api, namespace, make_spec(resources=resources), field_manager="somebody")
+    created = create(api, namespace, make_spec(resources=resources), field_manager="another")
 
     assert len(json.dumps(created["metadata"]["managedFields"])) < 500
 

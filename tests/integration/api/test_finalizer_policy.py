@@ -1,6 +1,6 @@
 """The policy of manifests/finalizer on a real API server: Stacks are created with their finalizer, which saves a write.
 
-Bound by a label to the namespaces of these tests alone, since whoever else runs here counts on Stacks without it.
+Bound by a label to the namespaces of these tests alone, since any process that runs here counts on Stacks without it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ async def bound(world: RealWorld) -> AsyncIterator[RealUser]:
         await wait_effective(user)
         yield user
     finally:
-        # Where a test broke off, nobody else would.
+        # Where a test broke off, no other client would.
         await operator_fleet.abandon_stacks(user)
         for kind, _ in made:
             path = api_requests.object_path(kind, "", name)
@@ -119,7 +119,7 @@ async def test_a_stack_begins_with_its_finalizer_and_costs_a_write_less(world: R
 async def test_a_stack_that_was_never_accepted_still_goes(world: RealWorld, bound: RealUser) -> None:
     """Without the policy it has no finalizer, and goes by itself; with it the operator lets it go."""
     broken = make_stack(bound.namespace, size=1, name="broken")
-    broken["spec"]["template"]["resources"]["c0"]["manifest"]["data"]["key"] = "${nobody.knows}"
+    broken["spec"]["template"]["resources"]["c0"]["manifest"]["data"]["key"] = "${ghost.knows}"
     await bound.create(broken)
     await world.start_controller()
     assert await world.wait_until(lambda: find_unrefused(bound, broken)) == []
@@ -130,7 +130,7 @@ async def test_a_stack_that_was_never_accepted_still_goes(world: RealWorld, boun
 
 
 async def find_writers(user: RealUser, stack: dict[str, Any]) -> list[str]:
-    """Who has written finalizers of a Stack: what admission adds is nobody's."""
+    """Who has written finalizers of a Stack: what admission adds has no owner."""
     found = await user.find(Address.of(stack)) or {}
     entries = found["metadata"]["managedFields"]
     return [each["manager"] for each in entries if "f:finalizers" in each["fieldsV1"].get("f:metadata", {})]
@@ -154,6 +154,6 @@ async def find_left(user: RealUser, stack: dict[str, Any]) -> list[str]:
 
 
 async def find_held(user: RealUser, stack: dict[str, Any]) -> list[str]:
-    """Our finalizer, until only that of somebody else is left."""
+    """Our finalizer, until only that of another client is left."""
     found = await user.find(Address.of(stack))
     return [] if found is not None and finalizers_of(found) == ["example.com/mine"] else ["ours is there"]

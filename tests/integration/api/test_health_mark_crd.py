@@ -25,7 +25,7 @@ TARGET = {"target": {"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}}
 
 @pytest.fixture
 async def user(kubeconfig: Path, namespace: str) -> AsyncIterator[RealUser]:
-    """Somebody on a server that has the definitions."""
+    """A user on a server that has the definitions."""
     source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
     async with Connection(source) as connection:
         made = RealUser(connection, namespace)
@@ -77,7 +77,7 @@ async def test_what_makes_none_is_refused(user: RealUser, spec: Object, words: s
 
 
 @pytest.mark.parametrize("change", [{"resource": "db"}, {**TARGET, "stackName": None, "resource": None}])
-async def test_a_mark_goes_on_speaking_of_the_same(user: RealUser, change: Object) -> None:
+async def test_a_mark_keeps_speaking_of_the_same(user: RealUser, change: Object) -> None:
     """What it says may change, and whom it is about may not."""
     metadata = {"name": "m", "namespace": user.namespace}
     made = await user.create(

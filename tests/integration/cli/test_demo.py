@@ -23,7 +23,7 @@ PATIENCE_SECONDS = 90
 
 @pytest.fixture(autouse=True)
 def _logs_are_swept_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The operator's log stays for whoever wants to read it, which nobody does here."""
+    """The operator's log stays for anyone who wants to read it, which no test does here."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
 
 
@@ -42,7 +42,7 @@ def find_operators(namespace: str) -> list[int]:
 
 
 def test_without_a_terminal_it_tells_what_changes_and_ends(kubeconfig: Path, namespace: str) -> None:
-    """As in CI: plain lines, the outputs, exit code 0, and nothing that it started goes on."""
+    """As in CI: plain lines, the outputs, exit code 0, and nothing that it started continues."""
     done = subprocess.run(command(kubeconfig, namespace), capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr
@@ -55,7 +55,7 @@ def test_without_a_terminal_it_tells_what_changes_and_ends(kubeconfig: Path, nam
     assert find_operators(namespace) == []
 
 
-def test_not_ready_in_time_is_told_with_the_reason(kubeconfig: Path, namespace: str, tmp_path: Path) -> None:
+def test_not_ready_in_time_is_reported_with_the_reason(kubeconfig: Path, namespace: str, tmp_path: Path) -> None:
     """And the exit code says so too."""
     stack = yaml.safe_load(EXAMPLE.read_text())
     stack["spec"]["template"]["resources"]["redisLeader"]["manifest"]["spec"]["template"]["metadata"]["labels"] |= {
@@ -101,7 +101,7 @@ def on_a_terminal(command: list[str]) -> Iterator[tuple[subprocess.Popen[bytes],
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-def test_on_a_terminal_it_stays_until_it_is_told_to_end(
+def test_on_a_terminal_it_stays_until_it_is_asked_to_end(
     kubeconfig: Path, namespace: str, number: signal.Signals
 ) -> None:
     """With a tree and with things to try; the operator ends with it."""
@@ -120,8 +120,8 @@ def test_on_a_terminal_it_stays_until_it_is_told_to_end(
     assert find_operators(namespace) == []
 
 
-def test_that_the_operator_ended_by_itself_is_told(kubeconfig: Path, namespace: str) -> None:
-    """Else somebody would go on waiting for what never comes."""
+def test_that_the_operator_ended_by_itself_is_reported(kubeconfig: Path, namespace: str) -> None:
+    """Else a user would keep waiting for what never comes."""
     with on_a_terminal(command(kubeconfig, namespace)) as (demo, terminal):
         read_until(terminal, b"Ctrl-C stops it.")
         (operator,) = find_operators(namespace)

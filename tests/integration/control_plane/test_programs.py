@@ -60,7 +60,7 @@ def test_ending_returns_when_the_process_is_gone(python_in: tuple[Path, subproce
     assert process.wait() == -signal.SIGKILL
 
 
-def test_only_the_last_user_learns_that_nobody_is_left(tmp_path: Path) -> None:
+def test_only_the_last_user_learns_that_no_user_is_left(tmp_path: Path) -> None:
     first, second = locks.Attendance(tmp_path / "users"), locks.Attendance(tmp_path / "users")
     first.enter()
     second.enter()
@@ -81,7 +81,7 @@ def test_a_version_of_go_is_read(text: str, expected: toolchain.Version | None) 
     assert toolchain.parse_version(text) == expected
 
 
-def test_the_servers_are_told_the_version_that_go_mod_pins() -> None:
+def test_the_servers_are_given_the_version_that_go_mod_pins() -> None:
     assert f"version.gitVersion={binaries.pinned_kubernetes()} " in binaries.linker_flags()
 
 
@@ -115,14 +115,14 @@ def test_a_command_that_cannot_run_is_named(words: list[str], message: str) -> N
 
 @pytest.mark.parametrize("target", ["run", "test", "bench"])
 def test_a_cluster_set_in_the_environment_is_never_touched(target: str) -> None:
-    shown = dry_run(target, KUBECONFIG="/somebody/production", FILES="x")
-    assert "/somebody/production" not in shown
+    shown = dry_run(target, KUBECONFIG="/another/production", FILES="x")
+    assert "/another/production" not in shown
     assert "controlplane.py with" in shown
 
 
 @pytest.mark.parametrize("target", ["run", "test", "bench"])
 def test_a_cluster_named_on_the_command_line_of_make_is_used(target: str) -> None:
-    shown = dry_run(target, "KUBECONFIG=/my/own", KUBECONFIG="/somebody/production")
+    shown = dry_run(target, "KUBECONFIG=/my/own", KUBECONFIG="/another/production")
     assert "HEARTH_TEST_KUBECONFIG=/my/own " in shown
     assert "controlplane.py with" not in shown
 
@@ -131,7 +131,7 @@ def test_recipes_do_not_inherit_the_cluster_of_the_environment(tmp_path: Path) -
     more = tmp_path / "more.mk"
     more.write_text("print-kubeconfig: ; @echo kubeconfig=$$KUBECONFIG\n")
     words = ("--file=Makefile", f"--file={more}", "print-kubeconfig")
-    assert make(*words, KUBECONFIG="/somebody/production") == "kubeconfig=\n"
+    assert make(*words, KUBECONFIG="/another/production") == "kubeconfig=\n"
 
 
 def dry_run(*words: str, **environment: str) -> str:

@@ -114,7 +114,7 @@ async def test_kubectl_scale_is_left_alone(world: RealWorld, kubeconfig: Path) -
 
 @pytest.mark.cluster
 async def test_an_autoscaler_keeps_what_it_sets(world: RealWorld) -> None:
-    """It lifts the count to its minimum, for which it needs no metrics; nobody takes that back."""
+    """It lifts the count to its minimum, for which it needs no metrics; that is not taken back."""
     shop = Shop(world)
     await shop.create()
     applies = shop.count_applies()

@@ -16,7 +16,7 @@ from support.real.real_world import RealWorld
 from support.stories.world import Address
 
 TIMEOUT = 45.0
-"""Seconds for whatever is waited for, on a machine that is busy with other tests."""
+"""Seconds for all that is waited for, on a machine that is busy with other tests."""
 POLL = 0.1
 EVENTS = "/api/v1/namespaces/{namespace}/events"
 
@@ -66,7 +66,7 @@ def make_pod(behaviour: str, **spec: Any) -> Object:
 
 @pytest.mark.cluster
 async def test_a_deployment_past_its_deadline(running: RealWorld) -> None:
-    """It has failed, and says how far it came; nobody replaces it, since it may still come round, and does."""
+    """It has failed, and says how far it came; it is not replaced, since it may still come round, and does."""
     spec = {
         "replicas": 2,
         "progressDeadlineSeconds": 2,
@@ -120,7 +120,7 @@ async def test_a_pod_that_fits_nowhere_and_one_that_crashes(running: RealWorld) 
 
 
 @pytest.mark.cluster
-async def test_a_daemon_set_that_nobody_has_looked_at(running: RealWorld) -> None:
+async def test_a_daemon_set_that_is_not_observed_yet(running: RealWorld) -> None:
     """All counts of a new one are 0, which must not be taken for a rollout that is done: its dependents wait."""
     spec = {"selector": {"matchLabels": {"app": "it"}}, "template": make_pod("never-ready")}
     dependent = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {}}, "dependsOn": ["it"]}
@@ -133,7 +133,7 @@ async def test_a_daemon_set_that_nobody_has_looked_at(running: RealWorld) -> Non
 
 @pytest.mark.cluster
 async def test_rules_of_users(running: RealWorld) -> None:
-    """They judge a custom kind at once, by a field that nobody kept before; a mistake in them is told on the ConfigMap."""
+    """They judge a custom kind at once, by a field that no one kept before; a mistake in them is reported on the ConfigMap."""
     probe = {"apiVersion": "testing.hearth.dev/v1", "kind": "Probe", "spec": {"value": 1, "other": "bad"}}
     stack = await create_stack(running, "own", probe)
     await wait_status(running, stack, lambda status: status.get("phase") == "CreateComplete")
@@ -180,7 +180,7 @@ async def test_what_stands_beside_a_workload_comes_to_rest(running: RealWorld) -
 
 @pytest.mark.cluster
 async def test_a_deployment_that_may_have_no_pods(running: RealWorld) -> None:
-    """It waits in the words of whoever refuses them, although nobody watches its ReplicaSet or pods."""
+    """It waits in the words of the one that refuses them, although no one watches its ReplicaSet or pods."""
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": "0"}}}
     spec = {"replicas": 1, "selector": {"matchLabels": {"app": "it"}}, "template": make_pod("fine")}
     manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec}

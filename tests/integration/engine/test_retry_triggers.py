@@ -48,7 +48,7 @@ class PatientMachine(RecordedMachine):
 
 @dataclass
 class Site:
-    """A namespace, somebody with all rights in it, and what the operator sent."""
+    """A namespace, a user with all rights in it, and what the operator sent."""
 
     user: RealUser
     source: CredentialSource
@@ -61,7 +61,7 @@ class Site:
 
     @contextlib.asynccontextmanager
     async def operator(self, source: CredentialSource | None = None) -> AsyncIterator[None]:
-        """Let one run as the administrator, or as whoever `source` names."""
+        """Let one run as the administrator, or as the account that `source` names."""
         settings = Settings(
             namespace=self.namespace, operator_namespace=self.namespace, max_backoff=datetime.timedelta(minutes=10)
         )
@@ -103,7 +103,7 @@ class Site:
     async def until_tried(self, times: int) -> None:
         """Until that many applies were sent."""
         async with asyncio.timeout(60):
-            while self.traffic.count()["apply"] < times:  # noqa: ASYNC110 -- counted by nobody who could tell
+            while self.traffic.count()["apply"] < times:  # noqa: ASYNC110 -- no event marks the count
                 await asyncio.sleep(0.05)
 
 
@@ -118,7 +118,7 @@ async def site(kubeconfig: Path, namespace: str) -> AsyncIterator[Site]:
 
 
 async def test_a_quota_that_is_raised(site: Site) -> None:
-    """The account of the namespace brings a ConfigMap of its own, so nobody counts exactly: none more, then plenty."""
+    """The account of the namespace brings a ConfigMap of its own, so nothing is counted exactly: none more, then plenty."""
     key = "count/configmaps"
     quota = await site.create("ResourceQuota", "small", spec={"hard": {key: "0"}})
     one_more = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "more", "namespace": site.namespace}}
@@ -137,7 +137,7 @@ async def test_a_quota_that_is_raised(site: Site) -> None:
 
 
 async def test_a_name_that_is_freed(site: Site) -> None:
-    """Somebody's ConfigMap goes; nobody told the operator of it but its own watch."""
+    """A user's ConfigMap goes; only the operator's own watch reports it."""
     theirs = {
         **await site.create("ConfigMap", "shop-web", data={"precious": "thing"}),
         "apiVersion": "v1",
@@ -151,7 +151,7 @@ async def test_a_name_that_is_freed(site: Site) -> None:
 
 
 async def test_rights_that_are_granted(site: Site) -> None:
-    """To an account that may watch the Roles of its namespace, and no others: that it may not is told once and no more."""
+    """To an account that may watch the Roles of its namespace, and no others: that it may not is reported once and no more."""
     await site.create("ServiceAccount", "deployer")
     rules = [
         rule([names.GROUP], ["stacks", "stacks/status"], ALL),
@@ -168,8 +168,8 @@ async def test_rights_that_are_granted(site: Site) -> None:
             await site.until("CreateInProgress", reason="Denied")
             await bind(site, "more", [rule([""], ["configmaps"], ALL)])
             await site.until("CreateComplete", within=SOON)
-    told = [each for each in said if each["event"].startswith("cannot watch retry triggers")]
-    assert sorted(each["kind"] for each in told) == ["ClusterRole", "ClusterRoleBinding"]
+    reported = [each for each in said if each["event"].startswith("cannot watch retry triggers")]
+    assert sorted(each["kind"] for each in reported) == ["ClusterRole", "ClusterRoleBinding"]
     assert [each for each in said if each["log_level"] == "error"] == []
 
 

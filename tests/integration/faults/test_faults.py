@@ -45,7 +45,7 @@ async def test_watches_that_are_cut_again_and_again(site: Site) -> None:
 
 
 async def test_versions_that_the_server_has_forgotten(site: Site) -> None:
-    """Every watch that goes on where it was gets 410."""
+    """Every watch that continues where it was gets 410."""
     await site.create()
     await site.until_complete()
     forgotten = site.proxy.refuse(410, where="resourceVersion=", times=30)
@@ -68,7 +68,7 @@ async def test_answers_that_are_lost(site: Site) -> None:
 
 
 async def test_a_server_that_asks_for_patience(site: Site) -> None:
-    """429 with Retry-After: nobody asks again sooner, nor those that have not asked yet, and the status says so."""
+    """429 with Retry-After: no write is repeated sooner, nor those that have not asked yet, and the status says so."""
     busy = site.proxy.refuse(429, where=CHILDREN, retry_after=3)
     await site.create(40)
     await site.until_said("too many requests")

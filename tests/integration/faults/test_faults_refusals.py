@@ -1,4 +1,4 @@
-"""A real API server that says no: rights, webhooks, a namespace or a kind that goes. The status says why; then all goes on."""
+"""A real API server that says no: rights, webhooks, a namespace or a kind that goes. The status says why; then all continues."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ async def grant(connection: Connection, namespace: str, name: str, rules: list[O
 
 
 async def test_a_namespace_that_goes(site: Site) -> None:
-    """In the middle of a creation: nothing holds it up, nothing is made again, and nobody complains."""
+    """In the middle of a creation: nothing holds it up, nothing is made again, and no error is logged."""
     slow = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}, "readyWhen": ["a.data.a == 'c'"]}
     after = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}, "dependsOn": ["a"]}
     await site.apply({"template": {"resources": {"a": slow, "b": after}}})
@@ -177,7 +177,7 @@ async def test_a_namespace_that_goes(site: Site) -> None:
 
 
 async def test_a_kind_that_goes_and_comes_back(site: Site) -> None:
-    """Its objects went with it, and are made again; what needs no object of it goes on meanwhile."""
+    """Its objects went with it, and are made again; what needs no object of it continues meanwhile."""
     definition = make_definition(site)
     path = f"{DEFINITIONS}/{definition['metadata']['name']}"
     await real_user.install(site.user, [definition])

@@ -44,7 +44,7 @@ async def site(own_plane: OwnPlane, source: CredentialSource, tmp_path: Path) ->
     """A fresh namespace, a proxy and an operator."""
     async with fault_scenario.run_site(source, tmp_path) as made:
         yield made
-        # Whatever a test left undone: the next one needs it.
+        # All that a test left undone: the next one needs it.
         await asyncio.to_thread(own_plane.restore)
 
 

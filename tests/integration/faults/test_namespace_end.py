@@ -15,7 +15,7 @@ HOLD = "example.com/hold"
 
 
 def make_stack(namespace: str) -> Object:
-    """One child in the namespace, and one that is in none and that somebody holds."""
+    """One child in the namespace, and one that is in none and that a user holds."""
     role: Object = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
     here: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1"}}
     return {
@@ -52,8 +52,8 @@ async def test_a_namespace_goes_with_the_stack_in_it(world: RealWorld) -> None:
 
     async def is_blocked() -> list[str]:
         message = expectations.find_condition(await world.user.find(stack), "DeletionBlocked").get("message", "")
-        told = [each for each in await find_events(world) if HOLD in each["message"]]
-        return [] if HOLD in message and role.name in message and told else [f"{message!r}, events: {told}"]
+        reported = [each for each in await find_events(world) if HOLD in each["message"]]
+        return [] if HOLD in message and role.name in message and reported else [f"{message!r}, events: {reported}"]
 
     async def is_gone() -> list[str]:
         return [str(each) for each in (stack, role, namespace) if await world.user.find(each) is not None]
@@ -66,7 +66,7 @@ async def test_a_namespace_goes_with_the_stack_in_it(world: RealWorld) -> None:
 
 
 async def test_a_namespace_that_goes_is_held_by_no_breakpoint(world: RealWorld) -> None:
-    """Nor by a denied deletion: whoever deletes a namespace means all that is in it."""
+    """Nor by a denied deletion: anyone who deletes a namespace means all that is in it."""
     await world.start_controller()
     here: Object = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1"}}}
     wanted = make_stack(world.namespace)

@@ -97,7 +97,7 @@ async def test_a_client_certificate_is_enough(connection: Connection) -> None:
     assert caught.value.code in {400, 404}
 
 
-async def test_an_expired_token_is_read_anew(connection: Connection, source: CredentialSource, namespace: str) -> None:
+async def test_an_expired_token_is_read_again(connection: Connection, source: CredentialSource, namespace: str) -> None:
     """The API server says 401 once, and the caller never hears of it."""
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default/token"
     await ensure_default_account(connection, namespace)
@@ -110,7 +110,7 @@ async def test_an_expired_token_is_read_anew(connection: Connection, source: Cre
 
 
 async def ensure_default_account(connection: Connection, namespace: str) -> None:
-    """Its controller makes it some time after the namespace; whoever is first is right."""
+    """Its controller makes it some time after the namespace; the first one wins."""
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
     body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
     with contextlib.suppress(errors.ApiStatusError):
@@ -133,8 +133,8 @@ async def test_the_name_in_the_certificate_can_be_stated(source: CredentialSourc
     known = source.load()
     async with Connection(FixedSource(replace(known, server_name="kubernetes.default.svc"))) as own:
         assert "gitVersion" in await own.request("GET", "/version")
-    async with Connection(FixedSource(replace(known, server_name="somebody.else"))) as own:
-        with pytest.raises(errors.Unreachable, match=r"somebody\.else"):
+    async with Connection(FixedSource(replace(known, server_name="another.example"))) as own:
+        with pytest.raises(errors.Unreachable, match=r"another\.example"):
             await own.request("GET", "/version")
 
 
@@ -152,7 +152,7 @@ class FixedSource:
 async def test_a_write_as_another_account_is_judged_as_that_account(connection: Connection, namespace: str) -> None:
     """Which may do nothing here."""
     path = f"/api/v1/namespaces/{namespace}/configmaps"
-    user = f"system:serviceaccount:{namespace}:nobody"
+    user = f"system:serviceaccount:{namespace}:ghost"
     with pytest.raises(errors.ApiStatusError) as caught:
         await connection.request("POST", path, body=config_map(namespace), impersonate=user)
     assert caught.value.code == 403
@@ -325,7 +325,7 @@ async def test_an_apply_that_may_only_create_touches_nothing_that_is_there(
     assert again.resource_version == child.resource_version
 
 
-async def test_a_field_of_somebody_else_is_taken_only_by_force(cluster: KubeWorkloadCluster, namespace: str) -> None:
+async def test_a_field_of_another_client_is_taken_only_by_force(cluster: KubeWorkloadCluster, namespace: str) -> None:
     """The refusal names the manager."""
     kind = find(cluster, "v1", "ConfigMap")
     await cluster.apply(config_map(namespace), kind=kind, manager="hearth:other/one", force=True)
@@ -369,7 +369,7 @@ async def test_a_deletion_hits_that_very_object(cluster: KubeWorkloadCluster, na
     assert await cluster.list_children(kind, f"uid-{namespace}") == []
 
 
-async def test_a_live_list_goes_on_over_pages_and_over_namespaces(
+async def test_a_live_list_continues_over_pages_and_over_namespaces(
     connection: Connection, cluster: KubeWorkloadCluster, namespace: str
 ) -> None:
     """Only children of that Stack; a kind that is not served has none."""
@@ -381,7 +381,7 @@ async def test_a_live_list_goes_on_over_pages_and_over_namespaces(
     )
     await connection.request("POST", path, body=config_map(namespace, "other", labels={names.LABEL_STACK_UID: "other"}))
     assert len(await cluster.list_children(kind, f"uid-{namespace}")) == count
-    gone = Kind(group="nobody.example.com", version="v1", name="ObjectDeleted", plural="gone", namespaced=True)
+    gone = Kind(group="ghost.example.com", version="v1", name="ObjectDeleted", plural="gone", namespaced=True)
     assert await cluster.list_children(gone, f"uid-{namespace}") == []
 
 

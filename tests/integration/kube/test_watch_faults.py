@@ -1,4 +1,4 @@
-"""Whatever happens between the caches and a real API server, in the end the caches hold what the server holds.
+"""With any fault between the caches and a real API server, in the end the caches hold what the server holds.
 
 Each test does one thing to the traffic, changes the world meanwhile, and then looks for a marker: an object that is
 made last, whose event can only arrive on a stream that is alive.
@@ -76,7 +76,7 @@ class World:
     _markers: itertools.count[int] = field(default_factory=itertools.count)
 
     async def apply(self, name: str, *, kind: Kind = CONFIG_MAP, value: str = "b25l", labelled: bool = True) -> Object:
-        """Make or change an object, past the proxy, as somebody else would. The value is fit for a Secret, too."""
+        """Make or change an object, past the proxy, as another client would. The value is fit for a Secret, too."""
         labels = {names.LABEL_STACK_UID: STACK_UID, names.LABEL_RESOURCE: name} if labelled else {}
         manifest = {
             "apiVersion": kind.api_version,
@@ -209,7 +209,7 @@ async def test_what_breaks_a_stream_loses_nothing(build: Build, piece: bytes, re
 
 
 async def test_an_event_without_an_object_is_skipped(build: Build) -> None:
-    """The stream goes on, and nothing is listed again."""
+    """The stream continues, and nothing is listed again."""
     world = await build()
     await world.proxy.say(b'{"type":"MODIFIED","object":{}}\n')
     await change_everything(world)
@@ -263,7 +263,7 @@ REFUSALS = [
 async def test_a_refused_watch_comes_back(build: Build, code: int, reason: str) -> None:
     """And finds what happened meanwhile."""
     world = await build()
-    # The connection itself answers a first 401 by reading its credentials anew.
+    # The connection itself answers a first 401 by reading its credentials again.
     refusal = world.proxy.refuse(code, where="watch=1", times=2)
     world.proxy.cut()
     await change_everything(world)
@@ -312,7 +312,7 @@ async def test_a_delete_in_a_gap_is_seen_by_the_next_list(build: Build) -> None:
 
 
 async def test_a_delete_that_was_swallowed_is_seen_by_the_next_list(build: Build) -> None:
-    """The worst a proxy can do: the stream goes on, and lacks one event."""
+    """The worst a proxy can do: the stream continues, and lacks one event."""
     world = await build()
     world.proxy.filter = lambda line: None if b'"DELETED"' in line else line
     await world.delete("b")
@@ -335,7 +335,7 @@ async def test_a_lost_label_takes_the_object_away_and_its_return_brings_it_back(
     assert world.restarts() == {}
 
 
-async def test_a_fresh_list_that_shows_nothing_new_wakes_nobody(build: Build) -> None:
+async def test_a_fresh_list_that_shows_nothing_new_wakes_no_stack(build: Build) -> None:
     """Every object comes as ADDED once more."""
     world = await build()
     world.listener.woken.clear()

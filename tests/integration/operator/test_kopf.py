@@ -1,4 +1,4 @@
-"""kopf itself in its frame, on a real API server: it logs in, hears of new kinds, and ends when told."""
+"""kopf itself in its frame, on a real API server: it logs in, hears of new kinds, and ends when asked."""
 
 from __future__ import annotations
 

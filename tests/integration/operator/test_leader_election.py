@@ -1,4 +1,4 @@
-"""Several operators at once on a real API server, as processes: one works at a time, and its successor goes on."""
+"""Several operators at once on a real API server, as processes: one works at a time, and its successor continues."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def sort(members: list[OperatorProcess]) -> tuple[OperatorProcess, OperatorProce
     return leader, other
 
 
-async def test_a_killed_leader_is_followed_by_the_other_which_goes_on(user: RealUser, workers: Crew) -> None:
+async def test_a_killed_leader_is_followed_by_the_other_which_continues(user: RealUser, workers: Crew) -> None:
     """Half-way through a creation: within the time of the lease, and nothing is made or applied twice."""
     watcher = Watcher(user)
     watching = asyncio.create_task(watcher.watch())
@@ -84,7 +84,7 @@ async def test_a_leader_that_ends_in_order_gives_its_lease_back(user: RealUser, 
     await operator_fleet.wait_complete(user, stack, seconds=operator_fleet.PATIENCE)
 
 
-async def test_whoever_stands_by_asks_for_nothing_but_the_lease(user: RealUser, workers: Crew) -> None:
+async def test_a_standby_asks_for_nothing_but_the_lease(user: RealUser, workers: Crew) -> None:
     """It is ready all the same; and at rest the other one sends nothing but renewals."""
     await asyncio.gather(workers.hire(*ELECTED), workers.hire(*ELECTED))
     leader, other = await asyncio.to_thread(sort, workers.members)
@@ -103,24 +103,24 @@ async def test_whoever_stands_by_asks_for_nothing_but_the_lease(user: RealUser, 
 
 
 async def test_a_leader_whose_lease_was_taken_ends(user: RealUser, workers: Crew) -> None:
-    """By somebody who did not ask: it must not work on."""
+    """By another field manager that did not ask: it must not work on."""
     leader = await workers.hire(*ELECTED)
     assert leader.process is not None
 
     path = api_requests.object_path(LEASE, user.namespace, f"hearth-{user.namespace}")
-    body = {"spec": {"holderIdentity": "somebody"}}
+    body = {"spec": {"holderIdentity": "another"}}
     await user.connection.request("PATCH", path, body=body, content_type=api_requests.MERGE_PATCH)
     async with asyncio.timeout(operator_fleet.PATIENCE):
         code = await leader.process.wait()
 
     assert code == 1
     log = leader.log_file.read_text() if leader.log_file is not None else ""
-    assert "is now held by somebody" in log
+    assert "is now held by another" in log
     workers.members.clear()
 
 
 async def test_a_process_without_election_does_not_work_beside_a_leader(user: RealUser, workers: Crew) -> None:
-    """It says who leads and how to go on; told to ignore that, it works."""
+    """It says who leads and how to go on; configured to ignore that, it works."""
     await workers.hire(*ELECTED)
     other = await workers.hire()
     assert other.process is not None
@@ -136,7 +136,7 @@ async def test_a_process_without_election_does_not_work_beside_a_leader(user: Re
 
 
 async def test_a_process_without_election_waits_until_the_lease_of_a_dead_leader_expires(workers: Crew) -> None:
-    """A lease that nobody renews holds it up for no longer."""
+    """A lease that no one renews holds it up for no longer."""
     leader = await workers.hire(*ELECTED)
     await leader.kill()
     begun = time.monotonic()

@@ -105,8 +105,8 @@ async def test_another_number_of_shards_writes_nothing_and_loses_nothing(user: R
     assert await count(four, verb="apply") == [SIZE * own for own in await count_own(four)]
 
 
-async def test_a_mark_is_heard_by_whoever_has_its_stack(user: RealUser, workers: Crew) -> None:
-    """And one that names a Stack that nobody has is answered once."""
+async def test_a_mark_is_observed_by_the_process_that_has_its_stack(user: RealUser, workers: Crew) -> None:
+    """And one that names a Stack that does not exist is answered once."""
     await hire(workers, 4)
     stacks = make_stacks(user)[:8]
     await asyncio.gather(*(user.create(stack) for stack in stacks))

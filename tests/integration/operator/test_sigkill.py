@@ -106,7 +106,7 @@ class Witness:
 
 
 async def perform(
-    told: Story, connection: Connection, source: CredentialSource, folder: Path, *, write: int, after: bool
+    played: Story, connection: Connection, source: CredentialSource, folder: Path, *, write: int, after: bool
 ) -> bool:
     """Play the story with the operator killed at that write; False where it has no such write."""
     async with contextlib.AsyncExitStack() as parts:
@@ -123,16 +123,16 @@ async def perform(
         parts.callback(watching.cancel)
         where = f"killed {'after' if after else 'before'} write {write}"
         try:
-            await story_runner.Play(told, world, is_strict=False).perform()
+            await story_runner.Play(played, world, is_strict=False).perform()
         except AssertionError as error:
             raise AssertionError(f"{where}: {error}") from error
         assert {place: len(uids) for place, uids in witness.made.items() if len(uids) > 1} == {}, where
         return world.deaths > 0
 
 
-def count_writes(told: Story) -> int:
+def count_writes(played: Story) -> int:
     """The writes that a story has in any case: those in memory, less the statuses, of which time decides."""
-    return sum(verb != "status" for verb in crash_injection.perform(told).writes)
+    return sum(verb != "status" for verb in crash_injection.perform(played).writes)
 
 
 @pytest.mark.parametrize("sample", range(SAMPLES))
@@ -143,24 +143,24 @@ async def test_killed_at_some_write(
     seed = os.environ.get(SEED) or str(random.SystemRandom().randrange(1_000_000))
     print(f"{SEED}={seed}")
     chance = random.Random(f"{seed}/{sample}")
-    told = chance.choice(STORIES[sample::SAMPLES])
-    write = chance.randint(1, await asyncio.to_thread(count_writes, told))
+    played = chance.choice(STORIES[sample::SAMPLES])
+    write = chance.randint(1, await asyncio.to_thread(count_writes, played))
 
-    assert await perform(told, connection, source, tmp_path, write=write, after=chance.random() < 1 / 2)
+    assert await perform(played, connection, source, tmp_path, write=write, after=chance.random() < 1 / 2)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("after", [pytest.param(False, id="before"), pytest.param(True, id="after")])
-@pytest.mark.parametrize("told", STORIES, ids=lambda told: told.slug)
+@pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
 async def test_killed_at_every_write(
-    told: Story, after: bool, connection: Connection, source: CredentialSource, tmp_path: Path
+    played: Story, after: bool, connection: Connection, source: CredentialSource, tmp_path: Path
 ) -> None:
     """Before it reaches the server, or after it took effect and before its answer came."""
     killed = 0
     for first in itertools.count(1, AT_ONCE):
         outcomes = await asyncio.gather(
             *(
-                perform(told, connection, source, tmp_path, write=write, after=after)
+                perform(played, connection, source, tmp_path, write=write, after=after)
                 for write in range(first, first + AT_ONCE)
             )
         )
@@ -168,4 +168,4 @@ async def test_killed_at_every_write(
         if not all(outcomes):
             break
 
-    assert killed >= await asyncio.to_thread(count_writes, told)
+    assert killed >= await asyncio.to_thread(count_writes, played)

@@ -18,17 +18,17 @@ from support.stories.story import Story
 from support.stories.world import Address
 
 LOCK = Path(tempfile.gettempdir()) / "hearth-tests-kinds.lock"
-STORIES = [told for told in story.load_all() if "fake" not in told.needs]
+STORIES = [played for played in story.load_all() if "fake" not in played.needs]
 
 
-@pytest.mark.parametrize("told", STORIES, ids=lambda told: told.slug)
-async def test_story(told: Story, world: RealWorld) -> None:
-    """The story goes as it is told, and leaves nothing behind."""
-    made = [step.what for step in told.steps if step.action == "create-kind"]
-    async with alone() if {"Latecomer", "Newcomer"} & set(told.kinds) else contextlib.nullcontext():
+@pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
+async def test_story(played: Story, world: RealWorld) -> None:
+    """The story goes as written, and leaves nothing behind."""
+    made = [step.what for step in played.steps if step.action == "create-kind"]
+    async with alone() if {"Latecomer", "Newcomer"} & set(played.kinds) else contextlib.nullcontext():
         await forget(world, made)
         try:
-            await story_runner.Play(told, world).perform()
+            await story_runner.Play(played, world).perform()
         finally:
             # Kinds belong to no namespace: what a story leaves of them the next run would begin with.
             await forget(world, made)

@@ -19,7 +19,7 @@ def api(api_client: Any) -> RawApi:
     answer = server.apply(definition, kind=sample_manifests.DEFINITIONS)
     assert answer.is_accepted, answer.body
     kind = sample_manifests.CUSTOM
-    # Served a moment after it is accepted; every request is a look, so that nobody sleeps.
+    # Served a moment after it is accepted; every request is a look, so that no one sleeps.
     collection = raw_api.collection_of({"metadata": {"namespace": "default"}}, kind=kind)
     assert any(server.send("GET", collection).is_accepted for _ in range(1000))
     return server

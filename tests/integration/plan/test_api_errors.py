@@ -163,7 +163,7 @@ def missing_namespace(site: Site) -> tuple[Kind, Answer]:
 
 
 def unknown_group(site: Site) -> tuple[Kind, Answer]:
-    of = kind("nobody.example.com", "v1", "Widget")
+    of = kind("ghost.example.com", "v1", "Widget")
     return of, site.api.apply(site.manifest(of), kind=of)
 
 
@@ -184,7 +184,7 @@ def full_quota(site: Site) -> tuple[Kind, Answer]:
 
 
 def missing_rights(site: Site) -> tuple[Kind, Answer]:
-    user = f"system:serviceaccount:{site.namespace}:nobody"
+    user = f"system:serviceaccount:{site.namespace}:ghost"
     return CONFIG_MAP, site.api.apply(site.manifest(CONFIG_MAP), kind=CONFIG_MAP, user=user)
 
 
@@ -228,7 +228,7 @@ def finalizer_while_terminating(site: Site) -> tuple[Kind, Answer]:
 def field_of_another(site: Site) -> tuple[Kind, Answer]:
     site.put(CONFIG_MAP, site.manifest(CONFIG_MAP, data={"a": "1"}))
     manifest = site.manifest(CONFIG_MAP, data={"a": "2"})
-    return CONFIG_MAP, site.api.apply(manifest, kind=CONFIG_MAP, manager="somebody", force=False)
+    return CONFIG_MAP, site.api.apply(manifest, kind=CONFIG_MAP, manager="another", force=False)
 
 
 def too_large(site: Site) -> tuple[Kind, Answer]:
@@ -322,9 +322,9 @@ def test_a_real_refusal_has_its_reaction(site: Site, provoke: Row, expected: typ
     assert not answer.is_accepted
     assert type(classify(of, answer)) is expected, answer.body
     ref = ObjectRef(group=of.group, kind=of.name, namespace=site.namespace, name="a")
-    told = error_message.explain(answer.code, answer.status, ref=ref)
-    assert len(told) <= error_message.LONGEST_MESSAGE
-    assert "hunter2" not in told
+    reported = error_message.explain(answer.code, answer.status, ref=ref)
+    assert len(reported) <= error_message.LONGEST_MESSAGE
+    assert "hunter2" not in reported
 
 
 @pytest.mark.parametrize(

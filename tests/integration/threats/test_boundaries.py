@@ -80,8 +80,8 @@ def test_a_stack_takes_no_secret_of_another_namespace(threats: ThreatWorld) -> N
     absent = {"loot": take("no-such-secret", victim.namespace)}
     tenant.author().create(make_stack(tenant.namespace, "curious", absent))
     curious = wait_end(threats, tenant.namespace, "curious")
-    told = [status["problems"][0]["message"], curious["problems"][0]["message"]]
-    assert told[0].replace("secret/db", "") == told[1].replace("secret/no-such-secret", "")
+    reported = [status["problems"][0]["message"], curious["problems"][0]["message"]]
+    assert reported[0].replace("secret/db", "") == reported[1].replace("secret/no-such-secret", "")
     threats.canary()
 
 
@@ -185,7 +185,7 @@ def test_the_operators_namespace_has_no_stacks(threats: ThreatWorld) -> None:
 
 @pytest.mark.operator_options("--tenancy=trusted")
 def test_what_stands_when_the_boundary_comes_is_kept(threats: ThreatWorld) -> None:
-    """An operator that is isolated from then on says so, deletes nothing of it, and goes on with the rest."""
+    """An operator that is isolated from then on says so, deletes nothing of it, and continues with the rest."""
     other, tenant = threats.tenant("other"), threats.tenant()
     author = tenant.author()
     metadata = {"name": "far", "namespace": other.namespace}

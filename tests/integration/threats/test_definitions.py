@@ -1,4 +1,4 @@
-"""D4, D5, D6, D12: whatever a definition holds, it takes no more than its share, and its Stack says what is wrong."""
+"""D4, D5, D6, D12: regardless of what a definition holds, it takes no more than its share, and its Stack says what is wrong."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def refer(tenant: Tenant, template: str) -> Object:
 
 
 def attack(threats: ThreatWorld, tenant: Tenant, stack: Object, *, is_refused: bool = True) -> str:
-    """Make the Stack; nobody else is to notice. Why it is refused, "" where it is complete."""
+    """Make the Stack; the others must not notice. Why it is refused, "" where it is complete."""
     threats.canary()
     before = threats.operator.memory
     threats.operator.forget_peak()
@@ -106,7 +106,7 @@ def test_a_thousand_misspelt_parameters_are_refused_at_once(threats: ThreatWorld
     assert message.count("did you mean") <= 10
 
 
-def test_items_are_told_apart_in_linear_time(threats: ThreatWorld) -> None:
+def test_items_are_distinguished_in_linear_time(threats: ThreatWorld) -> None:
     """D6: `uniqueItems` compared each of them with each other."""
     tenant = threats.tenant()
     items = [{"name": f"item {number}"} for number in range(3000)]
@@ -138,7 +138,7 @@ def test_a_secret_that_cannot_be_read_as_yaml_is_in_no_log(threats: ThreatWorld)
     assert "999999" not in threats.operator.read_log()
 
 
-def test_an_output_that_no_status_can_hold_is_told(threats: ThreatWorld) -> None:
+def test_an_output_that_no_status_can_hold_is_reported(threats: ThreatWorld) -> None:
     """D1c: one that is nested too deeply ended a writer of statuses for good."""
     tenant = threats.tenant()
     deep: object = "${[[[[[[[[[[[[[[[[[[[[[[[[[a.metadata.name]]]]]]]]]]]]]]]]]]]]]]]]]}"

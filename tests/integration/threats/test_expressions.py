@@ -1,4 +1,4 @@
-"""Expressions that take gigabytes, or minutes: they fail alone, nobody else notices, and large honest ones have their value."""
+"""Expressions that take gigabytes, or minutes: they fail alone, no other client notices, and large honest ones have their value."""
 
 from __future__ import annotations
 
@@ -54,9 +54,7 @@ def make(tenant: Tenant, name: str, data: Object, parameters: Object) -> Object:
 
 
 @pytest.mark.parametrize(("data", "parameters"), BOMBS)
-def test_an_expression_without_bound_stops_nobody_but_itself(
-    threats: ThreatWorld, data: Object, parameters: Object
-) -> None:
+def test_an_expression_without_bound_stops_only_itself(threats: ThreatWorld, data: Object, parameters: Object) -> None:
     """The definition is refused, with the place and the limit; the same after a restart."""
     tenant = threats.tenant()
     author = tenant.author()
@@ -125,7 +123,7 @@ def find_failure(threats: ThreatWorld, tenant: Tenant) -> Any:
     return next((each for each in problems if each.get("reason") == "ExpressionFailed"), None)
 
 
-def test_many_stacks_with_bombs_hold_up_nobody(threats: ThreatWorld) -> None:
+def test_many_stacks_with_bombs_hold_up_no_one(threats: ThreatWorld) -> None:
     """Others' large expressions have their turns in between."""
     tenant, other = threats.tenant(), threats.tenant()
     author = tenant.author()

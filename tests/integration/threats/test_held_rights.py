@@ -45,7 +45,7 @@ CLUSTER_ROLE: Object = {"manifest": {**ROLE["manifest"], "kind": "ClusterRole", 
 
 @pytest.mark.operator_options("--leader-election", "--tenancy=trusted")
 def test_a_stack_takes_neither_the_lease_nor_rights(threats: ThreatWorld) -> None:
-    """A Lease, a Role and a ClusterRole are refused; the leader goes on leading."""
+    """A Lease, a Role and a ClusterRole are refused; the leader keeps leading."""
     tenant = threats.tenant()
     author = tenant.author()
     leader = get_holder(threats)
@@ -71,7 +71,7 @@ def get_holder(threats: ThreatWorld) -> str:
 
 @pytest.mark.parametrize("policy", ["Adopt", "Refuse"])
 def test_a_stack_never_gets_an_object_of_a_living_stack(threats: ThreatWorld, policy: str) -> None:
-    """Neither in its own namespace nor in another one, whatever it says of adoption; the first Stack keeps it as it was."""
+    """Neither in its own namespace nor in another one, regardless of what it says of adoption; the first Stack keeps it as it was."""
     victim, tenant = threats.tenant("victim"), threats.tenant()
     victim.author().create(make_stack(victim.namespace, "owner", {"cfg": make_config_map("shared", {"of": "owner"})}))
     threats.wait_phase(victim.namespace, "owner", "CreateComplete")
@@ -128,7 +128,7 @@ def test_objects_that_make_no_sense_disturb_only_themselves(threats: ThreatWorld
 
 
 def test_look_alikes_of_names_are_other_names(threats: ThreatWorld) -> None:
-    """Letters of other alphabets and marks that nobody sees are refused wherever they stand for a name."""
+    """Letters of other alphabets and marks that no one sees are refused wherever they stand for a name."""
     tenant = threats.tenant()
     author = tenant.author()
     refused = {

@@ -54,7 +54,7 @@ def make_forged(genuine: Object, *, namespace: str, name: str, **annotations: st
 
 
 def test_a_forged_child_elsewhere_holds_up_no_deletion(threats: ThreatWorld) -> None:
-    """Whoever writes ConfigMaps in another namespace cannot hold a Stack or its children (A5)."""
+    """Anyone who writes ConfigMaps in another namespace cannot hold a Stack or its children (A5)."""
     victim, attacker = threats.tenant("victim"), threats.tenant()
     make_shop(threats, victim)
     genuine = get_child(threats.api, victim.namespace)
@@ -72,8 +72,8 @@ def test_a_forged_child_elsewhere_holds_up_no_deletion(threats: ThreatWorld) -> 
 
 
 @pytest.mark.parametrize("manager", ["kubectl", "hearth"])
-def test_nobody_has_an_object_deleted_by_labels(threats: ThreatWorld, manager: str) -> None:
-    """An annotator without the right to delete, under whatever field manager's name, changes nothing of that (A5)."""
+def test_no_one_has_an_object_deleted_by_labels(threats: ThreatWorld, manager: str) -> None:
+    """An annotator without the right to delete, under any field manager's name, changes nothing of that (A5)."""
     victim, tenant = threats.tenant("victim"), threats.tenant()
     make_shop(threats, tenant)
     precious = {
@@ -90,7 +90,7 @@ def test_nobody_has_an_object_deleted_by_labels(threats: ThreatWorld, manager: s
     labelled = {**precious, "metadata": {**precious["metadata"], **marks}}
     manager = f"hearth:{tenant.namespace}/shop" if manager == "hearth" else manager
     annotator.apply(labelled, manager=manager).expect()
-    # Whatever is obsolete goes before an update is complete.
+    # All that is obsolete goes before an update is complete.
     tenant.author().create(make_stack(tenant.namespace, "other", SHOP))
     update(threats, tenant, {"resources": {**SHOP, "new": make_config_map()}})
     assert "deletionTimestamp" not in get_child(threats.api, victim.namespace, "precious")["metadata"]
@@ -117,7 +117,7 @@ def update(threats: ThreatWorld, tenant: Tenant, template: Object, name: str = "
 def test_annotations_that_are_taken_off_a_child_come_back(
     threats: ThreatWorld, annotations: Mapping[str, str | None]
 ) -> None:
-    """Nobody sets an object free, or another order, by annotating it: it is repaired, and goes with its Stack (A9)."""
+    """No one sets an object free, or another order, by annotating it: it is repaired, and goes with its Stack (A9)."""
     tenant = threats.tenant()
     make_shop(threats, tenant)
     before = get_child(threats.api, tenant.namespace)
@@ -161,7 +161,7 @@ def test_a_forged_next_incarnation_displaces_nothing(threats: ThreatWorld) -> No
     assert taken["data"] == {"evil": "yes"}
 
 
-def test_poisoned_children_stop_nobody(threats: ThreatWorld) -> None:
+def test_poisoned_children_stop_no_one(threats: ThreatWorld) -> None:
     """Forty children without their label, with an incarnation of 5000 digits, are children again a moment later (D1b)."""
     tenant = threats.tenant()
     resources = {f"c{number}": make_config_map(data={"a": "1"}) for number in range(POISONED)}
@@ -188,7 +188,7 @@ def test_poisoned_children_stop_nobody(threats: ThreatWorld) -> None:
 
 
 def test_a_write_under_the_operators_own_name_is_found_by_a_check(threats: ThreatWorld) -> None:
-    """Values are compared then, however they are spelt; what was changed is told and repaired (A8)."""
+    """Values are compared then, however they are spelt; what was changed is reported and repaired (A8)."""
     tenant = threats.tenant()
     container = {"name": "web", "image": "nginx:1", "resources": {"requests": {"cpu": "1000m", "memory": "1024Mi"}}}
     pods = {"metadata": {"labels": {"app": "w"}}, "spec": {"containers": [container]}}

@@ -22,7 +22,7 @@ CONFIG: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a":
     ],
 )
 def test_a_name_that_leads_elsewhere_is_a_mistake(threats: ThreatWorld, metadata: Any, value: Any) -> None:
-    """Told with its path before anything is written; forty of them leave the canary as it is."""
+    """Reported with its path before anything is written; forty of them leave the canary as it is."""
     tenant = threats.tenant()
     author = tenant.author()
     # Forty names that differ: resources of one and the same name are refused before any of them is written.

@@ -231,7 +231,7 @@ LATE = "9999-12-31T23:59:59-23:59"
 
 
 def test_d1c_a_time_that_cannot_be_written_stops_no_status(threats: ThreatWorld) -> None:
-    """Ten Stacks have it while the operator is away: afterwards the canary and they are told of."""
+    """Ten Stacks have it while the operator is away: afterwards the canary and they are reported."""
     tenant = threats.tenant()
     author, forger = tenant.author(), tenant.status_patcher("stacks", group="hearth.dev")
     shops = [f"shop-{number}" for number in range(10)]
@@ -263,7 +263,7 @@ def test_d1c_a_time_that_cannot_be_written_stops_no_status(threats: ThreatWorld)
     ],
 )
 def test_a_forged_status_decides_nothing(threats: ThreatWorld, forged: Object) -> None:
-    """Whoever may patch statuses chooses no revision, also not for the next process."""
+    """Anyone who may patch statuses chooses no revision, also not for the next process."""
     tenant = threats.tenant()
     begin_two_revisions(threats, tenant)
     forger = tenant.status_patcher("stacks", group="hearth.dev")

@@ -15,7 +15,7 @@ STACK = "hearth.dev/v1alpha1"
 LIMIT = "hearth_limit_reached_total"
 NESTED_DEPTH = 8
 MANY = 50
-"""Stacks that nobody wanted."""
+"""Unwanted Stacks."""
 SOURCES = 32
 """Of one Stack, as the API allows."""
 
@@ -60,7 +60,7 @@ def test_d7_a_template_that_nests_itself_makes_no_stack(threats: ThreatWorld) ->
     assert len(threats.api.list("Stack", tenant.namespace)) == 1
 
 
-def test_d7_nesting_ends_whatever_changes_on_the_way(threats: ThreatWorld) -> None:
+def test_d7_nesting_ends_despite_changes_on_the_way(threats: ThreatWorld) -> None:
     """A parameter that differs at each level leads to the limit of depth, which the innermost Stack tells."""
     tenant = threats.tenant()
     plant(tenant, make_bomb(parameters={"level": "${params.level + 1}"}))
@@ -96,11 +96,11 @@ def test_d10_sources_share_connections(threats: ThreatWorld) -> None:
     print(f"{taken} descriptors for {count * SOURCES} sources")
     assert taken < 60
     metadata = {"name": f"s{count - 1}-{SOURCES - 1}", "namespace": tenant.namespace}
-    author.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"p": "told"}})
+    author.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"p": "reported"}})
     began = time.monotonic()
     name = f"shop{count - 1}-cfg"
     threats.wait_for(
-        lambda: (threats.api.get("ConfigMap", tenant.namespace, name) or {})["data"]["p"] == "told", within=10
+        lambda: (threats.api.get("ConfigMap", tenant.namespace, name) or {})["data"]["p"] == "reported", within=10
     )
     print(f"a change of the last source was noticed after {time.monotonic() - began:.2f} s")
     assert threats.operator.read_metric(LIMIT, limit="source-watches") == count * SOURCES - 8
@@ -120,7 +120,7 @@ def test_d11_objects_of_no_stack_fill_no_memory(threats: ThreatWorld, *, is_rest
     threats.canary()
     before = threats.operator.memory
     editor = tenant.editor()
-    labels = {"hearth.dev/stack-uid": "nobody", "hearth.dev/resource": "cfg", "hearth.dev/bucket": "1"}
+    labels = {"hearth.dev/stack-uid": "ghost", "hearth.dev/resource": "cfg", "hearth.dev/bucket": "1"}
     for number in range(150):
         metadata = {"name": f"big{number}", "namespace": tenant.namespace, "labels": labels}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "x" * 800_000}}

@@ -1,4 +1,4 @@
-"""D2, D12, D15: one object that cannot be read is one object; it is named, and its owner is told."""
+"""D2, D12, D15: one object that cannot be read is one object; it is named, and its owner is notified."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def removed(threats: ThreatWorld, *paths: str) -> Iterator[None]:
         pytest.param(900, True, id="the same in maps"),
     ],
 )
-def test_a_stack_that_is_too_deep_is_told_so_and_harms_nobody(
+def test_a_stack_that_is_too_deep_is_reported_and_does_no_harm(
     threats: ThreatWorld, levels: int, *, in_maps: bool
 ) -> None:
-    """Also after a restart, which lists; and it goes on once it is mended."""
+    """Also after a restart, which lists; and it continues once it is mended."""
     tenant = threats.tenant()
     stack = make_stack(tenant.namespace, "deep", RESOURCES, parameters={"p": "the deep part goes here"})
     path = find_path("Stack", tenant.namespace, "deep")
@@ -75,11 +75,11 @@ def test_a_stack_that_is_too_deep_is_told_so_and_harms_nobody(
         )
         assert made.is_accepted, made.text[:500]
         threats.canary()
-        told = threats.wait_for(lambda: find_conditions(read(threats, path)), what="the status of the deep Stack")
-        assert told["Ready"][:2] == ("False", "SpecUnreadable")
-        assert told["Stalled"][:2] == ("True", "SpecUnreadable")
-        assert "spec.parameters" in told["Ready"][2]
-        assert "100 levels" in told["Ready"][2]
+        reported = threats.wait_for(lambda: find_conditions(read(threats, path)), what="the status of the deep Stack")
+        assert reported["Ready"][:2] == ("False", "SpecUnreadable")
+        assert reported["Stalled"][:2] == ("True", "SpecUnreadable")
+        assert "spec.parameters" in reported["Ready"][2]
+        assert "100 levels" in reported["Ready"][2]
         assert threats.operator.read_metric("hearth_skipped_objects_total", kind="Stack.hearth.dev") == 1
         assert threats.operator.read_metric("hearth_watch_restarts_total", reason="broken") == 0
 
@@ -134,7 +134,7 @@ def served(threats: ThreatWorld, schema: Object) -> Iterator[None]:
 FREE: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-def test_a_child_that_becomes_too_deep_is_told_and_the_others_go_on(threats: ThreatWorld) -> None:
+def test_a_child_that_becomes_too_deep_is_reported_and_the_others_go_on(threats: ThreatWorld) -> None:
     """An editor of a kind with free fields is enough (D2)."""
     tenant, other = threats.tenant(), threats.tenant()
     free = {"manifest": {"apiVersion": f"{GROUP}/v1", "kind": "Free", "metadata": {"name": "f"}, "spec": {"a": "b"}}}

@@ -57,13 +57,13 @@ class Oversight:
         self._born: dict[str, float] = {}
         """By UID when a child was made."""
         self._touched: dict[tuple[str, str], float] = {}
-        """By Stack and resource when somebody else changed or deleted an object of it last."""
+        """By Stack and resource when another client changed or deleted an object of it last."""
 
     def events_take(self, delay: float) -> None:
         """Seconds that events travel from now on."""
         self.slack = TRIP + delay
 
-    # ------------------------------------------------------------ what is told
+    # ------------------------------------------------------------ what is reported
 
     def on_request(self, request: Request) -> None:
         """The operator sends a request: while a Stack is paused, none that writes a child; suspended, none that deletes one."""
@@ -116,16 +116,16 @@ class Oversight:
 
     def _find_reached(self, uid: str, status: Mapping[str, Any]) -> Iterator[str]:
         """The UIDs of a Stack's children now that it is complete, less what an automatic rollback left standing."""
-        wish = status.get("target") or {}
-        is_unasked = wish.get("cause") == "AutomaticRollback"
-        wanted = self._find_revision(uid, wish)["resources"] if is_unasked else {}
+        target = status.get("target") or {}
+        is_unasked = target.get("cause") == "AutomaticRollback"
+        wanted = self._find_revision(uid, target)["resources"] if is_unasked else {}
         for each in self._children.values():
             if invariants.whose(each)[0] == uid and (not is_unasked or invariants.whose(each)[1] in wanted):
                 yield each["metadata"]["uid"]
 
-    def _find_revision(self, uid: str, wish: Mapping[str, Any]) -> Object:
-        """The template of the revision that a wish names."""
-        number = wish.get("revision", 0)
+    def _find_revision(self, uid: str, target: Mapping[str, Any]) -> Object:
+        """The template of the revision that a target names."""
+        number = target.get("revision", 0)
         found: Object = self._revisions[(uid, number)]["template"] if number else NOTHING
         return found
 
@@ -162,9 +162,9 @@ class Oversight:
         policies = {find_policy(spec["template"], resource) for spec in self._find_specs(seen)}
         policies |= {find_policy(each, resource) for each in self._find_followed(uid, seen)}
         if "DeleteFirst" not in policies:
-            wish = expectations.status_of(seen.raw).get("target") or {}
+            target = expectations.status_of(seen.raw).get("target") or {}
             # What an automatic rollback leaves standing is not in use: it is kept for what it holds.
-            is_spared = wish.get("cause") == "AutomaticRollback" and not is_going
+            is_spared = target.get("cause") == "AutomaticRollback" and not is_going
             live = [each for each in self._children.values() if not (is_spared and each["kind"] == CLAIM)]
             live = [each for each in live if invariants.whose(each)[0] == uid and self._is_known(each)]
             yield from self._find_users(raw, live)
@@ -172,7 +172,7 @@ class Oversight:
         if is_going:
             return
         if raw["kind"] == CLAIM and not self._is_asked(raw, seen, policies):
-            yield f"the claim {raw['metadata']['name']} was deleted, and nobody asked for that"
+            yield f"the claim {raw['metadata']['name']} was deleted, and that was not requested"
         if raw["metadata"]["uid"] in seen.reached and "DeleteFirst" not in policies and not seen.is_waived:
             missing = [list(self._find_missing(uid, template)) for template in self._find_followed(uid, seen)]
             if all(missing):
@@ -186,7 +186,7 @@ class Oversight:
         """Objects of the same Stack that name the one that is being deleted."""
         name, resource = raw["metadata"]["name"], invariants.whose(raw)[1]
         for each in live:
-            # Whoever was not made of it may have its name from another one's value, and will get another one's.
+            # An object that was not made of it may have its name from another one's value, and will get another one's.
             is_made_of_it = any(place.partition("/")[0] == resource for place in find_required(each))
             is_user = invariants.whose(each)[1] != resource and is_made_of_it and name in find_words(each)
             # Records of a dependency that a revision reversed name each other; such objects go at the same time.
@@ -203,7 +203,7 @@ class Oversight:
             name = invariants.whose(each)[1]
             if name == resource or f"{resource}/{number}" not in find_required(each):
                 continue
-            # One that is as a definition states it was evaluated against what that needs, whatever its record says.
+            # One that is as a definition states it was evaluated against what that needs, regardless of what its record says.
             is_free = any(
                 name in (template.get("resources") or {})
                 and resource not in find_needs(template["resources"][name])
@@ -253,12 +253,12 @@ class Oversight:
 
     def _find_followed(self, uid: str, seen: StackSeen) -> list[Object]:
         """The templates that the operator may be following."""
-        wish = expectations.status_of(seen.raw).get("target") or {}
-        is_rollback = wish.get("cause", "Spec") != "Spec"
+        target = expectations.status_of(seen.raw).get("target") or {}
+        is_rollback = target.get("cause", "Spec") != "Spec"
         found = [] if is_rollback and self._is_followed(seen) else [spec["template"] for spec in self._find_specs(seen)]
         ready = expectations.find_condition(seen.raw, "Ready")
         if is_rollback or ready.get("reason") in {"InvalidTemplate", "RevisionNotFound", "RevisionUnavailable"}:
-            found.append(self._find_revision(uid, wish))
+            found.append(self._find_revision(uid, target))
         return found
 
     def _find_missing(self, uid: str, template: Object) -> Iterator[str]:

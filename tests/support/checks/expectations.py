@@ -82,7 +82,7 @@ def judge_field(*path: str) -> Judge:
 
 
 def judge_phase(wanted: str, stack: Object | None) -> Iterator[str]:
-    """The phase, said of the spec as it is now; with the reason that helps whoever reads a failure."""
+    """The phase, said of the spec as it is now; with the reason that helps anyone who reads a failure."""
     status = status_of(stack)
     if stack is not None and status.get("observedGeneration") != stack["metadata"]["generation"]:
         yield f"it says {status.get('phase')} of an older spec"
@@ -92,7 +92,7 @@ def judge_phase(wanted: str, stack: Object | None) -> Iterator[str]:
 
 
 def judge_condition(name: str) -> Judge:
-    """A judge of one condition: true, false, or a word such as Unknown; false may also be said by its absence."""
+    """A judge of one condition: true, false, or a word like Unknown; false may also be said by its absence."""
 
     def assess(wanted: Any, seen: Seen) -> Iterator[str]:
         found = find_condition(seen.stack, name).get("status", "False")
@@ -208,7 +208,7 @@ def judge_gone(wanted: Sequence[str], seen: Seen) -> Iterator[str]:
 
 
 def judge_others(wanted: Mapping[str, Mapping[str, Any] | None], seen: Seen) -> Iterator[str]:
-    """By `kind/name` fields of an object that is nobody's child, or null where there must be none."""
+    """By `kind/name` fields of an object that is no Stack's child, or null where there must be none."""
     for address, fields in wanted.items():
         found = seen.others.get(address)
         if fields is None or found is None:

@@ -1,4 +1,4 @@
-"""Sees every change of a fake cluster, and notes what must never happen at any moment, whatever is going on.
+"""Sees every change of a fake cluster, and notes what must never happen at any moment, regardless of what is going on.
 
 Must not know of steps or stories.
 """
@@ -29,8 +29,8 @@ class Witness:
     def on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
         """The server's watcher."""
         if after is not None and kind in (fake_kinds.STACK.kind, fake_kinds.CONTROLLER_REVISION.kind):
-            told = (after.get("status"), after.get("data"), annotations_of(after))
-            self.wrong += secret_leaks.find_leaks(f"{kind.name} {after['metadata']['uid']}", told)
+            reported = (after.get("status"), after.get("data"), annotations_of(after))
+            self.wrong += secret_leaks.find_leaks(f"{kind.name} {after['metadata']['uid']}", reported)
         if kind == fake_kinds.STACK.kind:
             self._look_at_phase(before, after)
         elif kind != fake_kinds.CONTROLLER_REVISION.kind:

@@ -1,4 +1,4 @@
-"""What must never be told: any text that holds the word `unspeakable`, which stories plant in sensitive values.
+"""What must never be shown: any text that holds the word `unspeakable`, which stories plant in sensitive values.
 
 Must not know who tells it.
 """
@@ -25,12 +25,12 @@ def encode() -> Iterator[str]:
 FORMS = (WORD, *encode())
 
 
-def has_leak(told: Any) -> bool:
+def has_leak(reported: Any) -> bool:
     """Whether a text, or anything that JSON can write or Python can show, tells it."""
-    text = told if isinstance(told, str) else orjson.dumps(told, default=repr).decode()
+    text = reported if isinstance(reported, str) else orjson.dumps(reported, default=repr).decode()
     return any(form in text or form in text.lower() for form in FORMS)
 
 
-def find_leaks(what: str, told: Any) -> list[str]:
-    """That `told` tells what it must not, if it does."""
-    return [f"{what} shows a sensitive value: {told}"] if has_leak(told) else []
+def find_leaks(what: str, reported: Any) -> list[str]:
+    """That `reported` tells what it must not, if it does."""
+    return [f"{what} shows a sensitive value: {reported}"] if has_leak(reported) else []

@@ -112,7 +112,7 @@ def less_spared(
 
 
 def less_left(manifest: Any, resource: Mapping[str, Any], found: Object) -> Any:
-    """A manifest less what others may keep: what the resource says, and a replica count that somebody scales."""
+    """A manifest less what others may keep: what the resource says, and a replica count that a user scales."""
     if resource.get("driftPolicy", "Repair") != "Repair":
         return {}
     entries = found["metadata"].get("managedFields", ())

@@ -37,13 +37,13 @@ class Performance:
     made: Counter[tuple[str, ...]]
     """How often each object was made."""
     wrong: str = ""
-    """Why it is not the story as it is told."""
+    """Why it is not the story as written."""
 
 
 def perform(
-    told: Story, *, delay: float | None = None, interruption: Interruption | None = None, log: Log | None = None
+    played: Story, *, delay: float | None = None, interruption: Interruption | None = None, log: Log | None = None
 ) -> Performance:
-    """Play a story to its end in a world of its own. delay: seconds that events travel; log: is told of every write."""
+    """Play a story to its end in a world of its own. delay: seconds that events travel; log: is notified of every write."""
     worlds: list[FakeWorld] = []
 
     async def play(world: FakeWorld) -> None:
@@ -52,7 +52,7 @@ def perform(
         if log is not None:
             log.follow(world)
         world.event_delay = delay
-        await story_runner.Play(told, world, is_strict=interruption is None and delay is None).perform()
+        await story_runner.Play(played, world, is_strict=interruption is None and delay is None).perform()
 
     wrong = ""
     try:
@@ -75,7 +75,7 @@ class Log:
         self._before: tuple[float, object] = (-math.inf, None)
 
     def follow(self, world: FakeWorld) -> None:
-        """Be told of that world's writes."""
+        """Be notified of that world's writes."""
         self.refused = world.traffic.refused
 
         def note(request: Request) -> None:
@@ -84,7 +84,7 @@ class Log:
             now, circumstances = virtual_time.get_loop().time(), world.circumstances
             then, before = self._before
             if circumstances == before and now - then < AT_ONCE:
-                # Counted once everybody was told of it.
+                # Counted once every listener was notified of it.
                 self.following.add(world.traffic.writes + 1)
             self._before = (now, circumstances)
 
@@ -108,23 +108,23 @@ def choose_ways(number: int, verb: str) -> tuple[str, ...]:
     return fault if verb == "status" else (*KILLS, *fault)
 
 
-def disturb(told: Story, *, choose: Callable[[int, str], tuple[str, ...]] = choose_ways) -> Iterator[str]:
+def disturb(played: Story, *, choose: Callable[[int, str], tuple[str, ...]] = choose_ways) -> Iterator[str]:
     """Play a story disturbed at every write in each of the ways chosen; what went wrong, a line each."""
     log = Log()
-    usual = perform(told, log=log)
+    usual = perform(played, log=log)
     if usual.wrong:
         yield f"undisturbed: {usual.wrong}"
     # What is tried again and again even undisturbed is tried as often as time allows.
     retried = {whose[:2] for whose, made in usual.made.items() if made > 1}
     # Each story begins elsewhere, so that none of the ways is left to the ends of the longest ones.
-    begin = zlib.crc32(told.slug.encode())
+    begin = zlib.crc32(played.slug.encode())
     statuses, others = itertools.count(begin), itertools.count(begin)
     for write, verb in enumerate(usual.writes, 1):
         for how in choose(next(statuses if verb == "status" else others), verb):
             if log.has_other(write, how):
                 continue
             where = f"{how} at write {write} of {len(usual.writes)} ({verb})"
-            found = perform(told, interruption=Interruption(write=write, how=how))
+            found = perform(played, interruption=Interruption(write=write, how=how))
             if found.wrong:
                 yield f"{where}: {found.wrong}"
                 continue
@@ -135,10 +135,10 @@ def disturb(told: Story, *, choose: Callable[[int, str], tuple[str, ...]] = choo
 
 def main(slugs: list[str]) -> None:
     """Disturb these stories (none: all) in every way at every write, and print what went wrong."""
-    for told in story.load_all():
-        if not slugs or told.slug in slugs:
-            print(f"{told.slug}: {told.title}")
-            for text in disturb(told, choose=lambda write, verb: WAYS):
+    for played in story.load_all():
+        if not slugs or played.slug in slugs:
+            print(f"{played.slug}: {played.title}")
+            for text in disturb(played, choose=lambda write, verb: WAYS):
                 print(f"  {text}")
 
 

@@ -19,7 +19,7 @@ PLAYER = "probe-player"
 
 @dataclass(frozen=True, slots=True)
 class FakeUser:
-    """Somebody with all rights."""
+    """A user with all rights."""
 
     server: FakeServer
 
@@ -35,7 +35,7 @@ class FakeUser:
             return None
 
     async def find_children(self, stack_uid: str, kinds: Collection[str] = ()) -> list[Object]:
-        """Every object with that Stack's label except revisions, whatever its kind."""
+        """Every object with that Stack's label except revisions, regardless of its kind."""
         return [
             raw
             for kind, raw in self.server.everything()

@@ -93,7 +93,7 @@ class SilentObserver:
 
 
 class InternalError(AssertionError):
-    """Something that must never happen, whatever the world does."""
+    """Something that must never happen, regardless of what the world does."""
 
 
 @contextlib.contextmanager
@@ -103,10 +103,10 @@ def diary() -> Iterator[list[str]]:
 
     def keep(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         shown = structlog.processors.format_exc_info(logger, method, event)
-        told = "\n".join(str(value) for value in shown.values())
+        reported = "\n".join(str(value) for value in shown.values())
         if method in {"error", "critical", "exception"}:
-            mistakes.append(told)
-        mistakes.extend(secret_leaks.find_leaks("the log", told))
+            mistakes.append(reported)
+        mistakes.extend(secret_leaks.find_leaks("the log", reported))
         raise structlog.DropEvent
 
     before = structlog.get_config()
@@ -170,7 +170,7 @@ class Controller:
         concurrency: int,
         tenancy: Tenancy | None = None,
         connect: Connect = FakeWire,
-        evaluate: Evaluate = lambda _inbox: InProcess(),
+        evaluate: Evaluate = lambda _queue: InProcess(),
     ) -> None:
         """concurrency: writes of children in flight at most; connect: makes its connection to the server.
 
@@ -238,7 +238,7 @@ class FakeWorld:
         self.controllers: list[Controller] = []
         self.event_delay: float | None = None
         """Seconds that events travel to operators that start from now on; None: as usual."""
-        self.evaluate: Evaluate = lambda _inbox: InProcess()
+        self.evaluate: Evaluate = lambda _queue: InProcess()
         """What evaluates expressions that may take long, for operators that start from now on."""
         self.tenancy = Mode.ISOLATED
         """The tenancy of operators that start from now on."""
@@ -374,7 +374,7 @@ class FakeWorld:
 
     @property
     def circumstances(self) -> tuple[object, ...]:
-        """Equal for as long as nobody but operators does anything: no user, no player of probes, no test."""
+        """Equal for as long as only operators act: no user, no player of probes, no test."""
         return self._others_changes, len(self.traffic.troubles), len(self.traffic.denied)
 
     def _activity(self) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Plays one story on the fake cluster and prints what happens: `PYTHONPATH=tests python -m support.fake_world.play_story <story>`.
 
-For whoever wants to see why a story fails; tests do not use it.
+For anyone who wants to see why a story fails; tests do not use it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Narrator:
 
     def __init__(self, world: FakeWorld) -> None:
         self._world = world
-        self._told = 0
+        self._reported = 0
         self._clock = virtual_time.VirtualClock()
 
     def on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
         """The server's watcher."""
-        for request in self._world.traffic.requests[self._told :]:
+        for request in self._world.traffic.requests[self._reported :]:
             self.say(f"→ {request}")
-        self._told = len(self._world.traffic.requests)
+        self._reported = len(self._world.traffic.requests)
         raw = after if after is not None else before
         if raw is None or kind == fake_kinds.CONTROLLER_REVISION.kind:
             return
@@ -48,7 +48,7 @@ async def play(slug: str, world: FakeWorld) -> None:
     """Play that story."""
     world.server.watchers.append(Narrator(world).on_change)
     await story_runner.Play(story.load(story.FOLDER / f"{slug}.yaml"), world).perform()
-    print("as told;", ", ".join(f"{verb} {count}" for verb, count in world.traffic.count().items()))
+    print("as written;", ", ".join(f"{verb} {count}" for verb, count in world.traffic.count().items()))
 
 
 if __name__ == "__main__":

@@ -216,7 +216,7 @@ class FakeCache:
             self._remove(where, known[1])
 
     def take_list(self, found: list[Object], *, kind: Kind, stack_uid: str, as_of: int) -> None:
-        """A list of one Stack's objects that was asked for arrives: what is not in it is gone; nobody is told."""
+        """A list of one Stack's objects that was asked for arrives: what is not in it is gone; no listener is notified."""
         if (kind.group, kind.name) not in self._following:
             return
         shown = {raw["metadata"]["uid"] for raw in found}
@@ -231,7 +231,7 @@ class FakeCache:
             self.put(kind, raw, is_ours=True)
 
     def _parse(self, kind: Kind, raw: Object) -> Child:
-        """The slim view; where nobody reads more than metadata the watch shows no more."""
+        """The slim view; where only metadata is read, the watch shows no more."""
         following = self._following.get((kind.group, kind.name))
         paths = following.paths if following is not None else ()
         shown = raw if paths else {"metadata": raw["metadata"]}

@@ -21,7 +21,7 @@ from support.server.request_queue import Desk
 
 Answer = TypeVar("Answer")
 Receiver: TypeAlias = Callable[[Kind, Object | None, Object | None], None]
-"""Told of a change of the server: the kind, the object before and after."""
+"""Notified of a change of the server: the kind, the object before and after."""
 
 LATENCY = 0.001
 """Seconds a request travels one way."""

@@ -34,7 +34,7 @@ class Stored:
     revision: Revision
 
 
-class Nobody:
+class NullListener:
     """Hears what the cache of another share does not."""
 
     def on_list_started(self) -> None:
@@ -57,7 +57,7 @@ class FakeManagementCluster:
         """share: of the Stacks that this engine works on."""
         self._share = share
         self.tree = StackTree()
-        self._others = ShardFilter(Nobody(), share, self.tree)
+        self._others = ShardFilter(NullListener(), share, self.tree)
         self._wire = wire
         self._server = wire.server
         self._listener = listener
@@ -245,7 +245,7 @@ class FakeManagementCluster:
                 raise
 
     def _check_uid(self, stack: StackObject) -> None:
-        """A patch that states a uid is refused where another Stack has the name by now."""
+        """A patch that states a uid is refused where another Stack has the name now."""
         live = self._server.get(STACK, stack.namespace, stack.name)
         if live["metadata"]["uid"] != stack.uid:
             raise api_errors.conflict(STACK, stack.name, "the UID in the precondition is another one")

@@ -27,7 +27,7 @@ Answer = TypeVar("Answer")
 
 
 async def pass_on(log: Traffic, request: Request, send: Callable[[], Awaitable[Answer]]) -> Answer:
-    """The answer to one request, unless it is to be refused or lost."""
+    """The answer to one request, unless it must be refused or lost."""
     how = log.record(request)
     refusal = log.find_refusal(request, how)
     if refusal is not None and not isinstance(refusal, request_faults.Lost):
@@ -51,7 +51,7 @@ class RecordedWorkloadCluster:
         return RecordedWorkloadCluster(self._inner.acting_as(user), self._log)
 
     def __getattr__(self, name: str) -> Any:
-        """Whatever sends nothing that is counted."""
+        """All that sends nothing that is counted."""
         return getattr(self._inner, name)
 
     async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
@@ -124,7 +124,7 @@ class RecordedManagementCluster:
         self._log = log
 
     def __getattr__(self, name: str) -> Any:
-        """Whatever sends nothing that is counted."""
+        """All that sends nothing that is counted."""
         return getattr(self._inner, name)
 
     async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:
@@ -178,7 +178,7 @@ class RecordedMarks:
         self._log = log
 
     def __getattr__(self, name: str) -> Any:
-        """Whatever sends nothing that is counted."""
+        """All that sends nothing that is counted."""
         return getattr(self._inner, name)
 
     async def write_mark_status(self, mark: HealthMarkObject, status: Object) -> None:

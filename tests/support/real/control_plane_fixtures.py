@@ -19,7 +19,7 @@ import pytest
 PROGRAM = Path(__file__).resolve().parents[2] / "control_plane" / "controlplane.py"
 
 # Set by `controlplane.py with`, and so by make, which then also ends what it started.
-# KUBECONFIG is never read: a cluster that happens to be set there is nobody's test bed.
+# KUBECONFIG is never read: a cluster that happens to be set there is not a test bed.
 VARIABLE = "HEARTH_TEST_KUBECONFIG"
 
 

@@ -87,7 +87,7 @@ class OwnPlane:
             time.sleep(0.1)
 
     def restore(self) -> None:
-        """Start whatever is stopped, and wait until all is well."""
+        """Start all that is stopped, and wait until all is well."""
         for component in ("etcd", "kube-apiserver"):
             if component in self.stopped:
                 self.start(component)

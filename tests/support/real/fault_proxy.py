@@ -1,6 +1,6 @@
-"""A proxy between a client under test and a real API server, which does to their talk whatever a test says.
+"""A proxy between a client under test and a real API server, which does to their talk all that a test says.
 
-Speaks plain HTTP on this machine and forwards over the server's own TLS as whoever the credentials name. Knows HTTP,
+Speaks plain HTTP on this machine and forwards over the server's own TLS as the account that the credentials name. Knows HTTP,
 requests and the lines of watches; must not know who is tested.
 """
 
@@ -46,7 +46,7 @@ class Refusal:
         return self.where in target and (self.times is None or self.given < self.times)
 
     def lift(self) -> None:
-        """Give it to nobody any more."""
+        """Stop handing it out."""
         self.times = 0
 
 
@@ -63,7 +63,7 @@ class LiveStream:
         await self.response.write(piece)
 
     def cut(self) -> None:
-        """Break the connection in the middle of whatever it was saying."""
+        """Break the connection in the middle of anything that it was saying."""
         if self.request.transport is not None:
             self.request.transport.abort()
 

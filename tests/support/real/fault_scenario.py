@@ -41,7 +41,7 @@ class Site:
     """A namespace, and who acts in it."""
 
     user: RealUser
-    """Whoever does what a test says, past the proxy."""
+    """Anyone who does what a test says, past the proxy."""
     proxy: FaultProxy
     operator: OperatorProcess
     made: dict[str, set[str]] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Site:
         return Address(api_version=API_VERSION, kind="Stack", namespace=self.namespace, name="shop")
 
     async def create(self, count: int = 20) -> None:
-        """A Stack of so many ConfigMaps in layers; nobody waits for it."""
+        """A Stack of so many ConfigMaps in layers; it is not awaited."""
         resources = {f"r{number}": make_resource(number) for number in range(count)}
         template = {"parameters": {"round": {"type": "integer"}}, "resources": resources}
         await self.apply({"template": template, "parameters": {"round": 1}})
@@ -194,7 +194,7 @@ async def run_site(
 
 
 async def make_namespace(connection: Connection, parts: contextlib.AsyncExitStack) -> str:
-    """A fresh namespace, deleted when the parts end; nobody waits for that."""
+    """A fresh namespace, deleted when the parts end; that is not awaited."""
     made = await connection.request("POST", "/api/v1/namespaces", body={"metadata": {"generateName": "faults-"}})
     name = str(made["metadata"]["name"])
 

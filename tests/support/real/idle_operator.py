@@ -34,7 +34,7 @@ class IdleRuntime:
         log.info("engine stopped")
 
     def on_kinds(self) -> None:
-        """Nobody cares."""
+        """Not relevant here."""
 
     def find_dead_watches(self) -> Sequence[str]:
         """All is well."""

@@ -100,7 +100,7 @@ class OperatorProcess:
                 await asyncio.sleep(POLL)
 
     def find_complaints(self) -> list[str]:
-        """The lines of its log that must never be there: errors, and whatever it did not mean to log."""
+        """The lines of its log that must never be there: errors, and all that it did not mean to log."""
         lines = self.log_file.read_text().splitlines() if self.log_file is not None else []
         return [line for line in lines if is_complaint(line)]
 
@@ -150,7 +150,7 @@ def is_complaint(line: str) -> bool:
 
 
 def find_free_port() -> int:
-    """A port that nobody listens on."""
+    """A port that is free."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port: int = listening.getsockname()[1]

@@ -37,7 +37,7 @@ INSTALLED: dict[str, tuple[str, int] | None] = {}
 
 @dataclass(frozen=True, slots=True)
 class RealUser:
-    """Somebody with a kubeconfig."""
+    """A user with a kubeconfig."""
 
     connection: Connection
     namespace: str
@@ -103,7 +103,7 @@ class RealUser:
             await asyncio.sleep(RETRY)
 
     async def replace_spec(self, address: Address, spec: Object) -> None:
-        """As `kubectl replace`, of the spec alone; whatever was written to the status meanwhile is no conflict."""
+        """As `kubectl replace`, of the spec alone; regardless of what was written to the status meanwhile is no conflict."""
         change = orjson.dumps([{"op": "replace", "path": "/spec", "value": spec}])
         query = {"fieldManager": MANAGER}
         await self.connection.request(

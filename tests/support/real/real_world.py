@@ -138,7 +138,7 @@ class RealWorld:
     # ------------------------------------------------------------ events
 
     def hold_events(self, kind: str) -> None:
-        """Nobody can on a real server."""
+        """This is not possible on a real server."""
         raise NotImplementedError(
             f"the events of {kind} can be held on the fake cluster alone; say so by `only: [fake]`"
         )

@@ -70,7 +70,7 @@ def namespace_missing(namespace: str) -> errors.ApiStatusError:
 
 
 def namespace_terminating(kind: Kind, name: str, namespace: str) -> errors.ApiStatusError:
-    """Nothing new is made in a namespace on its way out."""
+    """Nothing new is made in a namespace being deleted."""
     why = cause("metadata.namespace", f"namespace {namespace} is being terminated", reason="NamespaceTerminating")
     message = (
         f'{resource_name(kind)} "{name}" is forbidden: '
@@ -154,13 +154,13 @@ def busy(seconds: float) -> errors.ApiStatusError:
 
 
 def not_now(seconds: float) -> errors.ApiStatusError:
-    """Somebody behind the server does not want this very request now: a webhook, a disruption budget."""
+    """A component behind the server does not want this very request now: a webhook, a disruption budget."""
     body = {"retryAfterSeconds": int(seconds)}
     return refuse(429, "TooManyRequests", "not just now", details=body, retry_after=seconds)
 
 
 def internal(message: str) -> errors.ApiStatusError:
-    """Something behind the server failed, such as a webhook."""
+    """Something behind the server failed, for example a webhook."""
     return refuse(
         500, "InternalError", f"Internal error occurred: {message}", details={"causes": [{"message": message}]}
     )

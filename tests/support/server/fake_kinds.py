@@ -1,4 +1,4 @@
-"""The kinds that the fake API server serves: a few built-in ones, and whatever a CustomResourceDefinition adds.
+"""The kinds that the fake API server serves: a few built-in ones, and all that a CustomResourceDefinition adds.
 
 Knows schemas and which fields are immutable; must not know of objects that exist.
 """
@@ -56,7 +56,7 @@ class ServedKind:
     has_rules: bool = False
     """Whether its schema has rules in CEL."""
     is_tracked: bool = True
-    """Whether it is kept who owns which field; for our own kinds nobody asks, and nearly all writes are theirs."""
+    """Whether it is kept who owns which field; for our own kinds no test asks, and nearly all writes are theirs."""
 
 
 @dataclass(slots=True)

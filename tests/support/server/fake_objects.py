@@ -98,7 +98,7 @@ def keep_system_fields(live: Object, wanted: Object, served: ServedKind) -> Obje
 
 
 def with_managed_fields(raw: Object, entries: list[Object]) -> Object:
-    """The object with these entries, as somebody states them."""
+    """The object with these entries, as a user states them."""
     return {**raw, "metadata": {**raw["metadata"], "managedFields": entries}}
 
 

@@ -1,4 +1,4 @@
-"""An API server in memory: raw objects, field ownership, preconditions, finalizers, and who is told of changes.
+"""An API server in memory: raw objects, field ownership, preconditions, finalizers, and who is notified of changes.
 
 Speaks in verbs and raises the refusals of a real server. Must not know of stacks, engines or faults; the time and the
 uids it gives are handed in or counted, so that the same calls give the same objects.
@@ -17,7 +17,7 @@ from support.server import api_errors, fake_kinds, fake_objects, fake_quotas, ma
 from support.server.fake_kinds import ServedKind
 
 Watcher: TypeAlias = Callable[[Kind, Object | None, Object | None], None]
-"""Told of every change: the kind, the object before (None: it is new) and after (None: it is gone)."""
+"""Notified of every change: the kind, the object before (None: it is new) and after (None: it is gone)."""
 Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
 
@@ -106,7 +106,7 @@ class FakeServer:
         return self._store_new(served, self._record_update(served, None, wanted, manager=manager))
 
     def replace(self, raw: Object, *, manager: str) -> Object:
-        """PUT of everything but the status, whatever its version."""
+        """PUT of everything but the status, regardless of its version."""
         kind = self.find_kind(raw)
         served = self._served(kind)
         live = self.get(kind, raw["metadata"].get("namespace", ""), raw["metadata"]["name"])
@@ -208,7 +208,7 @@ class FakeServer:
         return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def _admit_new(self, kind: Kind, namespace: str, name: str) -> None:
-        """Refuse what cannot be made where it is to be made."""
+        """Refuse what cannot be made where it will be made."""
         if not kind.namespaced:
             return
         found = self.find(fake_kinds.NAMESPACE.kind, "", namespace)
@@ -251,7 +251,7 @@ class FakeServer:
         return stored
 
     def _change(self, served: ServedKind, live: Object, wanted: Object, *, manager: str) -> Object:
-        """Store what somebody made of `live` by an update or a patch."""
+        """Store what a user made of `live` by an update or a patch."""
         fake_objects.check(served, live, wanted)
         return self._finish_change(served, live, self._record_update(served, live, wanted, manager=manager))
 
@@ -304,7 +304,7 @@ class FakeServer:
         self._finish_definition(kind)
 
     def _collect_garbage(self, uid: str) -> None:
-        """Delete what had nobody else as its owner."""
+        """Delete what had no other client as its owner."""
         for kind, key in self._owned.pop(uid, ()):
             raw = self.find(kind, *key)
             owners = raw["metadata"].get("ownerReferences", ()) if raw is not None else ()

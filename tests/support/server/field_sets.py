@@ -87,13 +87,13 @@ def item_element(item: Any, keys: tuple[str, ...]) -> str:
 
 
 def flatten(value: Any, shape: Shape) -> dict[FieldPath, Any]:
-    """Every leaf of an object that somebody can own, with its value; status left out where it has its own door."""
+    """Every leaf of an object that a user can own, with its value; status left out where it has its own door."""
     leaves: dict[FieldPath, Any] = {}
     for key, inner in value.items():
         if key in {"apiVersion", "kind"} or (key == "status" and shape.has_status):
             continue
         if key == "metadata":
-            inner = {name: held for name, held in inner.items() if name not in UNOWNED_METADATA}  # noqa: PLW2901 -- the same thing, less what nobody owns
+            inner = {name: held for name, held in inner.items() if name not in UNOWNED_METADATA}  # noqa: PLW2901 -- the same thing, less what has no owner
             if not inner:
                 continue
         collect(inner, shape, ("f:" + key,), (key,), leaves)

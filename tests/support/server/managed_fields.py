@@ -174,11 +174,11 @@ def yield_fields(base: Object, merged: Object, others: list[Manager], shape: Sha
 
 
 def prune(merged: Object, dropped: FieldSet, entries: list[Manager], shape: Shape) -> Object:
-    """The object without what we owned and no longer state, unless somebody else owns it too."""
+    """The object without what we owned and no longer state, unless another client owns it too."""
     owned: FieldSet = frozenset().union(*(entry.fields for entry in entries))
     gone = {path for path in dropped - owned if not any(other[: len(path)] == path for other in owned)}
     for path in sorted(gone, key=len, reverse=True):
-        # An item that somebody else has something in keeps its keys, and one that goes takes them along.
+        # An item that another client has something in keeps its keys, and one that goes takes them along.
         if not field_sets.is_key(path):
             merged = field_sets.remove(merged, path, shape)
     return merged

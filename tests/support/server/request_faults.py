@@ -28,7 +28,7 @@ WRITES = frozenset(
         "delete-revision",
     }
 )
-"""The verbs that change something an engine depends on; Events are told apart and never matter."""
+"""The verbs that change something an engine depends on; Events are distinguished and never matter."""
 CHILD_WRITES = frozenset({"apply", "change", "delete", "release", "mark"})
 
 
@@ -112,7 +112,7 @@ class Traffic:
 
     requests: list[Request] = field(default_factory=list)
     namespaces: frozenset[str] | None = None
-    """Requests about objects of others are in `requests_apart` instead, and no listener is told of them; None: of none."""
+    """Requests about objects of others are in `requests_apart` instead, and no listener is notified of them; None: of none."""
     requests_apart: list[Request] = field(default_factory=list)
     writes: int = 0
     refused: set[int] = field(default_factory=set)
@@ -130,7 +130,7 @@ class Traffic:
     denied: set[tuple[str, str]] = field(default_factory=set)
     """Verb and kind (`patch`, `ConfigMap`) that the engine's account may not."""
     listeners: list[Callable[[Request], None]] = field(default_factory=list)
-    """Told of every request as it arrives, whatever comes of it."""
+    """Notified of every request as it arrives, regardless of the result."""
 
     def record(self, request: Request) -> str | None:
         """Count a request; what a test plans for it, in a word of `Interruption.how`, or None."""
@@ -152,7 +152,7 @@ class Traffic:
             self.settled += 1
 
     def find_refusal(self, request: Request, how: str | None) -> Exception | None:
-        """What this request is to be answered with, or None where it may pass."""
+        """What this request is answered with, or None where it may pass."""
         verb = {
             "apply": "patch",
             "change": "patch",

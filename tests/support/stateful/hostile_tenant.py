@@ -125,7 +125,7 @@ class Mallory:
         self.is_acting = False
 
     def find_unnamed(self) -> list[str]:
-        """Its Stacks whose forged revisions, or whose status that it wrote itself, nobody noticed."""
+        """Its Stacks whose forged revisions, or whose status that it wrote itself, were not noticed."""
         wrong = []
         for stack in self.own(STACK):
             if "deletionTimestamp" in stack["metadata"]:
@@ -303,7 +303,7 @@ def forge_revision(mallory: Mallory, number: int, other: int) -> None:
 def mark(mallory: Mallory, number: int, other: int) -> None:
     """A HealthMark on nothing, on itself, or on another's Stack."""
     target = {"apiVersion": "v1", "kind": "ConfigMap", "name": "nothing"}
-    places = (("shop", "a"), ("nobody", "x"), ("stack-1", "r/s/t"), ("stack-1", "r0"))
+    places = (("shop", "a"), ("ghost", "x"), ("stack-1", "r/s/t"), ("stack-1", "r0"))
     named: list[Object] = [{"stackName": stack, "resource": resource} for stack, resource in places]
     said = [*named, {"target": target}][number % (len(named) + 1)]
     spec = {**said, "markUnhealthy": other % 2 == 0, "reason": TEXTS[other % len(TEXTS)] or "x"}

@@ -57,8 +57,8 @@ def find_left(stack: Object | None, found: list[Object], revisions: Mapping[int,
 def choose(stack: Object, possible: Iterable[Mind], revisions: Mapping[int, str]) -> set[Mind]:
     """The states of mind that fit what the Stack says that it follows."""
     status = expectations.status_of(stack)
-    wish = status.get("target") or {}
-    number = wish.get("revision", 0)
+    target = status.get("target") or {}
+    number = target.get("revision", 0)
     wants = revisions.get(number, "") if number else target_model.NOTHING
     reason = expectations.find_condition(stack, "Ready").get("reason")
     is_refused = reason in {"InvalidTemplate", "RevisionNotFound", "RevisionUnavailable"}
@@ -67,7 +67,7 @@ def choose(stack: Object, possible: Iterable[Mind], revisions: Mapping[int, str]
     return {
         mind
         for mind in possible
-        if mind.cause == wish.get("cause", "")
+        if mind.cause == target.get("cause", "")
         and mind.last == revisions.get(status.get("lastCompletedRevision") or 0)
         and mind.wants == wants
         and mind.is_refused == is_refused
@@ -88,9 +88,9 @@ def find_wrong(
         return ["the status speaks of an older spec"]
     chosen = choose(stack, possible, revisions)
     if not chosen:
-        wish = status.get("target") or {}
-        told = sorted({describe(mind, revisions) for mind in possible})
-        return [f"it follows {wish.get('cause')} {wish.get('revision')}; it should be one of {told}"]
+        target = status.get("target") or {}
+        reported = sorted({describe(mind, revisions) for mind in possible})
+        return [f"it follows {target.get('cause')} {target.get('revision')}; it should be one of {reported}"]
     is_paused = bool(stack["spec"].get("paused"))
     is_said = expectations.find_condition(stack, "Paused").get("status") == "True"
     if is_paused != is_said:
@@ -158,7 +158,7 @@ def is_spared(raw: Object, wants: Mapping[str, Any]) -> bool:
 
 
 def find_wrong_failed(stack: Object, found: list[Object], mind: Mind, protected: Collection[str] = ()) -> Iterator[str]:
-    """A Stack that failed says so, has what does not depend on the failure, and nothing that nobody wants."""
+    """A Stack that failed says so, has what does not depend on the failure, and nothing that is not wanted."""
     phase, wants = str(stack["status"]["phase"]), resources_of(mind.wants)
     if not phase.endswith("Failed"):
         yield f"nothing moves, and the phase is {phase}"
@@ -184,7 +184,7 @@ def find_wrong_failed(stack: Object, found: list[Object], mind: Mind, protected:
     claimed = {name for each in (mind.wants, mind.last, mind.previous, *protected) for name in resources_of(each or "")}
     for name in by_resource.keys() - claimed:
         if not any(is_required(raw, found) for raw in by_resource[name]) and not is_data(by_resource[name]):
-            yield f"{name} has an object, which nobody wants or uses"
+            yield f"{name} has an object, which is neither wanted nor used"
 
 
 def is_data(found: list[Object]) -> bool:

@@ -1,7 +1,7 @@
 """How long ordinary Stacks take from an edit to Ready, in virtual time, alone or beside a hostile tenant.
 
 The same seed gives the same edits at the same moments in both runs. Requests are served in a line, as a real server
-with few processors does, so that whoever sends more makes others wait unless shares are fair.
+with few processors does, so that anyone who sends more makes others wait unless shares are fair.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def make_probe(draft: Draft, references: list[str]) -> Object:
     if draft.ready_after:
         spec["readyAfter"] = draft.ready_after
     if draft.fails:
-        spec["fails"] = "as told"
+        spec["fails"] = "as written"
     if draft.delete_after:
         spec["deleteAfter"] = draft.delete_after
     return probe_controller.manifest(spec)

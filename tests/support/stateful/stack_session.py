@@ -39,7 +39,7 @@ MOST_FAULTS = 3
 """Refusals between two rests: with more of them a resource might use up its attempts."""
 
 MOST_MINDS = 200
-"""Possible states of mind with which the model goes on; with more of them it would know next to nothing, slowly."""
+"""Possible states of mind with which the model continues; with more of them it would know next to nothing, slowly."""
 
 
 class Disagreement(AssertionError):
@@ -56,7 +56,7 @@ class Session:
         self._loop = virtual_time.VirtualLoop()
         asyncio.set_event_loop(self._loop)
         self._closing.callback(self._close_loop)
-        self.told: list[Object] = []
+        self.reported: list[Object] = []
         """What was done, as the steps of a story."""
         self.ordered = Ordered(drafts={})
         self._tokens = 0
@@ -79,7 +79,7 @@ class Session:
         await self.world.start_controller()
 
     def _bind(self, kind: Kind, before: Object | None, after: Object | None) -> None:
-        """Plays whoever binds claims."""
+        """Plays anyone who binds claims."""
         if (
             kind.name != random_templates.CLAIM
             or after is None
@@ -113,7 +113,7 @@ class Session:
 
     def tell(self, **step: Any) -> None:
         """Note a step, in the words of stories as far as they have one for it."""
-        self.told.append(step)
+        self.reported.append(step)
 
     def find_stack(self) -> Object | None:
         """The Stack as it is."""
@@ -176,7 +176,7 @@ class Session:
         self.run(self.world.user.delete(STACK))
 
     def find_child(self, number: int) -> Object | None:
-        """Some child that nobody deletes."""
+        """Some child that is not deleted."""
         found = [raw for raw in self.children() if "deletionTimestamp" not in raw["metadata"]]
         return found[number % len(found)] if found else None
 
@@ -275,7 +275,7 @@ class Session:
         if self.mallory is None:
             return self.mistakes
         marks = (*self.mallory.uids, hostile_tenant.NAMESPACE)
-        return [told for told in self.mistakes if not any(mark in told for mark in marks)]
+        return [reported for reported in self.mistakes if not any(mark in reported for mark in marks)]
 
     def fail(self, wrong: list[str]) -> None:
         """Say what was wrong, and what was done. Raises Disagreement."""
@@ -283,7 +283,7 @@ class Session:
         ready = expectations.find_condition(self.find_stack(), "Ready")
         seen = [f"{raw['metadata']['name']}: {raw.get('spec', raw.get('data'))}" for raw in self.children()]
         said = f"status: {status.get('phase')} {ready.get('reason')}: {ready.get('message')}; {status.get('target')}"
-        steps = yaml.safe_dump(self.told, sort_keys=False, default_flow_style=None, width=160)
+        steps = yaml.safe_dump(self.reported, sort_keys=False, default_flow_style=None, width=160)
         apart = [str(each) for each in self.world.traffic.requests_apart[-10:]]
         events = [str(each) for each in self.world.traffic.events[-3:]]
         raise Disagreement("\n".join([*wrong, said, *seen, *events, *apart, steps]))
@@ -311,7 +311,7 @@ class Session:
         if self.is_deleting:
             return model_comparison.find_left(stack, found, self.revisions())
         if stack is None:
-            return ["the Stack is gone, and nobody deleted it"] if self.uid else []
+            return ["the Stack is gone, and it was not deleted by a user"] if self.uid else []
         possible = target_model.rest(self.minds, self.circumstances())
         return model_comparison.find_wrong(stack, found, possible, self.revisions(), is_restarted=self.is_restarted)
 
@@ -323,8 +323,8 @@ class Session:
             return
         sent = self._drop_others(self.world.traffic.requests[since.requests :])
         applied = Counter(request.resource for request in sent if request.verb == "apply")
-        wish = expectations.status_of(stack)["target"]
-        most = model_comparison.count_most_applies(self.revisions(), wish["cause"])
+        target = expectations.status_of(stack)["target"]
+        most = model_comparison.count_most_applies(self.revisions(), target["cause"])
         wrong = [
             f"{name} was applied {count} times for one edit" for name, count in applied.items() if count > most(name)
         ]
@@ -338,17 +338,17 @@ class Session:
         if self.mallory is None:
             return requests
         events = self.world.traffic.events[self.since.events :]
-        told = sum((name, reason) == (STACK.name, "UnprovenObjects") for name, _, reason, _ in events)
+        reported = sum((name, reason) == (STACK.name, "UnprovenObjects") for name, _, reason, _ in events)
         kept = []
         for each in requests:
-            if (each.verb, each.name) == ("event", STACK.name) and told:
-                told -= 1
+            if (each.verb, each.name) == ("event", STACK.name) and reported:
+                reported -= 1
             elif each.verb != "list" or each.namespace:
                 kept.append(each)
         return kept
 
     def _check_silence(self) -> None:
-        """Nothing is sent any more, however long nobody does anything; not even by another operator."""
+        """Nothing is sent any more, however long no process leads anything; not even by another operator."""
         stack = self.find_stack()
         if self.world.traffic.troubles or stack is None:
             return

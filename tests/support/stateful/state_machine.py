@@ -1,4 +1,4 @@
-"""The state machine: whatever users, crashes and time do, in any order."""
+"""The state machine: all that users, crashes and time do, in any order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAULTS = (*crash_injection.FAULTS, "quota")
 SMALL = strategies.integers(0, 7)
 
 
-class Wishes(RuleBasedStateMachine):
+class Targets(RuleBasedStateMachine):
     """One Stack, and all that may happen to it."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Wishes(RuleBasedStateMachine):
 
     @property
     def lives(self) -> bool:
-        """Whether there is a Stack that nobody deletes."""
+        """Whether there is a Stack that is not deleted."""
         return self.session is not None and bool(self.session.uid) and not self.session.is_deleting
 
     def order(self, **changes: Any) -> None:
@@ -72,7 +72,7 @@ class Wishes(RuleBasedStateMachine):
     @precondition(lambda self: self.lives)
     @rule(changes=random_templates.changes)
     def edit(self, changes: list[Edit]) -> None:
-        """An edit, in the midst of whatever is going on."""
+        """An edit, in the midst of anything that is going on."""
         self.edit_drafts(changes)
 
     @precondition(lambda self: self.lives)
@@ -104,7 +104,7 @@ class Wishes(RuleBasedStateMachine):
     @rule()
     def mistake(self) -> None:
         """A definition that cannot be accepted."""
-        self.order(mistake="${nobody.metadata.name}")
+        self.order(mistake="${ghost.metadata.name}")
 
     # ------------------------------------------------------------ orders
 
@@ -167,12 +167,12 @@ class Wishes(RuleBasedStateMachine):
 
     @rule(number=SMALL, value=SMALL)
     def tamper(self, number: int, value: int) -> None:
-        """Somebody changes a child."""
+        """A user changes a child."""
         self.now.tamper(number, value)
 
     @rule(number=SMALL)
     def delete_child(self, number: int) -> None:
-        """Somebody deletes a child."""
+        """A user deletes a child."""
         self.now.delete_child(number)
 
     @rule(delay=DELAYS)
@@ -227,7 +227,7 @@ class Wishes(RuleBasedStateMachine):
         self.now.rest()
 
 
-class Attacked(Wishes):
+class Attacked(Targets):
     """The same Stack beside a hostile tenant, of whom it must notice nothing at all."""
 
     def make_session(self, delay: float | None) -> Session:

@@ -1,7 +1,7 @@
-"""A model that knows the wish alone: which definition a Stack may follow, given all that its user has said so far.
+"""A model that knows the target alone: which definition a Stack may follow, given all that its user has said so far.
 
-Written from the meaning of wishes, not from the operator. What the operator had time to notice before it was told
-something else, or died, nobody knows: so the model keeps every state of mind that is possible, and a look at the Stack
+Written from the meaning of targets, not from the operator. What the operator had time to notice before it was reported
+something else, or died, is unknown, so the model keeps every state of mind that is possible, and a look at the Stack
 at rest tells which of them it was. Pure; must not know of children.
 """
 
@@ -83,7 +83,7 @@ def settle(mind: Mind, asked: Asked, stated: int, revisions: Mapping[int, str]) 
 
 
 def follow(mind: Mind, cause: str, wants: str, order: Order | None) -> Mind:
-    """Follow a definition; where that is followed already, nothing begins anew."""
+    """Follow a definition; where that is followed already, nothing starts again."""
     is_same = mind.cause == cause and mind.wants == wants and (cause != ORDERED or mind.order == order)
     if is_same:
         return dataclasses.replace(mind, order=order, is_refused=False)
@@ -132,7 +132,7 @@ class Circumstances:
 
 
 def spread(minds: Iterable[Mind], now: Circumstances) -> set[Mind]:
-    """Every state of mind that may have come about by now."""
+    """Every state of mind that may have come about so far."""
     found: set[Mind] = set()
     queue = list(minds)
     while queue:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 BETWEEN_TAKINGS = 0.1
 REAL_CONTEST = 10.0
-"""Seconds; how long a contest lasts on a real server, where nobody waits for the slow answers of a long one."""
+"""Seconds; how long a contest lasts on a real server, where no test waits for the slow answers of a long one."""
 Act: TypeAlias = "Callable[[Any, StackPlayed, Play], Awaitable[None]]"
 
 
@@ -71,7 +71,7 @@ async def scale(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None
 
 
 async def contend(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
-    """Take fields of a child ten times a second, as often as somebody took them back; on a real server for a moment."""
+    """Take fields of a child ten times a second, as often as a user took them back; on a real server for a moment."""
     address = Address.of(await play.get_child(stack, what["object"]))
     patch: Object = {}
     for path, value in what["set"].items():
@@ -160,18 +160,18 @@ async def delete_kind(what: str, stack: StackPlayed, play: Play) -> None:
 
 
 async def create_object(what: Object, stack: StackPlayed, play: Play) -> None:
-    """Create an object that belongs to somebody else."""
+    """Create an object that belongs to another client."""
     made = await play.world.user.create({**what, "metadata": {"namespace": play.world.namespace, **what["metadata"]}})
     play.others.append(Address.of(made))
 
 
 async def delete_other(what: str, stack: StackPlayed, play: Play) -> None:
-    """Delete an object that is nobody's child: `v1/ConfigMap/name`."""
+    """Delete an object that is no Stack's child: `v1/ConfigMap/name`."""
     await play.world.user.delete(play.parse_address(what))
 
 
 async def change_other(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
-    """Change fields of an object that is nobody's child."""
+    """Change fields of an object that is no Stack's child."""
     patch: Object = {}
     for path, value in what["set"].items():
         put(patch, path, value)

@@ -75,7 +75,7 @@ class Step:
     stack: str
     """The name of the Stack that it is about."""
     until: Mapping[str, Any] | None = None
-    """Go on as soon as this is seen, in the middle of whatever is going on; None: when nothing moves any more."""
+    """Go on as soon as this is seen, in the middle of anything that is going on; None: when nothing moves any more."""
     expect: Mapping[str, Any] = field(default_factory=dict)
     patience: float = 0.0
     """Seconds that it may take beyond the moment when nothing moves any more: where a retry has to come round."""
@@ -155,7 +155,7 @@ def parse_duration(text: str) -> float:
     """The seconds that `30s` or `5m` means. Raises BadStory."""
     found = DURATION.fullmatch(text)
     if found is None:
-        raise BadStory(f"{text!r} is no duration such as 30s or 5m")
+        raise BadStory(f"{text!r} is no duration like 30s or 5m")
     return int(found[1]) * SECONDS[found[2]]
 
 

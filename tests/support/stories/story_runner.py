@@ -44,25 +44,25 @@ class StackPlayed:
 
     def note(self, found: Object) -> None:
         """Remember which spec a revision came from."""
-        wish = expectations.status_of(found).get("target") or {}
+        target = expectations.status_of(found).get("target") or {}
         is_present = expectations.status_of(found).get("observedGeneration") == found["metadata"]["generation"]
-        if wish.get("cause") == "Spec" and is_present:
-            self.revisions.setdefault(wish["revision"], self.spec)
+        if target.get("cause") == "Spec" and is_present:
+            self.revisions.setdefault(target["revision"], self.spec)
 
     def find_wanted(self, found: Object) -> Object:
         """The spec that the Stack says it follows."""
-        wish = expectations.status_of(found).get("target") or {}
-        if wish.get("cause", "Spec") == "Spec":
+        target = expectations.status_of(found).get("target") or {}
+        if target.get("cause", "Spec") == "Spec":
             return self.spec
         nothing: Object = {"template": {"resources": {}}}
-        return self.revisions[wish["revision"]] if wish["revision"] else nothing
+        return self.revisions[target["revision"]] if target["revision"] else nothing
 
 
 class Play:
     """One performance of one story."""
 
     def __init__(self, played: Story, world: World, *, is_strict: bool = True) -> None:
-        """is_strict: also what is only so in an undisturbed performance, such as the number of requests."""
+        """is_strict: also what is only so in an undisturbed performance, for example the number of requests."""
         self._story = played
         self._world = world
         self._is_strict = is_strict
@@ -93,7 +93,7 @@ class Play:
             until = self._strictness(step.until, stack)
             wrong = await self._world.wait_until(lambda: look(until))
             if wrong and not self._is_strict:
-                # Disturbed, the middle may look otherwise; then nobody knows either which objects the next step will meet.
+                # Disturbed, the middle may look otherwise; then it is not known either which objects the next step will meet.
                 self._is_late, wrong = True, []
         else:
             wrong = await self._world.wait_rest(lambda: look(self._strictness(step.expect, stack)), patience=patience)
@@ -116,14 +116,14 @@ class Play:
         ]
 
     def _strictness(self, expected: Mapping[str, Any], stack: StackPlayed) -> Mapping[str, Any]:
-        """What is to be expected of this performance."""
+        """What must be expected of this performance."""
         if not self._is_strict:
             skipped = {"requests", "events"} | ({"same", "new"} if self._is_late else set())
             return {word: wanted for word, wanted in expected.items() if word not in skipped}
         if self._world.has_virtual_time or "requests" not in expected:
             return expected
         if stack.is_retried:
-            # One try more or less of what was refused before is nobody's waste where time passes by itself.
+            # One try more or less of what was refused before is no waste where time passes by itself.
             return {word: wanted for word, wanted in expected.items() if word != "requests"}
         exact = {verb: count for verb, count in expected["requests"].items() if isinstance(count, int)}
         return {**expected, "requests": exact}

@@ -19,7 +19,7 @@ Check: TypeAlias = Callable[[], Awaitable[list[str]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where one object is, as kubectl would be told."""
+    """Where one object is, as kubectl addresses it."""
 
     api_version: str
     kind: str
@@ -42,7 +42,7 @@ class Address:
 
 
 class User(Protocol):
-    """Somebody with kubectl and all rights."""
+    """A user with kubectl and all rights."""
 
     async def find(self, address: Address) -> Object | None:
         """The object, or None."""
@@ -87,7 +87,7 @@ class World(Protocol):
 
     @property
     def user(self) -> User:
-        """Whoever does what the story tells."""
+        """Anyone who does what the story says."""
 
     async def start_controller(self) -> None:
         """Start the operator; it knows nothing but what the cluster holds."""

@@ -29,8 +29,8 @@ class LeaseServer:
     has_namespace: bool = True
     version: int = 100
     held: list[str] = field(default_factory=list)
-    """Each holder in turn, "" for nobody."""
-    rivals: list[Object] = field(default_factory=list)
+    """Each holder in turn, "" for none."""
+    overlapping: list[Object] = field(default_factory=list)
     """Other Leases of the same group."""
     watchers: set[asyncio.Queue[bytes]] = field(default_factory=set)
 
@@ -48,7 +48,7 @@ class LeaseServer:
         return self.lease
 
     def delete(self) -> None:
-        """Somebody deletes the Lease."""
+        """A user deletes the Lease."""
         assert self.lease is not None
         self.version += 1
         gone = {**self.lease, "metadata": {**self.lease["metadata"], "resourceVersion": str(self.version)}}
@@ -56,7 +56,7 @@ class LeaseServer:
         self._tell("DELETED", gone)
 
     def show(self) -> None:
-        """Tell the Lease as it is once more, as a stream does that begins anew."""
+        """Tell the Lease as it is once more, as a stream does that starts again."""
         assert self.lease is not None
         self._tell("ADDED", self.lease)
 
@@ -105,7 +105,7 @@ class LeaseConnection:
                 raise exists()
             return server.write(body["spec"])
         if method == "GET" and path.endswith("/leases"):
-            return {"items": [*server.rivals, *([server.lease] if server.lease is not None else [])]}
+            return {"items": [*server.overlapping, *([server.lease] if server.lease is not None else [])]}
         if server.lease is None:
             raise missing()
         if method == "GET":

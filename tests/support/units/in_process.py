@@ -17,7 +17,7 @@ class InProcess(Unassisted):
     """As the port says; bounds nothing."""
 
     def admits(self, cost: Cost) -> bool:
-        """Whatever it takes."""
+        """At any cost."""
         return True
 
     def ask_script(self, text: str, data: Mapping[str, Any]) -> Answer | None:

@@ -1,4 +1,4 @@
-"""Templates for tests of mistakes: a sound surrounding for whatever is wrong, and what the compiler says of it.
+"""Templates for tests of mistakes: a sound surrounding for all that is wrong, and what the compiler says of it.
 
 Serves the unit tests of templates; knows no cluster but the kinds of `typed_kinds`.
 """

@@ -66,12 +66,12 @@ class ScriptedConnection:
         return answer(sent) if callable(answer) else answer
 
     def stream(self, path: str, **rest: object) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Never there: whoever watches goes on trying, and tells nothing."""
+        """Never there: anyone who watches keeps trying, and tells nothing."""
         raise errors.Unreachable(f"nothing streams from {path}")
 
 
 def conflict() -> errors.ApiStatusError:
-    """Somebody else was quicker."""
+    """Another client was quicker."""
     return api_errors.refuse(409, "Conflict", "the object has been modified")
 
 

@@ -145,7 +145,7 @@ class ServedKinds:
 def make_object(name: str, version: int, **parts: object) -> Object:
     """A ConfigMap called `name` of stack `s1`, whose uid and resource are its name too.
 
-    parts: `data`, or anything that goes into its metadata; signed for whoever trusts, unless annotations are given.
+    parts: `data`, or anything that goes into its metadata; signed for anyone who trusts, unless annotations are given.
     """
     data = parts.pop("data", None)
     labels = {names.LABEL_STACK_UID: "s1", names.LABEL_RESOURCE: name}

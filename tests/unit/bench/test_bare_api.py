@@ -51,7 +51,7 @@ def test_reasons_are_found_however_deep() -> None:
     assert bare_api.find_reasons(error) == ["one", "TimeoutError", "gone"]
 
 
-def test_our_own_mistakes_are_not_told_as_disturbances() -> None:
+def test_our_own_mistakes_are_not_reported_as_disturbances() -> None:
     """They need their traceback."""
     with pytest.raises(KeyError):
         bare_api.find_reasons(ExceptionGroup("", [Disturbed("one"), KeyError("ours")]))

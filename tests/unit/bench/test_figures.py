@@ -33,7 +33,7 @@ def pace(rate: float, *, cpu_ms: float | None = 2.0) -> Pace:
     return Pace(rate=rate, cpu_ms=cpu_ms)
 
 
-def test_a_rate_is_told_as_a_part_of_the_ceiling() -> None:
+def test_a_rate_is_reported_as_a_part_of_the_ceiling() -> None:
     """By the user's time, and by the time in which children changed."""
     phase = make_phase(ceiling=800.0)
 
@@ -48,7 +48,7 @@ def test_without_a_ceiling_there_is_no_ratio() -> None:
     assert make_phase().written_ratio is None
 
 
-def test_cpu_is_told_for_one_object() -> None:
+def test_cpu_is_reported_for_one_object() -> None:
     """In milliseconds, operator and control plane apart."""
     assert make_phase().operator_ms == pytest.approx(2.0)
     assert make_phase().control_plane_ms == pytest.approx(3.0)
@@ -86,7 +86,7 @@ def test_cpu_tells_the_ratio_where_others_disturb() -> None:
 
 
 def test_a_phase_survives_being_described() -> None:
-    """What is derived is there for whoever reads it, and made anew where it is parsed."""
+    """What is derived is there for readers, and made again where it is parsed."""
     phase = make_phase(ceiling=800.0)
     described = figures.describe(phase)
 
@@ -95,7 +95,7 @@ def test_a_phase_survives_being_described() -> None:
 
 
 def test_requests_are_counted_by_verb_and_kind() -> None:
-    """From the operator's own page; a refusal is told apart by its code, and other metrics are passed over."""
+    """From the operator's own page; a refusal is distinguished by its code, and other metrics are passed over."""
     page = """\
 # TYPE hearth_api_requests_total counter
 hearth_api_requests_total{code="200",kind="ConfigMap",verb="apply"} 4.0

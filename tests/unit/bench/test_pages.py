@@ -52,13 +52,13 @@ def test_a_row_tells_a_phase() -> None:
     """Figures as people read them, a dash where there is none."""
     head, created, rest = tables.make_figures([PHASE, REST])
 
-    told = dict(zip(head, created, strict=True))
-    assert told["objects"] == "4,000"
-    assert told["objects/s"] == "500"
-    assert told["ratio"] == "0.50"
-    assert told["operator ms/object"] == "1.00"
-    assert told["control plane ms/object"] == tables.NOTHING
-    assert told["peak RSS MiB"] == "128"
+    reported = dict(zip(head, created, strict=True))
+    assert reported["objects"] == "4,000"
+    assert reported["objects/s"] == "500"
+    assert reported["ratio"] == "0.50"
+    assert reported["operator ms/object"] == "1.00"
+    assert reported["control plane ms/object"] == tables.NOTHING
+    assert reported["peak RSS MiB"] == "128"
     assert dict(zip(head, rest, strict=True))["ratio"] == tables.NOTHING
 
 
@@ -116,14 +116,14 @@ def test_what_the_newest_run_left_out_is_shown_of_the_last_that_did_it() -> None
 
 
 def test_benchmarks_are_chosen_by_name() -> None:
-    """In the order asked for, whatever the case; where none is named, all but those that take long."""
+    """In the order asked for, regardless of the case; where none is named, all but those that take long."""
     assert [each.id for each in catalogue.choose(["b9", "B1-100"])] == ["B9", "B1-100"]
     assert {each.id for each in catalogue.ALL} - {each.id for each in catalogue.choose([])} == {"B1-100", "B2"}
     assert len({each.id for each in catalogue.ALL}) == len(catalogue.ALL)
 
 
 def test_a_wrong_name_gets_the_right_ones() -> None:
-    """So that nobody has to look into the code."""
+    """So that no user must look into the code."""
     with pytest.raises(catalogue.NoSuchBenchmark, match=r"there is no benchmark B77; there are .*B1-100, B1, .*B9"):
         catalogue.choose(["B1", "B77"])
 

@@ -1,4 +1,4 @@
-"""What is told of a profile."""
+"""What a profile reports."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ COSTS = Costs()
     ],
 )
 def test_the_levels_of_a_tree(tree: Tree, levels: list[int]) -> None:
-    """Each level holds the one below; everything but the Stack at the top is somebody's child."""
+    """Each level holds the one below; everything but the Stack at the top is a child of another Stack."""
     assert tree.levels == levels
     assert tree.children == tree.resources + sum(levels) - 1
 
@@ -33,7 +33,7 @@ def test_the_writes_of_a_small_stack() -> None:
     assert scale_model.find_load(Tree(resources=4, per_stack=4), costs=COSTS).writes == 4 + 3 + 2
 
 
-def test_whoever_is_slower_says_how_long_it_takes() -> None:
+def test_the_slower_one_says_how_long_it_takes() -> None:
     """More processes help until the server is full; from then on they only make it send more."""
     slow = dataclasses.replace(COSTS, apply=2 * COSTS.write)
     loads = [scale_model.find_load(Tree(resources=1_000_000), shards=shards, costs=slow) for shards in (1, 4, 100)]

@@ -24,7 +24,7 @@ def make_event(
     ("event", "reached"),
     [
         pytest.param(make_event("a", generation=2, observed=2), 2, id="as wanted"),
-        pytest.param(make_event("a", generation=2, observed=1), 0, id="the status speaks of an older wish"),
+        pytest.param(make_event("a", generation=2, observed=1), 0, id="the status speaks of an older target"),
         pytest.param(make_event("a", ready="False"), 0, id="not ready"),
         pytest.param({"object": {"metadata": {"generation": 1}}}, 0, id="no status yet"),
     ],
@@ -35,7 +35,7 @@ def test_what_a_stack_has_reached(event: Object, reached: int) -> None:
 
 
 async def test_waiting_ends_with_the_last_stack() -> None:
-    """Not with one that is ready for an older wish."""
+    """Not with one that is ready for an older target."""
     stacks = Stacks()
     stacks.take(make_event("a", generation=2, observed=2))
     stacks.take(make_event("b"))

@@ -41,7 +41,7 @@ def test_a_change_of_the_parameter_changes_every_child() -> None:
 
 
 def test_the_users_change_leads_to_the_changed_children() -> None:
-    """The patch says what `make_children` was told."""
+    """The patch says what `make_children` was given."""
     (stack,) = Workload(template=workload.make_flat_template(2), stacks=1).make_stacks("here")
 
     assert workload.with_value(stack, "two")["spec"]["parameters"] == workload.make_change("two")["spec"]["parameters"]

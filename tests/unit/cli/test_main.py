@@ -23,7 +23,7 @@ def test_help_lists_every_subcommand_with_its_line() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["version"], ["--version"]], ids=" ".join)
-def test_the_version_is_told_in_both_ways(arguments: list[str]) -> None:
+def test_the_version_is_printed_in_both_ways(arguments: list[str]) -> None:
     """People try either."""
     result = click.testing.CliRunner().invoke(main.main, arguments)
 

@@ -1,4 +1,4 @@
-"""Health rules of users: read from the operator's own namespace, taken up when they change, kept while nobody can read them."""
+"""Health rules of users: read from the operator's own namespace, taken up when they change, kept while no one can read them."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ class Bench:
     """User rules with everything around them."""
 
     def __init__(self, own_namespace: str = "hearth-system") -> None:
-        self.shelf, self.clock, self.inbox = Shelf(), Clock(), WorkQueue()
+        self.shelf, self.clock, self.queue = Shelf(), Clock(), WorkQueue()
         self.services = Services(
             management_cluster=self.shelf,  # type: ignore[arg-type]
             workload_cluster=None,  # type: ignore[arg-type]
             health_marks=None,  # type: ignore[arg-type]
             clock=self.clock,  # type: ignore[arg-type]
             hashes=HASHER,
-            queue=self.inbox,
+            queue=self.queue,
             backoff=BackoffPolicy(jitter=lambda: 0.5),
             health_rules=HealthRules(),
             own_namespace=own_namespace,
@@ -85,10 +85,10 @@ class Bench:
         self.shelf.answer = answer
         self.rules.on_source_changed(REF)
         await asyncio.sleep(0.01)
-        return self.inbox.take_broadcasts()
+        return self.queue.take_broadcasts()
 
 
-async def test_nothing_is_read_where_nobody_has_a_namespace() -> None:
+async def test_nothing_is_read_where_the_operator_has_no_namespace() -> None:
     """A preview, say."""
     bench = Bench(own_namespace="")
     await bench.rules.start()
@@ -102,7 +102,7 @@ async def test_rules_are_there_before_the_first_pass() -> None:
     await bench.rules.start()
     assert bench.shelf.followed == [REF]
     assert bench.assess() == "Mine"
-    bench.inbox.take_broadcasts()
+    bench.queue.take_broadcasts()
     (change,) = await bench.hear({"a": RULE.replace("Mine", "Yours")})
     assert isinstance(change, RuleChange)
     assert change.touches(GADGET)
@@ -113,7 +113,7 @@ async def test_rules_are_there_before_the_first_pass() -> None:
 
 
 async def test_what_says_the_same_is_no_change() -> None:
-    """Somebody labelled the ConfigMap."""
+    """A user labelled the ConfigMap."""
     bench = Bench()
     await bench.hear({"a": RULE})
     assert await bench.hear({"a": RULE}) == set()
@@ -132,7 +132,7 @@ async def test_what_cannot_be_read_is_kept_and_tried_again() -> None:
     assert bench.assess() == "Exists"
 
 
-async def test_mistakes_are_told_on_the_config_map() -> None:
+async def test_mistakes_are_reported_on_the_config_map() -> None:
     """The first ten of them; the rules without one hold."""
     bench = Bench()
     wrong = "\n".join(f"- {{kinds: [x/A{number}]}}" for number in range(12))

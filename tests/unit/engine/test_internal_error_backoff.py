@@ -1,4 +1,4 @@
-"""An exception that no code expects, wherever it occurs: told in the status, retried, and no matter of any other Stack."""
+"""An exception that no code expects, wherever it occurs: reported in the status, retried, and no matter of any other Stack."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Fault:
 
 
 @dataclass
-class Told:
+class Reported:
     """What a Stack said of internal errors, in the order in which it did."""
 
     problems: set[str] = field(default_factory=set)
@@ -102,12 +102,12 @@ async def nothing() -> list[str]:
     return []
 
 
-def play(fault: Fault) -> tuple[Told, dict[str, Object], list[str]]:
-    """Both Stacks to their end: what the first told, how they are, and what was logged."""
-    told, ends = Told(), {}
+def play(fault: Fault) -> tuple[Reported, dict[str, Object], list[str]]:
+    """Both Stacks to their end: what the first reported, how they are, and what was logged."""
+    reported, ends = Reported(), {}
 
     async def test(world: FakeWorld) -> None:
-        world.server.watchers.append(told.on_change)
+        world.server.watchers.append(reported.on_change)
         await world.start_controller()
         await world.user.create(make_stack(STACK))
         await world.user.create(make_stack(OTHER))
@@ -121,7 +121,7 @@ def play(fault: Fault) -> tuple[Told, dict[str, Object], list[str]]:
             ends[address.name] = (await world.user.find(address) or {}).get("status", {})
 
     mistakes = fake_world.find_mistakes(test)
-    return told, ends, mistakes
+    return reported, ends, mistakes
 
 
 def is_bad(step: Any, **_: Any) -> bool:
@@ -165,20 +165,20 @@ PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_error_is_told_and_ends_nothing_else(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_is_reported_and_ends_nothing_else(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """While it lasts its own Stack says so, and the other one is complete; once it is over so is the first."""
     fault = Fault()
     fault.put(monkeypatch, *PLACES[place])
-    told, ends, logged = play(fault)
+    reported, ends, logged = play(fault)
     # It was tried again, more and more slowly.
     assert 1 <= fault.count < 30
     assert ends["other meanwhile"]["phase"] == "CreateComplete"
-    assert told.problems or told.messages
-    assert not told.problems - {"bad"}
+    assert reported.problems or reported.messages
+    assert not reported.problems - {"bad"}
     assert (ends["shop"]["phase"], ends["shop"]["problems"]) == ("CreateComplete", [])
     assert ends["shop"]["outputs"] == {"v": "1"}
     assert logged
-    assert not any(SECRET in each for each in (*logged, *told.messages))
+    assert not any(SECRET in each for each in (*logged, *reported.messages))
 
 
 DELETED = "the deletion of an object"
@@ -194,9 +194,9 @@ def test_error_about_one_object_holds_up_no_other(place: str, monkeypatch: pytes
     """It is named; what is about the other resource of the same Stack is done, and the rest once the error is over."""
     fault = Fault(is_over=True)
     fault.put(monkeypatch, *LATER[place])
-    told, ends = end_stack(place, fault)
+    reported, ends = end_stack(place, fault)
     assert 1 < fault.count < 30
-    assert "bad" in told.problems
+    assert "bad" in reported.problems
     assert (ends["good meanwhile"] is None) == (place == DELETED)
     status = (ends["Stack meanwhile"] or {})["status"]
     if place == DELETED:
@@ -208,13 +208,13 @@ def test_error_about_one_object_holds_up_no_other(place: str, monkeypatch: pytes
         assert (ends["Stack"] or {})["status"]["phase"] == "SuspendComplete"
 
 
-def end_stack(place: str, fault: Fault) -> tuple[Told, dict[str, Object | None]]:
+def end_stack(place: str, fault: Fault) -> tuple[Reported, dict[str, Object | None]]:
     """What a Stack says that is deleted or suspended while an error lasts, and what there is then, and in the end."""
-    told = Told()
+    reported = Reported()
     ends: dict[str, Object | None] = {}
 
     async def test(world: FakeWorld) -> None:
-        world.server.watchers.append(told.on_change)
+        world.server.watchers.append(reported.on_change)
         await world.start_controller()
         await world.user.create(make_stack(STACK))
         await world.wait_rest(nothing)
@@ -231,12 +231,12 @@ def end_stack(place: str, fault: Fault) -> tuple[Told, dict[str, Object | None]]
         ends["Stack"] = await world.user.find(STACK)
 
     assert fake_world.find_mistakes(test)
-    return told, ends
+    return reported, ends
 
 
 def test_error_in_other_work_is_a_condition_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Stack is as it is wanted all the same, and says so."""
-    fault, told = Fault(), Told()
+    fault, reported = Fault(), Reported()
     fault.put(
         monkeypatch,
         DefinitionSync,
@@ -247,7 +247,7 @@ def test_error_in_other_work_is_a_condition_of_its_own(monkeypatch: pytest.Monke
     phases: list[str] = []
 
     async def test(world: FakeWorld) -> None:
-        world.server.watchers.append(told.on_change)
+        world.server.watchers.append(reported.on_change)
         await world.start_controller()
         await world.user.create(make_stack(STACK))
         await world.wait(10)
@@ -256,8 +256,8 @@ def test_error_in_other_work_is_a_condition_of_its_own(monkeypatch: pytest.Monke
         await world.wait_rest(nothing)
 
     assert fake_world.find_mistakes(test)
-    assert (phases, told.problems, told.messages) == (["CreateComplete"], set(), set())
-    assert told.conditions == {"True", "False"}
+    assert (phases, reported.problems, reported.messages) == (["CreateComplete"], set(), set())
+    assert reported.conditions == {"True", "False"}
 
 
 def look_without_trimming(real: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,12 +5,12 @@ import asyncio
 from hearth.engine.named_tasks import NamedTasks
 
 
-async def test_what_is_asked_for_after_the_end_is_done_even_before_the_end_is_told() -> None:
+async def test_what_is_requested_after_the_end_is_done_even_before_the_end_is_reported() -> None:
     begun: list[int] = []
 
     async def act() -> None:
         begun.append(len(begun))
-        # Runs after this action has ended, and before its end is told.
+        # Runs after this action has ended, and before its end is reported.
         if len(begun) == 1:
             asyncio.get_running_loop().call_soon(tasks.run, "act", act)
 

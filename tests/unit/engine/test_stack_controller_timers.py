@@ -23,5 +23,5 @@ def test_a_retry_whose_timer_fires_early_is_not_forgotten(monkeypatch: pytest.Mo
         return exact(clock, delay - EARLY if delay > 2 * EARLY else delay, action)
 
     monkeypatch.setattr(VirtualClock, "call_later", call_early)
-    told = story.load(story.FOLDER / "create-fails-and-recovers.yaml")
-    fake_world.run(lambda world: story_runner.Play(told, world).perform())
+    played = story.load(story.FOLDER / "create-fails-and-recovers.yaml")
+    fake_world.run(lambda world: story_runner.Play(played, world).perform())

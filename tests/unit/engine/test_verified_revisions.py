@@ -89,7 +89,7 @@ def test_a_changed_revision_does_not_count(changes: dict[str, Any]) -> None:
 
 
 def test_a_revision_in_another_namespace_is_ignored() -> None:
-    """Whatever it says."""
+    """Regardless of what it says."""
     assert load(make_revision(namespace="b")) == verified_revisions.RevisionSet()
 
 

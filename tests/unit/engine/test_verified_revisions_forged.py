@@ -82,7 +82,7 @@ def with_bomb(raw: Object) -> None:
 
 
 def make_evil() -> Object:
-    """A definition that nobody asked for."""
+    """A definition that was not requested."""
     return {"template": make_spec("EVIL")["template"], "parameters": {}}
 
 
@@ -120,7 +120,7 @@ def test_a_rollback_to_a_forged_revision_is_refused(change: Callable[[Object], N
     fake_world.run(play)
 
 
-def test_a_forged_revision_is_named_though_nobody_wants_it() -> None:
+def test_a_forged_revision_is_named_though_it_is_not_wanted() -> None:
     """By a condition and an Event, as soon as it is seen, until it is deleted."""
 
     async def play(world: FakeWorld) -> None:
@@ -129,8 +129,8 @@ def test_a_forged_revision_is_named_though_nobody_wants_it() -> None:
         stack = await world.user.find(STACK) or {}
         found = conditions.find(stack["status"], "RevisionTampered")
         assert (stack["status"]["phase"], found["status"]) == ("UpdateComplete", "True")
-        told = [event for event in world.traffic.events if event[2] == "RevisionTampered"]
-        assert told == [("shop", "Warning", "RevisionTampered", found["message"])]
+        reported = [event for event in world.traffic.events if event[2] == "RevisionTampered"]
+        assert reported == [("shop", "Warning", "RevisionTampered", found["message"])]
         [forged] = [raw for raw in world.server.list_all(REVISION) if raw["metadata"]["name"] in found["message"]]
         await world.user.delete(Address.of(forged))
         await world.wait_rest(nothing)
@@ -168,8 +168,8 @@ def test_thousands_of_forged_revisions_are_looked_at_once_a_second() -> None:
     fake_world.run(play)
 
 
-def test_a_forged_present_revision_is_stored_anew_after_a_restart() -> None:
-    """Under a name that nobody could foresee; a rollback to it works."""
+def test_a_forged_present_revision_is_stored_again_after_a_restart() -> None:
+    """Under a name that was not predictable; a rollback to it works."""
 
     async def play(world: FakeWorld) -> None:
         await begin(world)
@@ -209,7 +209,7 @@ def test_nothing_is_left_behind_though_the_kinds_were_forged() -> None:
 
 
 def test_a_new_stack_takes_forged_revisions_for_no_history_of_its_own() -> None:
-    """Else whoever can label a revision could keep its first failure from being rolled back."""
+    """Else a user who can label a revision could keep its first failure from being rolled back."""
 
     async def play(world: FakeWorld) -> None:
         metadata = {"name": STACK.name, "namespace": STACK.namespace}

@@ -68,7 +68,7 @@ def test_every_cycle_is_named(edges: dict[str, list[str]], expected: list[str]) 
 
 @given(GRAPHS)
 def test_either_sorted_or_behind_a_cycle(edges: dict[str, list[str]]) -> None:
-    """Whatever the graph: the order is right, and what is missing in it requires something on a cycle."""
+    """Regardless of the graph: the order is right, and what is missing in it requires something on a cycle."""
     ordered = order.sort(edges)
     place = {name: at for at, name in enumerate(ordered)}
     for name in ordered:

@@ -41,7 +41,7 @@ class World:
 
 
 def obedient(wakes: HandlerCallbacks) -> RunKopf:
-    """Starts, speaks of kinds, and ends when told."""
+    """Starts, speaks of kinds, and ends when asked."""
 
     async def live() -> None:
         wakes.on_started()
@@ -85,7 +85,7 @@ def stubborn(wakes: HandlerCallbacks) -> RunKopf:
     return live
 
 
-async def test_what_kopf_hears_arrives_in_the_loop_of_whoever_started_it() -> None:
+async def test_what_kopf_hears_arrives_in_the_loop_of_its_starter() -> None:
     """The engine's structures are touched by one thread alone."""
     world = World()
     kopf = KopfSupervisor(obedient, world.ears(), timeouts=QUICK)
@@ -124,8 +124,8 @@ async def test_it_is_up_between_its_start_and_its_end() -> None:
 
 
 @pytest.mark.parametrize("live", [failing, ending], ids=["by an error", "of itself"])
-async def test_a_kopf_that_ends_unasked_is_begun_anew(live: Callable[[HandlerCallbacks], RunKopf]) -> None:
-    """Again and again; the engine's loop goes on meanwhile, and is told for its metrics."""
+async def test_a_kopf_that_ends_unasked_is_restarted(live: Callable[[HandlerCallbacks], RunKopf]) -> None:
+    """Again and again; the engine's loop continues meanwhile, and is reported for its metrics."""
     world = World()
     kopf = KopfSupervisor(live, world.ears(), timeouts=QUICK)
 
@@ -146,14 +146,14 @@ async def test_the_log_of_its_end_holds_no_message() -> None:
         await asyncio.wait_for(world.restarts.get(), 5)
         await kopf.stop()
 
-    told = next(each for each in said if "kopf exited" in each["event"])
-    assert told["error"] == "RuntimeError"
-    assert any(frame.endswith(" live") for frame in told["traceback"])
+    reported = next(each for each in said if "kopf exited" in each["event"])
+    assert reported["error"] == "RuntimeError"
+    assert any(frame.endswith(" live") for frame in reported["traceback"])
     assert "etcd leader changed" not in str(said)
 
 
 async def test_a_pause_does_not_outlast_the_end() -> None:
-    """Whoever ends the process need not wait for the next attempt."""
+    """Anyone who ends the process need not wait for the next attempt."""
     world = World()
     kopf = KopfSupervisor(
         failing, world.ears(), timeouts=SupervisorTimeouts(first_pause=3600.0, longest_pause=3600.0, stop=5.0)
@@ -167,7 +167,7 @@ async def test_a_pause_does_not_outlast_the_end() -> None:
 
 
 async def test_a_kopf_that_does_not_hear_is_left_behind() -> None:
-    """Its thread is a daemon: the process ends in time whatever hangs in there."""
+    """Its thread is a daemon: the process ends in time regardless of what hangs in there."""
     world = World()
     kopf = KopfSupervisor(stubborn, world.ears(), timeouts=SupervisorTimeouts(stop=0.01))
 
@@ -193,7 +193,7 @@ def test_patience_fits_into_the_five_seconds_that_the_process_has() -> None:
 
 
 def test_pauses_grow_up_to_a_limit() -> None:
-    """And begin anew after a life that lasted."""
+    """And start again after a life that lasted."""
     patience = SupervisorTimeouts(first_pause=1.0, longest_pause=5.0, settled_after=60.0)
 
     assert kopf_supervisor.find_restart_delay(None, lasted=0.0, timeouts=patience) == 1.0

@@ -123,7 +123,7 @@ async def test_a_definition_that_comes_wakes_discovery() -> None:
     ],
 )
 async def test_a_fault_that_ends_kopf_ends_nothing_else(fault: bytes) -> None:
-    """It is begun anew, and hears again."""
+    """It is restarted, and hears again."""
     definitions, world = Definitions(), World()
     async with run_stub(definitions.answer) as stub:
         kopf = world.start(stub.url)

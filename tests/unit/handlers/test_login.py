@@ -81,5 +81,5 @@ def test_kopf_asks_again_before_they_run_out(expires_in: timedelta | None, expec
     ],
 )
 def test_certificates_begin_where_kopf_looks_for_them(data: bytes | None, expected: bytes | None) -> None:
-    """Files of authorities often begin with a remark."""
+    """Files of authorities often begin with a comment."""
     assert login.begin_at_pem(data) == expected

@@ -43,7 +43,7 @@ class Calls(list[str]):
     ("name", "expected"), [("start", ["started"]), ("end", ["ended"]), ("wake_discovery", ["kinds"])]
 )
 async def test_a_handler_wakes_and_does_nothing_else(name: str, expected: list[str]) -> None:
-    """Whatever kopf hands in is ignored."""
+    """All that kopf hands in is ignored."""
     calls = Calls()
 
     await getattr(registry.KopfHandlers(Source(None), calls.wakes()), name)(type="ADDED", body={"spec": {}})
@@ -51,7 +51,7 @@ async def test_a_handler_wakes_and_does_nothing_else(name: str, expected: list[s
     assert calls == expected
 
 
-async def test_login_reads_the_credentials_anew() -> None:
+async def test_login_reads_the_credentials_again() -> None:
     """Each time kopf asks."""
     handlers = registry.KopfHandlers(Source(Credentials(server="https://server")), Calls().wakes())
 
@@ -81,7 +81,7 @@ def test_two_registries_share_nothing() -> None:
     assert made is not kopf.get_default_registry()
 
 
-def test_attempts_never_end_and_each_loop_begins_anew() -> None:
+def test_attempts_never_end_and_each_loop_starts_again() -> None:
     """Kopf ends when its list of pauses does; a generator would be used up after the first loop."""
     forever = configuration.EndlessBackoff(uniform=lambda low, high: (low + high) / 2)
 
@@ -93,7 +93,7 @@ def test_attempts_never_end_and_each_loop_begins_anew() -> None:
     assert list(itertools.islice(forever, 1000)) == first
 
 
-def test_kopf_is_told_what_it_must_not_do() -> None:
+def test_kopf_is_configured_against_what_it_must_not_do() -> None:
     """Kill the process, post events, look for peers, or watch all kinds."""
     settings = configuration.make_settings()
 

@@ -95,7 +95,7 @@ def make(**script: Answer | list[Answer]) -> tuple[KubeManagementCluster, Script
 
 
 def test_a_finalizer_is_added_to_those_that_were_read() -> None:
-    """Under the version that was read, so that nobody's entry is lost; the cache knows at once."""
+    """Under the version that was read, so that no entry is lost; the cache knows at once."""
 
     async def story() -> None:
         home, connection = make(patch=shown("x", names.FINALIZER))
@@ -136,7 +136,7 @@ def test_a_stack_that_changed_meanwhile_keeps_its_finalizers() -> None:
 
 
 def test_our_finalizer_goes_though_a_status_was_written_meanwhile() -> None:
-    """The live list of finalizers is what it is taken from, so nobody's entry is lost."""
+    """The live list of finalizers is what it is taken from, so no entry is lost."""
 
     async def story() -> None:
         live = shown("theirs", names.FINALIZER, version=9)
@@ -220,8 +220,8 @@ def test_a_status_never_meets_another_stack(live: Answer) -> None:
     ("script", "code", "count"),
     [
         pytest.param({"status": api_errors.unavailable()}, 503, 1, id="refused otherwise"),
-        pytest.param({"status": conflict(), "stack": shown()}, 409, 5, id="somebody changes it again and again"),
-        pytest.param({"status": conflict(), "stack": api_errors.unavailable()}, 503, 2, id="nobody knows"),
+        pytest.param({"status": conflict(), "stack": shown()}, 409, 5, id="a user changes it again and again"),
+        pytest.param({"status": conflict(), "stack": api_errors.unavailable()}, 503, 2, id="unknown"),
     ],
 )
 def test_a_status_that_cannot_be_written_is_the_callers_to_try_again(
@@ -276,7 +276,7 @@ def test_a_revision_is_stored_and_known_at_once() -> None:
 
 
 def test_a_revision_that_exists_stays_as_it_is() -> None:
-    """It is immutable: what is stored is the result, whatever was to be stored now."""
+    """It is immutable: what is stored is the result, regardless of what was to be stored now."""
 
     async def story() -> None:
         stored = {**controller_revision.make_objects(stack(), REVISION, DEFINITION)[-1]}
@@ -302,7 +302,7 @@ def test_any_other_refusal_of_a_revision_passes_through() -> None:
 
 @pytest.mark.parametrize("size", [pytest.param(10, id="small"), pytest.param(200_000, id="large")])
 def test_a_definition_comes_back_as_it_was_stored(size: int) -> None:
-    """Whatever its size."""
+    """Regardless of its size."""
 
     async def story() -> None:
         definition: Object = {"template": {"a": "ä" * size}, "parameters": {}}
@@ -381,7 +381,7 @@ def test_an_implausible_number_of_parts_counts_as_none(text: str) -> None:
         pytest.param(compress(b"[" * 2_000 + b"]" * 2_000), id="too deep"),
     ],
 )
-def test_a_definition_that_somebody_spoilt_is_named(data: object) -> None:
+def test_a_definition_that_a_user_spoilt_is_named(data: object) -> None:
     """It is never used."""
     raw = {"metadata": {"name": "shop-x"}, "data": data}
     with pytest.raises(errors.TamperedRevision, match="shop-x"):

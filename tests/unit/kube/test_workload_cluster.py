@@ -65,10 +65,10 @@ class Ears:
         self.requests.append((verb, kind, code))
 
     def on_skipped_object(self, *, kind: str, reason: str) -> None:
-        """Nobody counts."""
+        """Nothing is counted."""
 
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
-        """A watch begins anew."""
+        """A watch starts again."""
 
     def on_limit(self, limit: str) -> None:
         """A limit was reached."""
@@ -196,7 +196,7 @@ def test_when_a_deleted_child_is_gone(script: dict[str, Answer], *, expected: bo
     ("script", "code"),
     [
         pytest.param({"DELETE": conflict(), "GET": config_map()}, 409, id="a webhook may say conflict too"),
-        pytest.param({"DELETE": conflict(), "GET": api_errors.unavailable()}, 503, id="nobody knows"),
+        pytest.param({"DELETE": conflict(), "GET": api_errors.unavailable()}, 503, id="unknown"),
         pytest.param({"DELETE": api_errors.unavailable()}, 503, id="not now"),
     ],
 )
@@ -237,7 +237,7 @@ def page(*items: Object, continued: str = "") -> Object:
                 page(config_map(uid="2")),
             ],
             ["2"],
-            id="pages that expire are listed anew",
+            id="pages that expire are listed again",
         ),
     ],
 )
@@ -291,8 +291,8 @@ def test_an_access_review_is_answered(*, allowed: bool) -> None:
     virtual_time.run(story)
 
 
-def test_a_change_of_kinds_is_told() -> None:
-    """Once, by whatever refresh found it."""
+def test_a_change_of_kinds_is_reported() -> None:
+    """Once, by the refresh that found it."""
 
     async def story() -> None:
         connection, ears = ScriptedConnection(), Ears()

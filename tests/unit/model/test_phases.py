@@ -14,7 +14,7 @@ REWRITE = "python -c \"from hearth.model import phases; print(phases.document(),
 
 
 def test_every_phase_has_its_row() -> None:
-    """A name without a row would be a phase that nobody can write."""
+    """A name without a row would be a phase that cannot be written."""
     assert list(phases.TABLE) == list(Phase)
 
 
@@ -49,9 +49,9 @@ def test_every_stack_can_be_deleted_from_every_phase() -> None:
         pytest.param(None, Phase.UPDATE_FAILED, True, id="a new stack is edited by mistake before its first status"),
         pytest.param(None, Phase.UPDATE_IN_PROGRESS, False, id="nothing is updated that never was"),
         pytest.param(Phase.CREATE_COMPLETE, Phase.CREATE_COMPLETE, True, id="staying"),
-        pytest.param(Phase.CREATE_IN_PROGRESS, Phase.UPDATE_IN_PROGRESS, True, id="a new wish needs no waiting"),
-        pytest.param(Phase.UPDATE_COMPLETE, Phase.UPDATE_FAILED, True, id="a new wish is refused at once"),
-        pytest.param(Phase.UPDATE_FAILED, Phase.UPDATE_COMPLETE, True, id="trying goes on behind a failure"),
+        pytest.param(Phase.CREATE_IN_PROGRESS, Phase.UPDATE_IN_PROGRESS, True, id="a new target needs no waiting"),
+        pytest.param(Phase.UPDATE_COMPLETE, Phase.UPDATE_FAILED, True, id="a new target is refused at once"),
+        pytest.param(Phase.UPDATE_FAILED, Phase.UPDATE_COMPLETE, True, id="trying continues behind a failure"),
         pytest.param(Phase.UPDATE_COMPLETE, Phase.CREATE_IN_PROGRESS, False, id="never back to the creation"),
         pytest.param(Phase.DELETE_IN_PROGRESS, Phase.UPDATE_IN_PROGRESS, False, id="a deletion is not taken back"),
         pytest.param(Phase.UPDATE_FAILED, Phase.DELETE_FAILED, True, id="a deletion is refused at once"),
@@ -70,7 +70,7 @@ def test_which_phase_may_follow_which(before: Phase | None, after: Phase, is_leg
 
 @pytest.mark.parametrize("phase", Phase)
 def test_ready_is_said_of_what_is_complete_and_runs_alone(phase: Phase) -> None:
-    """Whoever waits for `Ready` waits for the end of the work, and for something to use."""
+    """A client that waits for `Ready` waits for the end of the work, and for something to use."""
     is_ready = phases.TABLE[phase].conditions.ready == "True"
 
     assert is_ready is (phase.endswith("Complete") and not phase.startswith(("Delete", "Suspend")))
@@ -78,7 +78,7 @@ def test_ready_is_said_of_what_is_complete_and_runs_alone(phase: Phase) -> None:
 
 @pytest.mark.parametrize("phase", Phase)
 def test_stalled_and_reconciling_follow_from_how_far_it_has_come(phase: Phase) -> None:
-    """Only `Stalled=True` reads as failed, and only work that goes on as reconciling."""
+    """Only `Stalled=True` reads as failed, and only work that continues as reconciling."""
     says = phases.TABLE[phase].conditions
 
     # What a check has found is no end of an action: nothing was tried.

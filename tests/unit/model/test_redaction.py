@@ -1,4 +1,4 @@
-"""Sensitive values are taken out of texts and of whatever holds texts."""
+"""Sensitive values are taken out of texts and of anything that holds texts."""
 
 from __future__ import annotations
 

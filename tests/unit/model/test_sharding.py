@@ -30,7 +30,7 @@ def test_a_bucket_is_the_beginning_of_a_published_hash(uid: str, expected: int) 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 64, 255, 256])
 def test_every_stack_is_in_exactly_one_share(count: int) -> None:
-    """Whatever their number."""
+    """Regardless of their number."""
     shares = [Share(index=index, count=count) for index in range(count)]
 
     assert sorted(bucket for share in shares for bucket in share.list_buckets()) == list(range(BUCKETS))

@@ -43,7 +43,7 @@ def make_object() -> Object:
 
 
 def change(**parts: dict[str, str | None]) -> Object:
-    """The same after somebody has changed labels and annotations; None takes one off."""
+    """The same after a user has changed labels and annotations; None takes one off."""
     raw = copy.deepcopy(make_object())
     for part, changes in parts.items():
         for key, value in changes.items():
@@ -81,7 +81,7 @@ def test_a_child_is_what_its_signature_says() -> None:
         pytest.param(change(labels={"resource": None}), id="its label names no resource"),
     ],
 )
-def test_what_is_signed_counts_whatever_is_written_beside_it(raw: Object) -> None:
+def test_what_is_signed_counts_regardless_of_what_is_written_beside_it(raw: Object) -> None:
     """The signature carries the facts, so that nothing else on the object decides."""
     assert facts_of(parse(raw)) == (True, "web", 3, ("db/1", "cache/2"))
 
@@ -132,7 +132,7 @@ def test_a_copied_signature_makes_no_child(metadata: Object, kind: Any) -> None:
     assert not parse(raw, kind=kind).is_identified
 
 
-def test_nothing_is_believed_where_nobody_can_tell() -> None:
+def test_nothing_is_believed_where_it_cannot_be_known() -> None:
     """A reader without the key knows no children."""
     assert not parse(make_object(), signatures=None).is_identified
 
@@ -160,7 +160,7 @@ def test_an_object_that_was_proven_stays_a_child_when_its_signature_is_spoilt(si
     [("7", 7), ("9" * 9, 999_999_999), ("9" * 10, 1), (NINES, 1), ("x", 1), ("-1", 1), ("²", 1), ("", 1)],
 )
 def test_a_count_has_nine_digits_at_most(text: str, count: int) -> None:
-    """Whatever else somebody writes there reads as the first."""
+    """Anything else a user writes there reads as the first."""
     assert child.parse_incarnation(text) == count
 
 

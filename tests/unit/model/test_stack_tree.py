@@ -18,7 +18,7 @@ def test_the_way_up_is_the_innermost_first() -> None:
     tree = make(("a", "gone"), ("b", "a"), ("c", "b"))
     assert [node.uid for node in tree.climb("c", most=9)] == ["c", "b", "a"]
     assert [node.uid for node in tree.climb("c", most=2)] == ["c", "b"]
-    assert list(tree.climb("nobody", most=9)) == []
+    assert list(tree.climb("ghost", most=9)) == []
 
 
 def test_labels_that_form_a_cycle_end_no_search() -> None:
@@ -43,7 +43,7 @@ def test_the_generation_tells_a_change_and_nothing_else() -> None:
     tree = make(("a", ""))
     before = tree.generation
     tree.put(Node("a", "default", "a", ""))
-    tree.drop("nobody")
+    tree.drop("ghost")
     assert tree.generation == before
     tree.put(Node("a", "default", "a", "x"))
     assert tree.generation > before

@@ -45,7 +45,7 @@ def see(current: Child | None = None, bound: Child | None = None, **more: object
     return MarkedResource(stack="shop", resource="a", current=current, bound=bound, **more)  # type: ignore[arg-type]  # a table
 
 
-def told(verdict: MarkDecision) -> tuple[str, str, str]:
+def reported(verdict: MarkDecision) -> tuple[str, str, str]:
     """What the status says: of Ready, of Resolved, and why."""
     status = verdict.status
     assert status is not None
@@ -64,11 +64,11 @@ def bound_to(uid: str, *, ready: str = "False", resolved: str = "False", generat
 
 
 def test_it_is_bound_before_anything_is_done() -> None:
-    """So that it never strikes the next object, whatever becomes of this process."""
+    """So that it never strikes the next object, regardless of what becomes of this process."""
     verdict = health_mark_decision.decide(say(), see(current=make_child()), now=NOW)
     assert verdict.step is None
     assert verdict.status is not None
-    assert (verdict.status["observedUID"], told(verdict)) == ("u1", ("False", "False", "Pending"))
+    assert (verdict.status["observedUID"], reported(verdict)) == ("u1", ("False", "False", "Pending"))
 
 
 def test_then_it_is_written_onto_its_object() -> None:
@@ -79,7 +79,7 @@ def test_then_it_is_written_onto_its_object() -> None:
     )
     carries = make_child(mark="bad")
     verdict = health_mark_decision.decide(say(bound_to("u1")), see(carries, carries), now=NOW)
-    assert told(verdict) == ("True", "False", "Marked")
+    assert reported(verdict) == ("True", "False", "Marked")
 
 
 def test_without_a_reason_it_says_who_marked() -> None:
@@ -100,12 +100,12 @@ def test_without_a_reason_it_says_who_marked() -> None:
 def test_it_is_resolved_once_its_object_is_gone(view: MarkedResource, reason: str) -> None:
     """And says which object stands there now."""
     verdict = health_mark_decision.decide(say(bound_to("u1", ready="True")), view, now=NOW)
-    assert told(verdict) == ("True", "True", reason)
+    assert reported(verdict) == ("True", "True", reason)
     assert ("replacedBy" in (verdict.status or {})) == (reason == "Replaced")
 
 
 def test_it_waits_for_the_next_object() -> None:
-    """Before that nobody knows which one it is."""
+    """Before that the object is not known."""
     assert health_mark_decision.decide(say(bound_to("u1", ready="True")), see(), now=NOW) == MarkDecision()
 
 
@@ -138,20 +138,20 @@ def test_an_edited_mark_stays_with_its_object() -> None:
 def test_nothing_is_taken_back_from_a_healthy_object() -> None:
     """And the word is done with."""
     verdict = health_mark_decision.decide(say(is_unhealthy=False), see(make_child()), now=NOW)
-    assert (verdict.step, told(verdict)) == (None, ("True", "True", "Healthy"))
+    assert (verdict.step, reported(verdict)) == (None, ("True", "True", "Healthy"))
 
 
-def test_what_somebody_takes_off_the_object_is_not_put_there_again() -> None:
+def test_what_a_user_takes_off_the_object_is_not_put_there_again() -> None:
     """The object shows whose word is the last."""
     child = make_child()
     verdict = health_mark_decision.decide(say(bound_to("u1", ready="True")), see(child, child), now=NOW)
-    assert (verdict.step, told(verdict)) == (None, ("True", "True", "MarkRemoved"))
+    assert (verdict.step, reported(verdict)) == (None, ("True", "True", "MarkRemoved"))
 
 
 def test_it_never_means_an_object_that_was_made_after_it() -> None:
-    """Nobody could have seen that one do badly."""
+    """No one could have seen that one do badly."""
     verdict = health_mark_decision.decide(say(), see(make_child(made_at="2026-01-01T00:00:01Z")), now=NOW)
-    assert told(verdict) == ("False", "False", "ObjectTooNew")
+    assert reported(verdict) == ("False", "False", "ObjectTooNew")
     assert "observedUID" not in (verdict.status or {})
 
 
@@ -159,7 +159,7 @@ def test_a_newer_mark_that_says_the_contrary_counts() -> None:
     """And is named."""
     child = make_child()
     verdict = health_mark_decision.decide(say(bound_to("u1")), see(child, child, newer="n"), now=NOW)
-    assert (verdict.step, told(verdict)) == (None, ("True", "True", "Superseded"))
+    assert (verdict.step, reported(verdict)) == (None, ("True", "True", "Superseded"))
     assert "HealthMark n" in conditions.find(verdict.status or {}, "Ready")["message"]
 
 
@@ -168,7 +168,7 @@ def test_nothing_is_written_where_nothing_may_be() -> None:
     child = make_child()
     problem = MarkProblem(reason="Paused", message="later")
     verdict = health_mark_decision.decide(say(bound_to("u1")), see(child, child, problem=problem), now=NOW)
-    assert (verdict.step, told(verdict)) == (None, ("False", "False", "Paused"))
+    assert (verdict.step, reported(verdict)) == (None, ("False", "False", "Paused"))
 
 
 def test_nothing_is_said_twice() -> None:

@@ -38,7 +38,7 @@ def make_board() -> StackPlanner:
 
 @pytest.fixture
 def world() -> World:
-    """Both are there, and somebody has changed `a`."""
+    """Both are there, and a user has changed `a`."""
     made = World()
     made.settle(make_board())
     child = made.of("a")[0]

@@ -51,7 +51,7 @@ def test_another_incarnation_alone_is_not_recorded(world: World) -> None:
 
 
 @pytest.mark.parametrize("text", ["d/1", None], ids=["changed", "removed"])
-def test_whoever_changes_the_record_gets_no_write_at_once_for_it(world: World, text: str | None) -> None:
+def test_a_user_who_changes_the_record_gets_no_write_at_once_for_it(world: World, text: str | None) -> None:
     """Their change is drift, which is repaired more and more slowly."""
     annotations = dict(world.of("top")[0].fields["metadata"]["annotations"])
     annotations.pop(names.ANNOTATION_REQUIRES)

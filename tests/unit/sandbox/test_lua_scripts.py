@@ -1,4 +1,4 @@
-"""Health scripts in an evaluator process: their verdicts, and attacks on whatever else is there."""
+"""Health scripts in an evaluator process: their verdicts, and attacks on anything else that is there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is evaluated when, what is kept, and who is told."""
+"""Who is evaluated when, what is kept, and who is notified."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -23,14 +23,14 @@ class Desk:
 
     asked: list[str] = field(default_factory=list)
     """The texts, in the order in which they were taken up."""
-    told: list[str] = field(default_factory=list)
+    reported: list[str] = field(default_factory=list)
     reached: list[str] = field(default_factory=list)
     running: dict[str, asyncio.Future[Answer]] = field(default_factory=dict)
     started: int = 0
     now: float = 0.0
 
     def make_pool(self) -> Pool:
-        return Pool(notify=self.told.append, on_limit=self.reached.append, start=self.start, now=lambda: self.now)
+        return Pool(notify=self.reported.append, on_limit=self.reached.append, start=self.start, now=lambda: self.now)
 
     async def start(self) -> Process:
         self.started += 1
@@ -67,7 +67,7 @@ class Worker:
 
 
 async def turn() -> None:
-    """Let whatever can go on go on."""
+    """Let all that can continue do so."""
     for _ in range(10):
         await asyncio.sleep(0)
 
@@ -77,7 +77,7 @@ def ask(pool: Pool, stack: str, text: str, **data: Any) -> Answer | None:
     return pool.ask(text, data)
 
 
-async def test_an_answer_is_to_come_then_kept_and_the_stack_is_told() -> None:
+async def test_an_answer_is_pending_then_kept_and_the_stack_is_notified() -> None:
     """It asks again, and has it at once."""
     desk = Desk()
     pool = desk.make_pool()
@@ -86,7 +86,7 @@ async def test_an_answer_is_to_come_then_kept_and_the_stack_is_told() -> None:
     await turn()
     await desk.answer("x", Value(b"1"))
 
-    assert (first, desk.told) == (None, ["shop"])
+    assert (first, desk.reported) == (None, ["shop"])
     assert ask(pool, "shop", "x", x=1) == Value(b"1")
     assert desk.asked == ["x"]
     await pool.close()
@@ -187,7 +187,7 @@ async def test_a_process_that_answered_is_asked_again() -> None:
 
 
 async def test_a_mistake_of_ours_is_an_answer_too() -> None:
-    """Nobody waits forever."""
+    """No client ever."""
     desk = Desk()
     pool = desk.make_pool()
     ask(pool, "shop", "x")
@@ -199,7 +199,7 @@ async def test_a_mistake_of_ours_is_an_answer_too() -> None:
 
 
 async def test_results_of_a_stack_that_is_gone_are_dropped() -> None:
-    """What comes in afterwards is kept for nobody."""
+    """What comes in afterwards is kept for no Stack."""
     desk = Desk()
     pool = desk.make_pool()
     ask(pool, "shop", "x")
@@ -207,11 +207,11 @@ async def test_results_of_a_stack_that_is_gone_are_dropped() -> None:
     pool.forget("shop")
     await desk.answer("x", Value(b"1"))
 
-    assert (desk.told, ask(pool, "shop", "x")) == ([], None)
+    assert (desk.reported, ask(pool, "shop", "x")) == ([], None)
     await pool.close()
 
 
-async def test_whoever_waits_goes_on_when_nothing_is_to_come() -> None:
+async def test_what_waits_continues_when_nothing_is_to_come() -> None:
     """A definition is compiled again once all its expressions are evaluated."""
     desk = Desk()
     pool = desk.make_pool()
@@ -256,7 +256,7 @@ async def test_what_is_evaluated_in_the_process_itself(cost: Cost, is_admitted: 
 
 
 async def test_inputs_beyond_the_share_of_a_turn_are_not_even_looked_at() -> None:
-    """The Stack is told to ask again."""
+    """The Stack is notified to ask again."""
     desk = Desk()
     pool = desk.make_pool()
     large = "a" * limits.TURN_PACKED_BYTES
@@ -265,7 +265,7 @@ async def test_inputs_beyond_the_share_of_a_turn_are_not_even_looked_at() -> Non
     pool.ask("y", {"x": large})
     await asyncio.sleep(0.01)
 
-    assert (desk.asked, desk.told) == (["x"], ["shop"])
+    assert (desk.asked, desk.reported) == (["x"], ["shop"])
     await pool.close()
 
 

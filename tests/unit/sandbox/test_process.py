@@ -70,7 +70,7 @@ async def test_an_expression_has_an_answer(worker: Process, text: str, data: dic
 
 
 async def test_what_takes_more_than_its_cpu_ends_the_process_alone() -> None:
-    """The kernel ends it, whatever CEL is doing."""
+    """The kernel ends it, regardless of what CEL is doing."""
     worker = await process.start()
 
     answer = await ask(worker, 'y.exists(i, s.replace("a", "bb").size() < 0)', s="a" * 800_000, y=list(range(1000)))
@@ -99,7 +99,7 @@ async def test_a_process_has_nothing_of_ours() -> None:
 
 
 async def test_its_command_line_shows_no_value(worker: Process) -> None:
-    """Whoever lists processes sees the same whatever is evaluated."""
+    """Anyone who lists processes sees the same all that is evaluated."""
     await ask(worker, "x", x="hunter2")
 
     assert "hunter2" not in read_command(worker.pid)
@@ -139,7 +139,7 @@ async def test_a_process_that_hangs_is_lost(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("command", [["/no/such/program"], [sys.executable, "-c", ""]], ids=["absent", "silent"])
 async def test_a_process_that_does_not_start_is_lost(command: list[str]) -> None:
-    """Told as such."""
+    """Reported as such."""
     with pytest.raises(Lost, match="cannot be evaluated"):
         await process.start(command)
 

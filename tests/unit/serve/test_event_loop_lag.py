@@ -38,7 +38,7 @@ async def test_a_loop_is_never_early() -> None:
         await task
 
 
-def test_loop_that_is_late_again_and_again_is_told() -> None:
+def test_loop_that_is_late_again_and_again_is_reported() -> None:
     """Once or twice may be a machine that was suspended."""
     lateness = event_loop_lag.Lateness()
     found = []

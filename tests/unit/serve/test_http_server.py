@@ -104,12 +104,12 @@ async def test_head_gets_the_headers_alone(address: Address) -> None:
     ],
 )
 async def test_anything_else_is_refused(address: Address, request_: bytes, expected: HTTPStatus) -> None:
-    """With the code that says why; and the server goes on."""
+    """With the code that says why; and the server continues."""
     assert (await exchange(address, request_))[0] == expected
     assert (await exchange(address, get("/healthz")))[0] == 200
 
 
-async def test_a_peer_that_hangs_up_harms_nobody(address: Address) -> None:
+async def test_a_peer_that_hangs_up_does_no_harm(address: Address) -> None:
     """In the middle of its request."""
     _, writer = await asyncio.open_connection(address.host, address.port)
     writer.write(b"GET /heal")
@@ -133,8 +133,8 @@ async def test_stopping_does_not_wait_for_idle_peers(process: Process) -> None:
     writer.close()
 
 
-async def test_an_address_that_is_taken_is_told_with_the_flag(address: Address, process: Process) -> None:
-    """The usual mistake of whoever starts a second one."""
+async def test_an_address_that_is_taken_is_reported_with_the_flag(address: Address, process: Process) -> None:
+    """The usual mistake of the one that starts a second one."""
     with pytest.raises(
         http_server.CannotListen, match=rf"cannot listen on {address}: .*; set another .* --http-address"
     ):

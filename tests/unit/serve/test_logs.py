@@ -48,7 +48,7 @@ def fail_with_secret() -> None:
 
 
 def test_a_json_line_begins_with_what_everybody_looks_for() -> None:
-    """Stack and resource are fields, whatever order they were given in."""
+    """Stack and resource are fields, in any order."""
     stream = configure("json")
 
     structlog.get_logger("hearth.engine").info("applied", attempt=2, resource="web", stack="shop/web")
@@ -127,7 +127,7 @@ def test_a_traceback_shows_no_values(format_: LogFormat) -> None:
 
 
 def test_warnings_of_python_are_lines_like_any_other() -> None:
-    """Whoever parses the log need not expect anything else."""
+    """A parser of the log need not expect anything else."""
     stream = configure("json")
 
     warnings.warn("old ways", DeprecationWarning, stacklevel=1)
@@ -138,7 +138,7 @@ def test_warnings_of_python_are_lines_like_any_other() -> None:
 
 
 def test_bound_fields_reach_every_line_of_a_pass() -> None:
-    """Whoever runs a pass binds the stack once, and lines of libraries carry it too."""
+    """A reconcile binds the stack once, and lines of libraries carry it too."""
     stream = configure("json")
 
     with structlog.contextvars.bound_contextvars(stack="shop/web"):

@@ -93,7 +93,7 @@ def test_lag_is_a_histogram_in_seconds(metrics: Metrics) -> None:
     assert read(metrics, "hearth_event_loop_lag_seconds_bucket", le="0.5") == 1
 
 
-def test_sizes_are_read_when_somebody_asks(metrics: Metrics) -> None:
+def test_sizes_are_read_when_they_are_requested(metrics: Metrics) -> None:
     """They cost nothing meanwhile, and a kind that went is no longer shown."""
     cached = {"Pod": 3.0, "Service": 1.0}
     metrics.sample(
@@ -178,7 +178,7 @@ def test_two_sets_of_metrics_share_nothing() -> None:
 
 
 def test_who_works_is_shown(metrics: Metrics) -> None:
-    """By the sum over all processes an alert sees that nobody does."""
+    """By the sum over all processes an alert sees that no process leads."""
     assert read(metrics, "hearth_leader") == 0
 
     metrics.on_leading()

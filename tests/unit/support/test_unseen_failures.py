@@ -12,7 +12,7 @@ from support import unseen_failures
 
 
 async def fail() -> None:
-    """What nobody awaits."""
+    """What no code awaits."""
     raise OSError("down")
 
 

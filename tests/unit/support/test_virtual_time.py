@@ -51,7 +51,7 @@ def test_a_stopped_clock_fires_nothing() -> None:
     assert virtual_time.run(test) == []
 
 
-def test_waiting_for_nobody_is_told() -> None:
+def test_waiting_for_no_listener_is_notified() -> None:
     """A test that can never end says so instead of hanging."""
 
     async def test() -> None:
@@ -77,7 +77,7 @@ def test_threads_are_not_waited_for() -> None:
 
 
 def test_tasks_know_their_owner() -> None:
-    """Those that a task makes belong to the same owner, and nobody else's do."""
+    """Those that a task makes belong to the same owner, and no other client's do."""
 
     async def test() -> tuple[int, int]:
         owned: set[asyncio.Task[None]] = set()

@@ -18,11 +18,11 @@ FOLDER = Path(__file__).resolve().parents[4] / "crds"
 
 @pytest.mark.parametrize("definition", crd.make_crds(), ids=lambda definition: definition["metadata"]["name"])
 def test_the_committed_files_are_what_the_models_say(definition: dict[str, Any], tmp_path: Path) -> None:
-    """Whoever installs from the repository gets what the code means."""
+    """Anyone who installs from the repository gets what the code means."""
     name = f"{definition['metadata']['name']}.yaml"
     result = click.testing.CliRunner().invoke(main.main, ["crds", "--directory", str(tmp_path)])
     assert (result.exit_code, result.stdout) == (0, "")
-    assert (FOLDER / name).read_text() == (tmp_path / name).read_text(), "crds/ is stale; write it anew: make crds"
+    assert (FOLDER / name).read_text() == (tmp_path / name).read_text(), "crds/ is stale; write it again: make crds"
 
 
 def test_the_file_holds_the_definition_without_loss() -> None:

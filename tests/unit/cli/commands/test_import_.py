@@ -69,8 +69,8 @@ def test_warnings_do_not_disturb_the_stack() -> None:
     assert "warning" not in result.stdout
 
 
-def test_mistakes_are_all_told_and_nothing_is_printed(file: Path) -> None:
-    """Half a Stack would be applied by somebody."""
+def test_mistakes_are_all_reported_and_nothing_is_printed(file: Path) -> None:
+    """Half a Stack would be applied by a user."""
     result = run(str(file), "-", text="kind: A\n---\nkind: B\n")
 
     assert result.exit_code == 1
@@ -114,7 +114,7 @@ def test_help_says_how_it_is_used() -> None:
 
 
 def test_a_file_name_cannot_leave_the_comment(tmp_path: Path) -> None:
-    """Whoever names a file could otherwise write manifests into what is piped into kubectl."""
+    """Anyone who names a file could otherwise write manifests into what is piped into kubectl."""
     path = tmp_path / "a\n---\nkind: Evil\n.yaml"
     path.write_text(CONFIG)
 

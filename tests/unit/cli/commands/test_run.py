@@ -107,7 +107,7 @@ def test_a_variable_or_flag_set_to_nothing_is_not_given() -> None:
 
 @pytest.mark.parametrize("flag", FLAGS)
 def test_help_explains_every_flag_and_its_variable(flag: str) -> None:
-    """Nobody has to guess a variable's name."""
+    """No user must guess a variable's name."""
     output = invoke("--help")[0].stdout
 
     assert f"--{flag}" in output
@@ -132,7 +132,7 @@ def test_every_flag_is_known_to_this_test() -> None:
         pytest.param(("--log-format", "xml"), "'xml' is not one of", id="unknown format"),
     ],
 )
-def test_a_wrong_value_is_told_with_its_flag(arguments: tuple[str, str], words: str) -> None:
+def test_a_wrong_value_is_reported_with_its_flag(arguments: tuple[str, str], words: str) -> None:
     """And nothing is started."""
     result, settings = invoke(*arguments)
 
@@ -151,8 +151,8 @@ def test_durations_of_a_lease_that_do_not_fit_together_are_refused() -> None:
     assert settings is None
 
 
-def test_a_shard_that_nobody_can_know_is_asked_for() -> None:
-    """Two processes with the same share would leave another to nobody."""
+def test_a_shard_that_cannot_be_known_is_asked_for() -> None:
+    """Two processes with the same share would leave another to no process."""
     result, settings = invoke("--shards", "3", "--shard", "3")
 
     assert result.exit_code == 2
@@ -161,5 +161,5 @@ def test_a_shard_that_nobody_can_know_is_asked_for() -> None:
 
 
 def test_the_exit_code_is_that_of_the_operator() -> None:
-    """Whoever supervises the process reads it."""
+    """A supervisor of the process reads it."""
     assert invoke()[0].exit_code == 7

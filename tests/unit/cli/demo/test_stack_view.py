@@ -63,7 +63,7 @@ def find_rows(*children: tuple[Kind, dict[str, Any]], deleting: bool = False, **
 
 
 def test_nothing_is_there_yet() -> None:
-    """The first is being applied; whoever waits says for whom. Rows stand in the order in which things come about."""
+    """The first is being applied; a waiting one says for which. Rows stand in the order in which things come about."""
     assert find_rows() == [
         ("disk", "persistentvolumeclaim", "progressing", "is being applied"),
         ("web", "configmap", "waiting", "waits for disk"),
@@ -115,13 +115,13 @@ def test_waiting_for_a_kind_is_no_failure() -> None:
 
 
 def test_a_child_that_is_being_deleted_comes_back() -> None:
-    """As somebody deleted it by hand."""
+    """As a user deleted it by hand."""
     rows = find_rows(BOUND, make_child(CONFIG, "web", metadata={"deletionTimestamp": "now"}))
 
     assert rows[1][2:] == ("progressing", "is being deleted, and is created again")
 
 
-def test_objects_that_nobody_wants_are_shown_at_the_end() -> None:
+def test_objects_that_are_not_wanted_are_shown_at_the_end() -> None:
     """One of a resource that was taken out, and an older one of a resource that stays."""
     rows = find_rows(
         BOUND,
@@ -184,7 +184,7 @@ def test_a_new_stack_has_no_status() -> None:
 
 
 def test_without_a_template_the_children_are_shown_all_the_same() -> None:
-    """As objects that nobody is known to want."""
+    """As objects that are not known to be wanted."""
     seen = stack_view.describe(ClusterSnapshot(stack=make_stack(), blueprint=None, children=[WEB]))
 
     assert seen.rows == (

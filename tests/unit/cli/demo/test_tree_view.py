@@ -61,7 +61,7 @@ def test_trouble_is_red() -> None:
 
 
 def test_the_first_look_tells_all_that_does_not_wait() -> None:
-    """What waits will be told when its time has come."""
+    """What waits is reported when its time has come."""
     assert list(tree_view.describe_changes(None, VIEW)) == [
         "disk  persistentvolumeclaim/shop-disk  ready",
         "stack/shop  CreateInProgress  1/2",
@@ -73,7 +73,7 @@ def test_nothing_changed_nothing_said() -> None:
     assert list(tree_view.describe_changes(VIEW, replace(VIEW, message="something else"))) == []
 
 
-def test_what_changed_is_told_alone() -> None:
+def test_what_changed_is_reported_alone() -> None:
     """Rows first, then what that means for the Stack."""
     after = replace(
         VIEW,
@@ -88,7 +88,7 @@ def test_what_changed_is_told_alone() -> None:
     ]
 
 
-def test_that_a_stack_is_gone_is_told_once() -> None:
+def test_that_a_stack_is_gone_is_reported_once() -> None:
     """However often one looks."""
     gone = StackView(name="shop", namespace="prod", exists=False)
 
@@ -113,7 +113,7 @@ def test_without_a_terminal_lines_are_printed() -> None:
     )
 
 
-def test_on_a_terminal_the_tree_is_drawn_anew() -> None:
+def test_on_a_terminal_the_tree_is_drawn_again() -> None:
     """In place, below what was said; long lines are cut there, so that the place is known."""
     written = io.StringIO()
     console = rich.console.Console(file=written, width=40, force_terminal=True, color_system=None)

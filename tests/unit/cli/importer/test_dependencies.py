@@ -191,7 +191,7 @@ RBAC, STORAGE, APPS = "rbac.authorization.k8s.io", "storage.k8s.io", "apps"
         pytest.param(pod("containers: [{}]"), named("ResourceQuota"), id="quota of the namespace"),
     ],
 )
-def test_whoever_names_another_waits_for_it(dependent: str, required: str) -> None:
+def test_an_object_that_names_another_waits_for_it(dependent: str, required: str) -> None:
     """And for nothing else: a bystander of another name and one in another namespace are not meant."""
     manifest = yaml.safe_load(required)
     is_by_place = manifest["kind"] == "ResourceQuota"
@@ -218,7 +218,7 @@ def test_rights_come_before_the_pods_that_use_them() -> None:
 
 
 def test_a_webhook_waits_for_those_that_answer_it() -> None:
-    """From the moment on at which it is registered, the API server refuses what nobody answers for."""
+    """From the moment on at which it is registered, the API server refuses what is not served."""
     webhook = (
         "{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, "
         "webhooks: [{clientConfig: {service: {name: x, namespace: default}}}]}"

@@ -1,4 +1,4 @@
-"""A manifest on its way into a template: what goes, and that the rest stays what it is."""
+"""A manifest before it enters a template: what goes, and that the rest stays what it is."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def make(**fields: Any) -> dict[str, Any]:
 
 
 def test_what_the_server_added_is_left_out() -> None:
-    """Only what somebody wrote can be applied again."""
+    """Only what a user wrote can be applied again."""
     exported = make(
         metadata={
             "name": "a",

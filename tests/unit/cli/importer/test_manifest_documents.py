@@ -1,4 +1,4 @@
-"""Texts as manifests: what is taken apart, and what is told of mistakes."""
+"""Texts as manifests: what is taken apart, and what is reported of mistakes."""
 
 from __future__ import annotations
 
@@ -100,11 +100,11 @@ def test_a_kind_that_only_ends_like_a_list_is_none() -> None:
     ],
 )
 def test_a_mistake_tells_file_document_and_next_step(content: str, message: str) -> None:
-    """So that nobody has to count dashes."""
+    """So that no user must count dashes."""
     assert find_mistakes(content) == [message]
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     """Of all files, what is behind an error of YAML excepted."""
     found = find_mistakes("kind: Service\n---\na: [\n---\nkind: Pod\n", "apiVersion: v1\n")
 
@@ -148,7 +148,7 @@ def test_objects_without_a_name_are_no_duplicates() -> None:
 
 
 def test_cluster_wide_objects_have_no_namespace() -> None:
-    """Whatever somebody wrote into them."""
+    """Regardless of what a user wrote into them."""
     (document,) = read("apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: fast, namespace: shop}\n")
 
     assert document.locate("default").namespace == ""

@@ -1,4 +1,4 @@
-"""The Stack as a whole: claims that nobody may wait for, cycles, and what the user is warned of."""
+"""The Stack as a whole: claims that must not be awaited, cycles, and what the user is warned of."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def test_resources_stand_in_the_order_of_the_files() -> None:
 @pytest.mark.parametrize(
     ("documents", "is_ready_at_once"),
     [
-        pytest.param([CLAIM % "disk", USER], True, id="used, and nobody knows its class"),
+        pytest.param([CLAIM % "disk", USER], True, id="used, and its class is unknown"),
         pytest.param([CLAIM % "disk", USER, STORAGE_CLASS % "WaitForFirstConsumer"], True, id="its class waits"),
         pytest.param([CLAIM % "disk", USER, STORAGE_CLASS % "Immediate"], False, id="its class binds at once"),
-        pytest.param([CLAIM % "disk"], False, id="nobody uses it"),
+        pytest.param([CLAIM % "disk"], False, id="it is unused"),
     ],
 )
 def test_a_claim_that_waits_for_its_pod_is_not_waited_for(documents: list[str], *, is_ready_at_once: bool) -> None:
@@ -71,7 +71,7 @@ def test_a_claim_that_waits_for_its_pod_is_not_waited_for(documents: list[str], 
     assert claim.get("readyWhen") == (["true"] if is_ready_at_once else None)
 
 
-def test_a_cycle_is_opened_and_told() -> None:
+def test_a_cycle_is_opened_and_reported() -> None:
     """No kind that we know makes one, but custom ones may."""
     scaler = "{{apiVersion: keda.sh/v1, kind: ScaledObject, metadata: {{name: {0}}}, spec: {{scaleTargetRef: {{apiVersion: keda.sh/v1, kind: ScaledObject, name: {1}}}}}}}\n"
 
@@ -108,7 +108,7 @@ def test_a_cycle_is_opened_and_told() -> None:
         ),
     ],
 )
-def test_what_may_not_be_meant_is_told(document: str, warning: str) -> None:
+def test_what_may_not_be_meant_is_reported(document: str, warning: str) -> None:
     """And imported all the same."""
     result = assemble(document, namespace="prod")
 

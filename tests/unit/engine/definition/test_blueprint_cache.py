@@ -109,7 +109,7 @@ def test_a_blueprint_serves_whom_it_fits(manifests: list[dict[str, Any]], *, wit
 
 
 def test_what_is_shared_is_what_would_be_compiled() -> None:
-    """For a Stack that is told its own namespace."""
+    """For a Stack that is given its own namespace."""
     manifest = {"data": {"a": "${stack.namespace}"}}
     office = Office()
     office.compile("one", manifest)
@@ -118,7 +118,7 @@ def test_what_is_shared_is_what_would_be_compiled() -> None:
 
 
 def test_two_of_one_name_are_found_in_the_namespace_where_they_meet() -> None:
-    """Whoever compiled the same elsewhere."""
+    """Another Stack that compiled the same elsewhere."""
     office = Office()
     manifests = [named("a"), named("a", namespace="other")]
     kept = office.compile("one", *manifests)
@@ -144,7 +144,7 @@ def test_another_definition_is_compiled(change: dict[str, Any]) -> None:
 
 
 def test_what_a_secret_gave_is_not_shared_as_if_it_were_plain() -> None:
-    """The same value, which nobody is to see."""
+    """The same value, which must not be visible."""
     office = Office()
     template = {"parameters": {"x": {"type": "string"}}, "resources": {"r0": {"manifest": make(FREE)}}}
     origin = Origin(kind="Secret", name="s", key="x", place="spec.parametersFrom[0]")
@@ -154,7 +154,7 @@ def test_what_a_secret_gave_is_not_shared_as_if_it_were_plain() -> None:
     assert (plain.sensitive_texts, found.sensitive_texts) == (frozenset(), frozenset({"long-enough"}))
 
 
-def test_a_changed_kind_has_all_compiled_anew() -> None:
+def test_a_changed_kind_compiles_everything_again() -> None:
     """Its schema may be another one."""
     office = Office()
     one = office.compile("one", FREE)
@@ -177,7 +177,7 @@ def test_the_order_of_the_resources_is_the_definitions_own() -> None:
 
 
 def test_what_no_stack_uses_is_forgotten() -> None:
-    """It takes memory for as long as somebody needs it."""
+    """It takes memory for as long as it is needed."""
     office = Office()
     one = office.compile("one", FREE)
     assert office.compile("two", FREE) is one

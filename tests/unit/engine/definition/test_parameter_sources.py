@@ -86,19 +86,19 @@ def test_the_stack_itself_counts_before_all() -> None:
             Shelf(a={}, b={}, c={}),
             "spec.parameters.x: is missing, and no source has the key x: configmap/a, secret/b, configmap/c; "
             "add it to one of them, or set it here",
-            id="a key that nobody has",
+            id="a key that does not exist",
         ),
     ],
 )
 def test_what_is_missing(shelf: Shelf, expected: str) -> None:
-    """Is told with its place and what to do."""
+    """Is reported with its place and what to do."""
     with pytest.raises(errors.SourceNotFound) as caught:
         define(shelf)
     assert str(caught.value) == expected
 
 
 def test_an_optional_source_may_be_missing() -> None:
-    """Not one that may not be read: nobody can tell what it holds."""
+    """Not one that may not be read: it cannot be known what it holds."""
     optional = {"parametersFrom": [{"secretRef": {"name": "b", "optional": True}}]}
     assert define(Shelf(), {"n": {"default": 1}}, **optional).parameters == {}
     with pytest.raises(errors.SourceNotFound, match="cannot be read"):

@@ -12,7 +12,7 @@ from support.units.blueprints import CONFIG_MAP, ServedKinds
 NEW = Kind(group="example.org", version="v1", name="Gadget", plural="gadgets", namespaced=True)
 
 
-def test_a_kind_is_found_under_whatever_version_is_served() -> None:
+def test_a_kind_is_found_under_any_served_version() -> None:
     """Objects outlive the version that they were applied in; a kind that is gone has none."""
     cluster: Any = SimpleNamespace(kinds=ServedKinds(CONFIG_MAP, NEW))
     kinds = ["v1/ConfigMap", "example.org/v1beta1/Gadget", "example.org/v1/Gadget", "other.org/v1/Gadget"]

@@ -1,4 +1,4 @@
-"""Whoever may write statuses decides nothing: only what this operator signed is read back."""
+"""A user who may write statuses decides nothing: only what this operator signed is read back."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ LATE = "9999-12-31T23:59:59-23:59"
         ),
         pytest.param({"target": {**ROLLBACK, "revision": 0}}, id="a rollback to nothing"),
         pytest.param({"target": {**ROLLBACK, "cause": "Spec", "since": LATE}}, id="a time that cannot be written"),
-        pytest.param({"target": None}, id="no wish"),
+        pytest.param({"target": None}, id="no target"),
         pytest.param({"lastCompletedRevision": 1}, id="another last revision"),
         pytest.param({"signature": None}, id="no signature"),
         pytest.param({"signature": "k12345678:" + "a" * 32}, id="another signature"),

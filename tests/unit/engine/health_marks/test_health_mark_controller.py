@@ -134,7 +134,7 @@ def config_maps(count: int) -> Object:
 
 
 def test_marks_on_what_is_nowhere_cost_next_to_nothing() -> None:
-    """8,000 of them less than a hundredth of a core, whatever else is in their namespace; here a twentieth of that."""
+    """8,000 of them less than a hundredth of a core, regardless of what else is in their namespace; here a twentieth of that."""
     marks, hours = 400, 1
 
     async def story(world: FakeWorld) -> None:
@@ -198,7 +198,7 @@ def test_there_are_only_so_many_open_marks(monkeypatch: pytest.MonkeyPatch) -> N
     async def story(world: FakeWorld) -> None:
         await world.start_controller()
         for name in ("one", "two", "three", "four"):
-            await world.user.create(mark(name, stackName="nobody", resource="a", markUnhealthy=True))
+            await world.user.create(mark(name, stackName="ghost", resource="a", markUnhealthy=True))
             await world.wait_rest(find_nothing)
         assert [(await read(world, name))["reason"] for name in ("one", "two", "three", "four")] == [
             "StackNotFound",

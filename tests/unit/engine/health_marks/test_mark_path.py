@@ -90,7 +90,7 @@ def test_a_path_does_not_lead_into_another_namespace() -> None:
 
 
 def test_a_path_that_leads_nowhere_costs_nothing_while_nothing_changes() -> None:
-    """No timer looks for it: whatever changes on the way has it looked at again."""
+    """No timer looks for it: all that changes on the way has it looked at again."""
 
     async def story(world: FakeWorld) -> None:
         await world.start_controller()

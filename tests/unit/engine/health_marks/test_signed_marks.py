@@ -80,7 +80,7 @@ def test_a_status_of_our_own_counts() -> None:
     ],
 )
 def test_a_forged_status_counts_as_none(changes: Object) -> None:
-    """The mark is bound anew, by its own rules."""
+    """The mark is bound again, by its own rules."""
     assert read({**sign(BOUND), **changes}) == {}
 
 
@@ -91,7 +91,7 @@ def test_the_status_of_another_mark_counts_as_none() -> None:
 
 
 def test_that_nothing_more_comes_of_a_mark_is_believed() -> None:
-    """To do nothing harms nobody: so resolved marks of an earlier version stay so."""
+    """To do nothing does no harm: so resolved marks of an earlier version stay so."""
     done = {**BOUND, "conditions": [CONDITIONS[0], {**CONDITIONS[1], "status": "True"}]}
     assert read(done) == done
     assert read(done, generation=2) == {}

@@ -1,4 +1,4 @@
-"""A check costs a list a kind, is done anew by the next process, and only the last token of several is answered."""
+"""A check costs a list a kind, is done again by the next process, and only the last token of several is answered."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def test_of_two_tokens_quickly_the_later_is_answered() -> None:
     fake_world.run(story)
 
 
-def test_a_check_that_was_under_way_is_done_anew() -> None:
-    """The operator dies with the first list on its way."""
+def test_a_check_that_was_under_way_is_done_again() -> None:
+    """The operator dies with the first list in flight."""
 
     async def story(world: FakeWorld) -> None:
         await converge(world, resources=1)
@@ -114,7 +114,7 @@ def test_a_check_that_was_under_way_is_done_anew() -> None:
 
 
 def test_an_annotation_that_is_taken_away_asks_for_nothing() -> None:
-    """Also where its lists were refused until then: nobody is told of it any longer."""
+    """Also where its lists were refused until then: it is no longer reported."""
 
     async def story(world: FakeWorld) -> None:
         await converge(world, resources=1)
@@ -124,8 +124,8 @@ def test_an_annotation_that_is_taken_away_asks_for_nothing() -> None:
         refused = expectations.find_condition(await world.user.find(STACK), "CheckPending")
         await world.user.patch(STACK, {"metadata": {"annotations": {names.REQUEST_CHECK: None}}})
         await world.wait_rest(find_nothing)
-        told = expectations.find_condition(await world.user.find(STACK), "CheckPending")
-        assert (refused["status"], told["status"], await read(world)) == ("True", "False", ("CreateComplete", None))
+        reported = expectations.find_condition(await world.user.find(STACK), "CheckPending")
+        assert (refused["status"], reported["status"], await read(world)) == ("True", "False", ("CreateComplete", None))
 
     fake_world.run(story)
 

@@ -20,8 +20,8 @@ from support.units.blueprints import World
         pytest.param("web/PreUpdate@2026-11-21T10:00:00Z", ("web", "PreUpdate"), id="with both"),
         pytest.param("cache/db", ("cache/db", ""), id="a path"),
         pytest.param("cache/db/PostCreate", ("cache/db", "PostCreate"), id="a path with a hook"),
-        pytest.param("web/preupdate", ("web/preupdate", ""), id="no hook: nobody is called so"),
-        pytest.param("@1", ("", ""), id="nobody"),
+        pytest.param("web/preupdate", ("web/preupdate", ""), id="no hook: no resource has this name"),
+        pytest.param("@1", ("", ""), id="ghost"),
     ],
 )
 def test_what_an_order_means(order: str, meant: tuple[str, str]) -> None:
@@ -32,14 +32,14 @@ def test_what_an_order_means(order: str, meant: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     ("order", "passed"),
     [
-        pytest.param("a", ("a", "PreCreate"), id="whoever waits goes on"),
+        pytest.param("a", ("a", "PreCreate"), id="what waits continues"),
         pytest.param("a/PreCreate@1", ("a", "PreCreate"), id="who waits there"),
         pytest.param("a/PreUpdate", None, id="who waits elsewhere does not"),
         pytest.param("b", None, id="who does not wait does not"),
         pytest.param("x" * 500, None, id="who is not there does not"),
     ],
 )
-def test_who_goes_on(order: str, passed: tuple[str, str] | None) -> None:
+def test_who_continues(order: str, passed: tuple[str, str] | None) -> None:
     """And the answer says who waits, and is bounded."""
     board = blueprints.make_board(blueprints.make_blueprint({"a": [], "b": ["a"]}))
     board.set_environment(

@@ -1,4 +1,4 @@
-"""Stacks that nest Stacks end somewhere, whatever their templates and labels say."""
+"""Stacks that nest Stacks end somewhere, regardless of what their templates and labels say."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_recursion_that_ends_is_allowed() -> None:
 
 
 def test_annotations_do_not_hide_how_deep_a_stack_is() -> None:
-    """Somebody takes all of ours off a Stack in the middle: its label alone says where it is."""
+    """A user takes all of ours off a Stack in the middle: its label alone says where it is."""
 
     async def story(world: FakeWorld) -> None:
         await plant(world, STAIRS)
@@ -166,8 +166,8 @@ def test_there_are_never_more_nested_stacks_than_the_limit(
     fake_world.run(story)
 
 
-def test_forged_labels_in_other_namespaces_count_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or whoever learns a UID could use up another's share."""
+def test_forged_labels_in_other_namespaces_count_for_no_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a tenant who learns a UID could use up another's share."""
     monkeypatch.setattr(limits, "NESTED_STACKS", 5)
 
     async def story(world: FakeWorld) -> None:

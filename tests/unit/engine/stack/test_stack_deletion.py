@@ -15,10 +15,10 @@ from support.stories.world import Address
 
 @pytest.mark.parametrize(
     ("word", "slowest"),
-    [pytest.param("conflict", 0.5, id="the Stack changed"), pytest.param("webhook", 4.0, id="somebody says no")],
+    [pytest.param("conflict", 0.5, id="the Stack changed"), pytest.param("webhook", 4.0, id="a request is rejected")],
 )
 def test_a_finalizer_that_could_not_be_taken_away(word: str, slowest: float) -> None:
-    """At once again where the Stack only changed meanwhile; nobody is told of that."""
+    """At once again where the Stack only changed meanwhile; that is not reported."""
 
     async def story(world: FakeWorld) -> None:
         await world.start_controller()

@@ -1,4 +1,4 @@
-"""Somebody takes a field back ten times a second: what that costs, and that nothing else suffers."""
+"""A user takes a field back ten times a second: what that costs, and that nothing else suffers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def find_nothing() -> list[str]:
 
 
 async def fight(world: FakeWorld, *, seconds: int) -> Counter[str]:
-    """By verb what it costs the operator that somebody sets the value ten times a second."""
+    """By verb what it costs the operator that a user sets the value ten times a second."""
     before = len(world.traffic.requests)
     for _ in range(seconds * 10):
         live = await world.user.find(PROBE)

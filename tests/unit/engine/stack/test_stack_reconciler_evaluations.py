@@ -1,4 +1,4 @@
-"""Expressions that are evaluated elsewhere: waited for, taken up when they are there, and told when they exceed a limit."""
+"""Expressions that are evaluated elsewhere: waited for, taken up when they are there, and reported when they exceed a limit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", name
 SECONDS = 5.0
 """Until an expression is evaluated; then its Stack rests for several times as long."""
 EXCESSIVE = "too-much"
-"""Whatever mentions that exceeds its share of CPU."""
+"""All that mentions that exceeds its share of CPU."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ class SlowProcess:
 
 
 class SlowPool(Pool):
-    """Evaluates whatever needs a bound in a slow process."""
+    """Evaluates all that needs a bound in a slow process."""
 
     def admits(self, cost: Cost) -> bool:
         """Nothing."""
@@ -63,9 +63,9 @@ def make_world(world: FakeWorld) -> SlowProcess:
         process.is_usable = True
         return process  # type: ignore[return-value]  # a process that is none
 
-    def make(inbox: WorkQueue) -> Pool:
+    def make(queue: WorkQueue) -> Pool:
         return SlowPool(
-            notify=lambda uid: inbox.enqueue(uid, DirtyScope.EVALUATED), start=start, now=VirtualClock().monotonic
+            notify=lambda uid: queue.enqueue(uid, DirtyScope.EVALUATED), start=start, now=VirtualClock().monotonic
         )
 
     world.evaluate = make
@@ -125,7 +125,7 @@ def test_a_definition_waits_for_its_expressions_and_asks_for_all_of_them_at_once
 
 
 def test_a_resource_waits_for_its_expressions_and_says_so() -> None:
-    """It goes on by itself; so it does after a change of what it reads, and outputs follow."""
+    """It continues by itself; so it does after a change of what it reads, and outputs follow."""
 
     async def story(world: FakeWorld) -> None:
         make_world(world)
@@ -173,7 +173,7 @@ def test_what_exceeds_its_share_fails_its_resource_and_is_not_tried_again() -> N
 
 
 def test_an_excess_in_a_definition_is_one_of_its_mistakes() -> None:
-    """Told together with the others, and nothing is written."""
+    """Reported together with the others, and nothing is written."""
 
     async def story(world: FakeWorld) -> None:
         make_world(world)
@@ -192,7 +192,7 @@ def test_an_excess_in_a_definition_is_one_of_its_mistakes() -> None:
 
 
 def test_a_stack_that_is_deleted_while_it_waits_is_gone() -> None:
-    """Nobody waits for its expressions."""
+    """No client  its expressions."""
 
     async def story(world: FakeWorld) -> None:
         make_world(world)

@@ -123,7 +123,7 @@ def test_a_removed_signature_is_put_back_by_one_write() -> None:
     fake_world.run(story)
 
 
-def test_a_signature_that_goes_while_nobody_looks_is_put_back_too() -> None:
+def test_a_signature_that_goes_while_unobserved_is_put_back_too() -> None:
     """A process that has never seen it knows the object by its place and by who labelled it."""
 
     async def story(world: FakeWorld) -> None:
@@ -174,7 +174,7 @@ def test_an_object_with_a_forged_label_is_named_and_left_alone() -> None:
     ("manager", "is_meant", "is_taken"),
     [
         pytest.param(blueprints.MANAGER, True, True, id="labeled by an apply of ours"),
-        pytest.param("kubectl", True, False, id="labeled by somebody else"),
+        pytest.param("kubectl", True, False, id="labeled by another client"),
         pytest.param(blueprints.MANAGER, False, False, id="another object"),
     ],
 )
@@ -209,7 +209,7 @@ def test_an_unsigned_object_is_taken_up_as_it_is_on_the_server(manager: str, *, 
 
 
 def test_a_value_changed_under_our_own_name_is_found_by_a_check_and_repaired() -> None:
-    """Ownership cannot show it, so that nobody else notices; the status names the field before it is repaired."""
+    """Ownership cannot show it, so that no other client notices; the status names the field before it is repaired."""
 
     async def story(world: FakeWorld) -> None:
         await converge(world, a=A, b=B)
@@ -262,7 +262,7 @@ def test_a_secret_changed_under_our_own_name_is_found_without_its_value() -> Non
 
 
 def test_objects_of_the_version_before_are_taken_up_by_one_write_each() -> None:
-    """Recorded as that version left them; what nothing wants any more is named, and deleted by nobody."""
+    """Recorded as that version left them; what nothing wants any more is named, and not deleted."""
 
     async def story(world: FakeWorld) -> None:
         recorded = orjson.loads((DATA / "before_signatures.json").read_bytes())

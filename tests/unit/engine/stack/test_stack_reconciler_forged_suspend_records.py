@@ -1,4 +1,4 @@
-"""An annotation on a child makes the operator write nothing that nobody asked it for."""
+"""An annotation on a child makes the operator write nothing unrequested."""
 
 from __future__ import annotations
 

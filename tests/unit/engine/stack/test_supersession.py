@@ -1,4 +1,4 @@
-"""A wish gives way to a newer one as soon as that is seen, and is gone on with where nothing comes of the newer one."""
+"""An outdated target is superseded as soon as a newer one is seen, and continued if the newer one is rejected."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ async def begin(world: FakeWorld, edit: Edit = edit_spec) -> None:
 
 
 @pytest.mark.parametrize("edit", [edit_spec, edit_source])
-def test_nothing_is_begun_for_a_wish_that_has_given_way(edit: Edit) -> None:
-    """What was on its way arrives, and no more; all get what is wanted by then."""
+def test_nothing_is_started_for_a_superseded_target(edit: Edit) -> None:
+    """What was in flight arrives, and no more; all get what is wanted by then."""
 
     async def story(world: FakeWorld) -> None:
         await begin(world, edit)
@@ -115,10 +115,10 @@ def test_nothing_is_begun_for_a_wish_that_has_given_way(edit: Edit) -> None:
     "spec",
     [
         pytest.param(make_spec("three"), id="that cannot be stored"),
-        pytest.param(make_spec("${nobody.metadata.name}"), id="with a mistake"),
+        pytest.param(make_spec("${ghost.metadata.name}"), id="with a mistake"),
     ],
 )
-def test_a_newer_wish_that_comes_to_nothing_stops_no_rollout(spec: Object) -> None:
+def test_a_newer_target_that_is_rejected_stops_no_rollout(spec: Object) -> None:
     """The one that is under way is brought to its end; that it cannot be stored is no reason to hurry."""
 
     async def story(world: FakeWorld) -> None:
@@ -140,27 +140,27 @@ def test_a_newer_wish_that_comes_to_nothing_stops_no_rollout(spec: Object) -> No
 
 def make(generation: int) -> tuple[Supersession, Any, WorkQueue]:
     """Of a Stack of which that generation was accepted."""
-    intake: Any = SimpleNamespace(generation=generation, rejection=None)
-    intake.has_unprocessed_spec = lambda stack: stack.generation != intake.generation
-    inbox = WorkQueue()
-    services: Any = SimpleNamespace(clock=VirtualClock(), queue=inbox)
-    return Supersession(SEEN.uid, services=services, definition_sync=intake), intake, inbox
+    definition_sync: Any = SimpleNamespace(generation=generation, rejection=None)
+    definition_sync.has_unprocessed_spec = lambda stack: stack.generation != definition_sync.generation
+    queue = WorkQueue()
+    services: Any = SimpleNamespace(clock=VirtualClock(), queue=queue)
+    return Supersession(SEEN.uid, services=services, definition_sync=definition_sync), definition_sync, queue
 
 
 def test_a_spec_that_takes_too_long_holds_nothing_up() -> None:
     """Nor does the next, before one of them was accepted."""
 
     async def story() -> None:
-        held, intake, inbox = make(1)
+        held, definition_sync, queue = make(1)
         seen = dataclasses.replace(SEEN, generation=2)
         held.update(seen)
         assert held.is_active
         await asyncio.sleep(supersession.MAX_HOLD + 1)
-        assert inbox.get() is not None
+        assert queue.get() is not None
         held.update(dataclasses.replace(SEEN, generation=3))
         assert not held.is_active
 
-        intake.generation = 3
+        definition_sync.generation = 3
         held.update(dataclasses.replace(SEEN, generation=3))
         held.update(dataclasses.replace(SEEN, generation=4))
         assert held.is_active
@@ -168,13 +168,13 @@ def test_a_spec_that_takes_too_long_holds_nothing_up() -> None:
     virtual_time.run(story)
 
 
-def test_work_goes_on_beside_a_refusal() -> None:
-    """Whatever was refused: what runs is all that there is."""
+def test_work_continues_beside_a_refusal() -> None:
+    """Regardless of what  refused: what runs is all that there is."""
 
     async def story() -> None:
-        held, intake, _ = make(1)
+        held, definition_sync, _ = make(1)
         held.update(dataclasses.replace(SEEN, generation=2))
-        intake.rejection = DefinitionRejection(reason="RevisionStoreFailed", message="no")
+        definition_sync.rejection = DefinitionRejection(reason="RevisionStoreFailed", message="no")
         held.update(dataclasses.replace(SEEN, generation=2))
         assert not held.is_active
 

@@ -1,4 +1,4 @@
-"""A rollout that is changed again every two seconds: nothing is written but what the wishes themselves ask for."""
+"""A rollout that is changed again every two seconds: nothing is written but what the targets themselves ask for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of a large Stack a repair that is over in a moment is not told: the status would cost the server more than the repair."""
+"""Of a large Stack a repair that is over in a moment is not reported: the status would cost the server more than the repair."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def break_it(world: FakeWorld, size: int) -> list[str]:
 
 
 @pytest.mark.parametrize(("size", "expected"), [pytest.param(SMALL, 2, id="small"), pytest.param(LARGE, 0, id="large")])
-def test_a_short_repair_is_told_of_a_small_stack_only(size: int, expected: int) -> None:
+def test_a_short_repair_is_reported_of_a_small_stack_only(size: int, expected: int) -> None:
     """There it costs next to nothing."""
 
     async def story(world: FakeWorld) -> None:
@@ -58,7 +58,7 @@ def test_a_short_repair_is_told_of_a_small_stack_only(size: int, expected: int) 
     fake_world.run(story)
 
 
-def test_a_repair_that_takes_its_time_is_told() -> None:
+def test_a_repair_that_takes_its_time_is_reported() -> None:
     """A large Stack says that it is not ready, and that it is again."""
 
     async def story(world: FakeWorld) -> None:

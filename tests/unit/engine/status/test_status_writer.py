@@ -50,8 +50,8 @@ class SlowHome:
         """As the port says."""
 
 
-class Told:
-    """What a runner says of its Stack: whatever the test wants."""
+class Reported:
+    """What a runner says of its Stack: all that the test wants."""
 
     is_status_overdue = False
     is_superseded = False
@@ -73,22 +73,22 @@ class Told:
         """Nothing waits for it."""
 
     def make_status_input(self) -> StatusInput:
-        """With the message that is to be seen."""
+        """With the message that must be visible."""
         self.looks += 1
         refusal = DefinitionRejection(reason=self.reason, message=self.message)
         return StatusInput(generation=1, rejection=refusal)
 
 
-async def begin(home: SlowHome, told: Told) -> StatusWriter:
-    """A recorder that was told of one message, and a moment later of another."""
+async def begin(home: SlowHome, reported: Reported) -> StatusWriter:
+    """A recorder that was asked for one message, and a moment later of another."""
     services: Any = SimpleNamespace(
         management_cluster=home, hashes=HASHES, clock=VirtualClock(), share=WHOLE, evaluations=Unassisted()
     )
-    recorder = StatusWriter(services, find_runner=lambda _uid: told, interval=1.0)
+    recorder = StatusWriter(services, find_runner=lambda _uid: reported, interval=1.0)
     recorder.start()
     recorder.request("u")
     await asyncio.sleep(0.1)
-    told.message = "two"
+    reported.message = "two"
     recorder.request("u")
     return recorder
 
@@ -97,8 +97,8 @@ def test_a_slow_write_is_never_overtaken() -> None:
     """It might come last, and then the status would tell for ever what no longer is so."""
 
     async def story() -> None:
-        home, told = SlowHome(), Told("one")
-        recorder = await begin(home, told)
+        home, reported = SlowHome(), Reported("one")
+        recorder = await begin(home, reported)
         await asyncio.sleep(10)
         assert home.begun == ["one"]
 
@@ -110,24 +110,24 @@ def test_a_slow_write_is_never_overtaken() -> None:
     virtual_time.run(story)
 
 
-def test_of_a_large_stack_progress_is_told_less_often_and_news_as_soon_as_ever() -> None:
+def test_of_a_large_stack_progress_is_reported_less_often_and_news_as_soon_as_ever() -> None:
     """As the server looks at all of it at every write."""
 
     async def story() -> None:
         large = dataclasses.replace(STACK, packed_spec=b" " * 10 * status_rate_limiter.BYTES_PER_SECOND)
-        home, told = SlowHome(large), Told("one")
+        home, reported = SlowHome(large), Reported("one")
         home.gate.set()
-        recorder = await begin(home, told)
+        recorder = await begin(home, reported)
         for _ in range(70):
             # Never at the very moment of a look.
             await asyncio.sleep(0.13)
             recorder.request("u")
         assert home.written == ["one"]
-        assert told.looks <= 11
+        assert reported.looks <= 11
         await asyncio.sleep(2)
         assert home.written == ["one", "two"]
 
-        told.message, told.reason = "three", "SourceNotFound"
+        reported.message, reported.reason = "three", "SourceNotFound"
         recorder.request("u")
         await asyncio.sleep(1.5)
         assert home.written == ["one", "two", "three"]
@@ -156,23 +156,23 @@ class Crowd:
         """As the port says."""
 
 
-def test_among_many_progress_is_told_less_often_and_in_the_end_all_of_it() -> None:
+def test_among_many_progress_is_reported_less_often_and_in_the_end_all_of_it() -> None:
     """The server has better to do than to keep thousands of counts fresh."""
 
     async def story(count: int, seconds: int, share: Share = WHOLE) -> Crowd:
-        home, told = Crowd(count), Told("0")
+        home, reported = Crowd(count), Reported("0")
         services: Any = SimpleNamespace(
             management_cluster=home, hashes=HASHES, clock=VirtualClock(), share=share, evaluations=Unassisted()
         )
-        recorder = StatusWriter(services, find_runner=lambda _uid: told, interval=1.0)
+        recorder = StatusWriter(services, find_runner=lambda _uid: reported, interval=1.0)
         recorder.start()
         for second in range(seconds):
-            told.message = str(second)
+            reported.message = str(second)
             for uid in home.stacks:
                 recorder.request(uid)
             await asyncio.sleep(1.01)
         await asyncio.sleep(count * share.count / status_rate_limiter.PROGRESS_WRITES_PER_SECOND + 1)
-        assert {stack.status["conditions"][0]["message"] for stack in home.stacks.values()} == {told.message}
+        assert {stack.status["conditions"][0]["message"] for stack in home.stacks.values()} == {reported.message}
         await recorder.stop()
         return home
 

@@ -1,4 +1,4 @@
-"""A status whose write was lost is told in full by the next one, though only what seems to differ is sent."""
+"""A status whose write was lost is reported in full by the next one, though only what seems to differ is sent."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_no_cut_stays_that_costs_something() -> None:
     """A store that writes in one go what comes together: slower with many in flight, and yet more is done."""
     server = Server(cores=1, seconds=work(0.0))
     run = Run(server)
-    # Whatever is in flight is written together; of many each waits six times as long as one alone.
+    # All that is in flight is written together; of many each waits six times as long as one alone.
     server.wait = lambda sort: 0.02 + 0.1 * (run.in_flight / MOST)
     run.go_on(3)
     done = [run.go_on(1) for _ in range(20)]
@@ -153,7 +153,7 @@ def test_a_webhook_that_becomes_slow_is_no_reason_to_go_slower_for_long() -> Non
     assert run.limiter.limit == MOST
 
 
-def test_one_slow_kind_throttles_nobody() -> None:
+def test_one_slow_kind_throttles_no_other_kind() -> None:
     """As long as another is answered as quickly as ever, not even for a moment."""
     server = Server(cores=16, seconds=work(0.004))
     run = Run(server, sorts=("slow", "quick"))
@@ -184,7 +184,7 @@ def test_nothing_is_begun_while_the_server_wants_nothing_and_never_nothing_at_al
 
 
 def test_a_server_that_is_away_is_asked_by_few_and_at_once_by_all_when_it_is_back() -> None:
-    """It need not be told twice."""
+    """One report is enough."""
     run = Run(Server(cores=16, seconds=work(0.004)))
     run.go_on(1)
     run.server.is_away = True
@@ -225,7 +225,7 @@ def test_a_limit_that_is_not_made_use_of_stays() -> None:
 
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_few_are_allowed_where_the_user_wants_few(most: int) -> None:
-    """Whatever happens, at least one and at most those."""
+    """Under any load, at least one and at most those."""
     run = Run(Server(cores=1, seconds=work(0.004), bears=1), most=most)
     for _ in range(20):
         run.go_on(0.2)

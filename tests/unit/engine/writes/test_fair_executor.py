@@ -12,7 +12,7 @@ from hearth.runtime import LoopClock
 
 
 class Steps:
-    """Records what was taken, and lets each step end when told."""
+    """Records what was taken, and lets each step end when asked."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[str, str]] = []
@@ -84,7 +84,7 @@ async def test_offering_nothing_leaves_no_trace() -> None:
 
 
 async def test_so_many_work_as_there_is_room_for_at_the_moment() -> None:
-    """Whoever makes room says so; what is under way goes on when there is less."""
+    """A step that makes room says so; what is under way continues when there is less."""
     steps, room = Steps(), 1
     executor = FairExecutor(workers=8, take_step=steps.take, clock=LoopClock(), find_room=lambda: room)
     executor.start()
@@ -138,7 +138,7 @@ async def test_stacks_take_turns_however_long_their_steps_take() -> None:
     await executor.stop()
 
 
-async def test_the_time_in_the_queue_is_told() -> None:
+async def test_the_time_in_the_queue_is_reported() -> None:
     """From the first offer to the start."""
     waited: list[float] = []
     steps, moments = Steps(), iter([0.0, 10.0, 11.0, 13.5, 14.0])
@@ -200,11 +200,11 @@ class ManualClock:
         return self.seconds
 
     def call_later(self, delay: float, action: Callable[[], Any]) -> Callable[[], None]:
-        """Nobody waits for anything."""
+        """No client  anything."""
         raise AssertionError
 
 
-async def test_queue_that_nobody_serves_is_a_stall() -> None:
+async def test_queue_that_is_not_served_is_a_stall() -> None:
     """After a minute, unless nothing may be in flight: then the API server has asked for a pause."""
     clock, room = ManualClock(), [4]
     executor = FairExecutor(workers=4, take_step=Steps().take, clock=clock, find_room=lambda: room[0])
@@ -218,7 +218,7 @@ async def test_queue_that_nobody_serves_is_a_stall() -> None:
 
 
 async def test_steps_that_hang_are_a_stall_once_each_request_must_have_ended() -> None:
-    """One that ends, in whatever way, begins the time anew."""
+    """One that ends, in any way, begins the time again."""
     clock, steps = ManualClock(), Steps()
     executor = FairExecutor(workers=1, take_step=steps.take, clock=clock)
     executor.start()

@@ -1,4 +1,4 @@
-"""Whatever a large Stack is at, a small one is served nearly as soon as alone: on a fake server that is slow, in virtual time."""
+"""Regardless of what a large Stack is at, a small one is served nearly as soon as alone: on a fake server that is slow, in virtual time."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def measure_alone() -> tuple[float, float]:
 
 
 def test_a_small_stack_waits_behind_few_requests_of_a_large_one() -> None:
-    """Created and deleted; and the large one goes on telling how far it is."""
+    """Created and deleted; and the large one keeps telling how far it is."""
     alone = measure_alone()
 
     async def story(site: Site) -> None:

@@ -1,4 +1,4 @@
-"""The time from news to the write that they lead to, as it is told for metrics."""
+"""The time from news to the write that they lead to, as reported to metrics."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from support.stories import story, story_runner
 
 def test_a_write_counts_from_the_first_news_that_called_for_it() -> None:
     """However often it was planned since, and once."""
-    told: list[float] = []
-    reactions = WriteLatency(now=lambda: 12.0, observe=told.append)
+    reported: list[float] = []
+    reactions = WriteLatency(now=lambda: 12.0, observe=reported.append)
     reactions.on_planned("s", ["a", "b"], since=10.0)
     reactions.on_planned("s", ["a"], since=11.0)
     reactions.on_planned("t", ["a"], since=11.5)
     for stack in ("s", "t", "s"):
         reactions.on_started(stack, "a", is_wanted=True)
-    assert told == [2.0, 0.5]
+    assert reported == [2.0, 0.5]
 
 
-def test_what_nobody_wants_any_more_was_no_reaction() -> None:
+def test_what_is_no_longer_wanted_was_no_reaction() -> None:
     """Nor does it count for the next write of the same resource."""
-    told: list[float] = []
-    reactions = WriteLatency(now=lambda: 12.0, observe=told.append)
+    reported: list[float] = []
+    reactions = WriteLatency(now=lambda: 12.0, observe=reported.append)
     reactions.on_planned("s", ["a"], since=10.0)
     reactions.on_started("s", "a", is_wanted=False)
     reactions.on_planned("s", ["a"], since=11.0)
     reactions.on_started("s", "a", is_wanted=True)
-    assert told == [1.0]
+    assert reported == [1.0]
 
 
 def test_every_write_of_a_story_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the clock of the world that it happens in, where nothing is in the way of a write."""
-    told: list[float] = []
-    monkeypatch.setattr(SilentObserver, "on_event_to_write", lambda _, seconds: told.append(seconds))
+    reported: list[float] = []
+    monkeypatch.setattr(SilentObserver, "on_event_to_write", lambda _, seconds: reported.append(seconds))
     chain = story.load(story.FOLDER / "chain.yaml")
     fake_world.run(lambda world: story_runner.Play(chain, world).perform())
-    assert len(told) >= 3
-    assert max(told) < 1.0
+    assert len(reported) >= 3
+    assert max(reported) < 1.0

@@ -79,7 +79,7 @@ async def wait_complete(world: FakeWorld) -> float:
 
 
 def test_a_busy_server_is_left_alone_for_as_long_as_it_asks_for() -> None:
-    """Those under way when it said so are refused, nobody else; then all go on."""
+    """Those under way when it said so are refused, and no others; then all go on."""
 
     async def story(world: FakeWorld) -> None:
         log = Log(world)
@@ -150,8 +150,8 @@ def test_a_hold_ends_by_itself() -> None:
     virtual_time.run(story)
 
 
-def test_what_waits_is_told() -> None:
-    """For whoever looks at the metrics of a process."""
+def test_what_waits_is_reported() -> None:
+    """For readers of the metrics of a process."""
 
     async def story(world: FakeWorld) -> None:
         await world.start_controller()

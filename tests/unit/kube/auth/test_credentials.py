@@ -65,7 +65,7 @@ def test_which_kubeconfig_is_taken(
 
 
 def test_a_pod_takes_its_own_account() -> None:
-    """Even where a KUBECONFIG is set: nobody named it to Hearth."""
+    """Even where a KUBECONFIG is set: it was not named to Hearth."""
     environ = {**IN_CLUSTER, "KUBECONFIG": "/a"}
     assert isinstance(
         credentials_module.find_source(kubeconfig=None, context=None, environ=environ), ServiceAccountSource
@@ -82,7 +82,7 @@ def test_the_service_account_is_read_as_mounted(tmp_path: Path) -> None:
 
 
 def test_an_ipv6_service_is_written_in_brackets(tmp_path: Path) -> None:
-    """Else its port could not be told."""
+    """Else its port could not be known."""
     (tmp_path / "token").write_text("abc")
     (tmp_path / "ca.crt").write_text("PEM")
     environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}
@@ -199,18 +199,18 @@ def test_an_exec_plugin_gives_a_certificate(tmp_path: Path) -> None:
     assert (found.certificate, found.key, found.authorization) == (b"CERT", b"KEY", None)
 
 
-def test_an_exec_plugin_is_told_of_the_cluster_where_it_asks(tmp_path: Path) -> None:
+def test_an_exec_plugin_gets_the_cluster_where_it_asks(tmp_path: Path) -> None:
     """And gets the arguments and variables that the kubeconfig states; it is found beside it."""
     entry = plugin(tmp_path, '"status": {"token": "abc"}')
     script = tmp_path / "plugin.sh"
     answer = script.read_text().partition("\n")[2]
-    script.write_text(f'#!/bin/sh\necho "$1 $WHO $KUBERNETES_EXEC_INFO" > {tmp_path}/told\n{answer}')
+    script.write_text(f'#!/bin/sh\necho "$1 $WHO $KUBERNETES_EXEC_INFO" > {tmp_path}/reported\n{answer}')
     entry |= {"command": "./plugin.sh", "args": ["login"], "env": [{"name": "WHO", "value": "me"}]}
     extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "x"}}
     cluster = {"certificate-authority-data": encoded("CA"), "extensions": [extension]}
     load(write_kubeconfig(tmp_path / "config", user={"exec": {**entry, "provideClusterInfo": True}}, cluster=cluster))
-    argument, variable, told = (tmp_path / "told").read_text().split(" ", 2)
-    spec = json.loads(told)["spec"]
+    argument, variable, reported = (tmp_path / "reported").read_text().split(" ", 2)
+    spec = json.loads(reported)["spec"]
     assert (argument, variable, spec["interactive"]) == ("login", "me", False)
     assert spec["cluster"] == {
         "server": "https://example.test:6443",
@@ -227,7 +227,7 @@ def test_an_exec_plugin_is_told_of_the_cluster_where_it_asks(tmp_path: Path) -> 
         pytest.param("""echo '{"apiVersion": "other/v1"}'""", "answers in other/v1", id="another version"),
     ],
 )
-def test_what_an_exec_plugin_does_wrong_is_told(tmp_path: Path, script: str, words: str) -> None:
+def test_what_an_exec_plugin_does_wrong_is_reported(tmp_path: Path, script: str, words: str) -> None:
     """Without a word of what may be a token."""
     entry = plugin(tmp_path, "")
     (tmp_path / "plugin.sh").write_text(f"#!/bin/sh\n{script}\n")
@@ -235,7 +235,7 @@ def test_what_an_exec_plugin_does_wrong_is_told(tmp_path: Path, script: str, wor
         load(write_kubeconfig(tmp_path / "config", user={"exec": entry}))
 
 
-def test_an_exec_plugin_that_is_not_there_is_told_with_how_to_get_it(tmp_path: Path) -> None:
+def test_an_exec_plugin_that_is_not_there_is_reported_with_how_to_get_it(tmp_path: Path) -> None:
     """As the kubeconfig says."""
     entry = {"apiVersion": "client.authentication.k8s.io/v1", "command": "/nowhere/login", "installHint": "get it at x"}
     with pytest.raises(NoCredentials, match=r"'/nowhere/login' cannot be run: .*; get it at x"):
@@ -243,7 +243,7 @@ def test_an_exec_plugin_that_is_not_there_is_told_with_how_to_get_it(tmp_path: P
 
 
 def test_an_old_provider_still_logs_in(tmp_path: Path) -> None:
-    """By the official client library, which nobody else needs."""
+    """By the official client library, which no other client needs."""
     config = {"access-token": "abc", "expiry": "2099-01-01T00:00:00Z"}
     user = {"auth-provider": {"name": "gcp", "config": config}}
     found = load(write_kubeconfig(tmp_path / "config", user=user))
@@ -281,7 +281,7 @@ def test_a_context_without_a_user_is_anonymous(tmp_path: Path) -> None:
     "content", [pytest.param("", id="empty"), pytest.param("a: [", id="not YAML"), pytest.param("[1]", id="a list")]
 )
 def test_a_broken_kubeconfig_is_named(tmp_path: Path, content: str) -> None:
-    """Whatever the loader stumbles over."""
+    """Regardless of what the loader stumbles over."""
     path = tmp_path / "config"
     path.write_text(content)
     with pytest.raises(NoCredentials, match=str(path)):
@@ -315,7 +315,7 @@ def test_of_several_kubeconfigs_the_first_that_says_something_counts(tmp_path: P
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        pytest.param("{}", "no current context; set --context", id="nobody says which"),
+        pytest.param("{}", "no current context; set --context", id="not stated"),
         pytest.param("current-context: x", "no context 'x'; there are none", id="a context that is not there"),
         pytest.param(
             "{current-context: x, contexts: [{name: x, context: {cluster: y}}]}",
@@ -324,7 +324,7 @@ def test_of_several_kubeconfigs_the_first_that_says_something_counts(tmp_path: P
         ),
     ],
 )
-def test_what_a_kubeconfig_lacks_is_told(tmp_path: Path, content: str, words: str) -> None:
+def test_what_a_kubeconfig_lacks_is_reported(tmp_path: Path, content: str, words: str) -> None:
     """With its place."""
     (tmp_path / "config").write_text(content)
     with pytest.raises(NoCredentials, match=words):

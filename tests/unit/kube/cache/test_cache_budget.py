@@ -1,4 +1,4 @@
-"""What the caches keep of objects is bounded, whoever fills them; what is left out is named."""
+"""What the caches keep of objects is bounded, regardless of who fills them; what is left out is named."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ async def test_objects_that_prove_nothing_fill_no_memory() -> None:
 
 @scripted_watch.in_virtual_time
 async def test_the_budget_is_free_again_when_objects_go_or_shrink() -> None:
-    """Nothing is counted twice, whatever becomes of an object."""
+    """Nothing is counted twice, regardless of what becomes of an object."""
     bench = Bench(("data",))
     size = limits.OBJECT_KEPT_BYTES - 2048
     whole = limits.UNPROVEN_KEPT_BYTES // limits.OBJECT_KEPT_BYTES

@@ -1,4 +1,4 @@
-"""The caches hold every labelled object of the followed kinds, and tell of changes that somebody can see."""
+"""The caches hold every labelled object of the followed kinds, and tell of changes that a reader can see."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_children_are_found_by_stack_and_resource_across_kinds() -> None:
     assert {name: len(group) for name, group in bench.caches.children("s1").items()} == {"a": 2, "b": 1}
     assert [child.name for child in bench.caches.children_of("s1", "a")] == ["a", "a2"]
     assert bench.caches.children_of("s1", "b")[0].kind == secret
-    assert bench.caches.children("nobody") == {}
+    assert bench.caches.children("ghost") == {}
 
 
 @scripted_watch.in_virtual_time
@@ -112,8 +112,8 @@ async def test_metadata_alone_is_watched_where_nothing_else_is_read() -> None:
 
 
 @scripted_watch.in_virtual_time
-async def test_a_wish_for_more_fields_lists_afresh_and_keeps_the_old_ones_meanwhile() -> None:
-    """And wakes nobody by itself: what others read of the object is as it was."""
+async def test_a_request_for_more_fields_lists_afresh_and_keeps_the_old_ones_meanwhile() -> None:
+    """And wakes no stack by itself: what others read of the object is as it was."""
     whole = added("a", 3, data={"greeting": "hello", "secret": "x"})
     bench = Bench(Stream(added("a", 3), list_end(5)), Stream(whole, list_end(6)))
     bench.caches.follow(CONFIG_MAP, [])
@@ -128,7 +128,7 @@ async def test_a_wish_for_more_fields_lists_afresh_and_keeps_the_old_ones_meanwh
 
 
 @scripted_watch.in_virtual_time
-async def test_wishes_of_one_moment_cost_one_list() -> None:
+async def test_requests_of_one_moment_cost_one_list() -> None:
     """A hundred Stacks start at once."""
     bench = Bench(Stream(list_end(5)), Stream(list_end(6)), Stream(list_end(7)))
     for key in "abc":
@@ -142,8 +142,8 @@ async def test_wishes_of_one_moment_cost_one_list() -> None:
 
 
 @scripted_watch.in_virtual_time
-async def test_a_trickle_of_wishes_does_not_starve_a_list() -> None:
-    """The one under way comes to its end, then one serves all further wishes."""
+async def test_a_trickle_of_requests_does_not_starve_a_list() -> None:
+    """The one under way comes to its end, then one serves all further requests."""
     slow = Stream()
     bench = Bench(slow, Stream(list_end(6)))
     bench.caches.follow(CONFIG_MAP, [])
@@ -208,8 +208,8 @@ async def test_lost_ownership_wakes() -> None:
 
 
 @scripted_watch.in_virtual_time
-async def test_our_own_writes_wake_nobody() -> None:
-    """Neither the answer nor its event; somebody else's next change does."""
+async def test_our_own_writes_wake_no_stack() -> None:
+    """Neither the answer nor its event; another client's next change does."""
     stream = Stream(added("a", 3, data={"greeting": "hello"}), list_end(5))
     bench = Bench(stream)
     bench.caches.follow(CONFIG_MAP, [GREETING])
@@ -236,7 +236,7 @@ async def test_an_answer_keeps_no_more_than_the_watch_shows() -> None:
 
 
 @scripted_watch.in_virtual_time
-async def test_our_own_deletion_is_done_at_once_and_wakes_nobody() -> None:
+async def test_our_own_deletion_is_done_at_once_and_wakes_no_stack() -> None:
     """Late events of the old object do not bring it back; its successor comes."""
     stream = Stream(added("a", 3), list_end(5))
     bench = Bench(stream)
@@ -264,7 +264,7 @@ async def test_a_label_that_names_another_resource_wakes_both() -> None:
 
 
 @scripted_watch.in_virtual_time
-async def test_what_went_while_nobody_looked_wakes() -> None:
+async def test_what_went_while_unobserved_wakes() -> None:
     """Seen by the next list alone."""
     expired = scripted_watch.error(410)
     bench = Bench(Stream(added("a", 3), added("b", 4), list_end(5), expired), Stream(added("b", 4), list_end(9)))
@@ -357,7 +357,7 @@ async def test_health_tells_of_each_watch() -> None:
         pytest.param(errors.ApiStatusError(code=403, status=None), id="the right is gone"),
     ],
 )
-def test_a_watch_that_goes_on_asking_is_not_silent(error: Exception) -> None:
+def test_a_watch_that_keeps_asking_is_not_silent(error: Exception) -> None:
     """Restarting the process for it would not bring anything back."""
 
     @scripted_watch.in_virtual_time
@@ -374,7 +374,7 @@ def test_a_watch_that_goes_on_asking_is_not_silent(error: Exception) -> None:
 
 @scripted_watch.in_virtual_time
 async def test_closing_before_the_first_list_asks_for_nothing() -> None:
-    """However many wishes there were."""
+    """However many requests there were."""
     bench = Bench()
     for key in "abc":
         bench.caches.follow(CONFIG_MAP, [("data", key)])
@@ -396,7 +396,7 @@ async def test_after_closing_no_stream_is_left() -> None:
 
 @scripted_watch.in_virtual_time
 async def test_a_list_of_our_own_brings_the_cache_up_to_date() -> None:
-    """What it shows newer is taken in, what it does not show is gone, and nobody is told; other Stacks are not meant."""
+    """What it shows newer is taken in, what it does not show is gone, and no listener is notified; other Stacks are not meant."""
     other = scripted_watch.event("ADDED", labelled("z", 3, stack="s2", resource="a"))
     bench = Bench(Stream(added("a", 2), added("b", 3), added("c", 4), other, list_end(5)))
     bench.caches.follow(CONFIG_MAP, [DATA])
@@ -440,7 +440,7 @@ async def test_a_late_event_brings_nothing_back_that_a_list_did_not_show() -> No
 
 
 @scripted_watch.in_virtual_time
-async def test_a_list_of_a_kind_that_nobody_follows_is_not_kept() -> None:
+async def test_a_list_of_a_kind_that_is_not_followed_is_not_kept() -> None:
     """No watch would look after it."""
     bench = Bench()
     bench.caches.take_list([labelled("a", 2, resource="a")], kind=CONFIG_MAP, stack_uid="s1", as_of=8)

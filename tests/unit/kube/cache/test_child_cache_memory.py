@@ -112,5 +112,5 @@ def measure(*, paths: list[Path], has_own_keys: bool = False) -> float:
     ],
 )
 def test_a_child_takes_two_kibibytes_at_most(paths: list[Path], more: int, *, has_own_keys: bool) -> None:
-    """As parsed from the bytes of a watch, each on its own, with the index and whatever the caches share."""
+    """As parsed from the bytes of a watch, each on its own, with the index and all that the caches share."""
     assert measure(paths=paths, has_own_keys=has_own_keys) <= BYTES_PER_CHILD + more

@@ -1,4 +1,4 @@
-"""What a Secret holds stays out of the process where nobody reads it."""
+"""What a Secret holds stays out of the process where it is not read."""
 
 from __future__ import annotations
 

@@ -103,8 +103,8 @@ async def test_a_stack_that_is_handed_out_may_be_changed() -> None:
 
 
 @scripted_watch.in_virtual_time
-async def test_our_own_status_writes_wake_nobody() -> None:
-    """Somebody else's do, and so does an edit."""
+async def test_our_own_status_writes_wake_no_stack() -> None:
+    """Another client's do, and so does an edit."""
     stream = Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5))
     cache, listener, _ = await follow_stacks(stream)
     cache.put(stack("shop", 6, phase="UpdateComplete"))
@@ -124,7 +124,7 @@ async def test_our_own_status_writes_wake_nobody() -> None:
         pytest.param({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x/y"]}, id="deletion"),
     ],
 )
-def test_what_our_own_answer_shows_of_others_is_told(changed: Object) -> None:
+def test_what_our_own_answer_shows_of_others_is_reported(changed: Object) -> None:
     """It came a moment before our write, and its event will be no news."""
 
     @scripted_watch.in_virtual_time
@@ -140,7 +140,7 @@ def test_what_our_own_answer_shows_of_others_is_told(changed: Object) -> None:
 
 
 @scripted_watch.in_virtual_time
-async def test_a_version_alone_wakes_nobody_and_is_kept() -> None:
+async def test_a_version_alone_wakes_no_stack_and_is_kept() -> None:
     """Field owners changed, which is not kept; the next write states the version."""
     stream = Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5))
     cache, listener, _ = await follow_stacks(stream)
@@ -153,7 +153,7 @@ async def test_a_version_alone_wakes_nobody_and_is_kept() -> None:
 
 @scripted_watch.in_virtual_time
 async def test_stacks_of_one_namespace_alone_can_be_watched() -> None:
-    """All stacks there, whatever their labels."""
+    """All stacks there, regardless of their labels."""
     _, _, connection = await follow_stacks(Stream(list_end(5)), namespace="shop")
     assert connection.asked[0].path == "/apis/hearth.dev/v1alpha1/namespaces/shop/stacks"
     assert "labelSelector" not in connection.asked[0].query
@@ -194,12 +194,12 @@ async def test_revisions_are_read_off_their_metadata_in_order() -> None:
     await elapse(0.1)
     assert listener.heard == ["revision of s1"]
     assert [each.name for each in cache.revisions("s1")] == ["r1"]
-    assert cache.revisions("nobody") == ()
+    assert cache.revisions("ghost") == ()
 
 
 @scripted_watch.in_virtual_time
 async def test_a_source_is_read_once_and_watched_from_then_on() -> None:
-    """What was read already wakes nobody when the watch shows it."""
+    """What was read already wakes no stack when the watch shows it."""
     raw = make_object("template", 3, data={"stack.yaml": "a"})
     stream = Stream()
     connection, listener = ScriptedConnection(streams=[stream], pages=[raw]), Listener()
@@ -220,7 +220,7 @@ async def test_a_source_is_read_once_and_watched_from_then_on() -> None:
 
 
 @scripted_watch.in_virtual_time
-async def test_a_source_that_is_missing_is_told_of_when_it_comes() -> None:
+async def test_a_source_that_is_missing_is_reported_when_it_comes() -> None:
     """Until then asking says 404, from the server as from memory."""
     stream = Stream(list_end(5))
     connection, listener = (
@@ -239,7 +239,7 @@ async def test_a_source_that_is_missing_is_told_of_when_it_comes() -> None:
 
 
 @scripted_watch.in_virtual_time
-async def test_a_source_that_is_made_anew_under_its_name_is_the_new_one() -> None:
+async def test_a_source_that_is_made_again_under_its_name_is_the_new_one() -> None:
     """Its predecessor's deletion comes as an event of its own."""
     stream = Stream(added("template", 3, uid="old", data={"a": "1"}), list_end(5))
     connection = ScriptedConnection(streams=[stream], pages=[make_object("template", 3, uid="old", data={"a": "1"})])
@@ -252,8 +252,8 @@ async def test_a_source_that_is_made_anew_under_its_name_is_the_new_one() -> Non
 
 
 @scripted_watch.in_virtual_time
-async def test_a_source_is_watched_for_as_long_as_somebody_follows_it() -> None:
-    """Whoever reads it without following it only reads it."""
+async def test_a_source_is_watched_for_as_long_as_it_is_followed() -> None:
+    """Anyone who reads it without following it only reads it."""
     page = make_object("template", 3, data={"a": "1"})
     connection = ScriptedConnection(
         streams=[Stream(added("template", 3, data={"a": "1"}), list_end(5))], pages=[page] * 2
@@ -274,7 +274,7 @@ async def test_a_source_is_watched_for_as_long_as_somebody_follows_it() -> None:
 
 @scripted_watch.in_virtual_time
 async def test_of_a_secret_nothing_is_kept_but_what_tells_a_change() -> None:
-    """It is read anew each time."""
+    """It is read again each time."""
     ref = ObjectRef(group="", kind="Secret", namespace="default", name="template")
     page = make_object("template", 3, data={"a": "c2VzYW1l"})
     stream = Stream(added("template", 3, data={"a": "c2VzYW1l"}), list_end(5))
@@ -313,7 +313,7 @@ async def follow_many(
 
 @scripted_watch.in_virtual_time
 async def test_many_sources_share_one_watch() -> None:
-    """Of metadata, over all namespaces; it shows changes as fast as one of their own, and is told of as a limit."""
+    """Of metadata, over all namespaces; it shows changes as fast as one of their own, and is reported as a limit."""
     most = limits.SOURCE_WATCHES_PER_NAMESPACE
     shared = Stream()
     cache, listener, connection, refs = await follow_many(most + 2, shared)
@@ -335,7 +335,7 @@ async def test_many_sources_share_one_watch() -> None:
 
 @scripted_watch.in_virtual_time
 async def test_the_watch_that_sources_share_ends_with_the_last_of_them() -> None:
-    """And begins anew for the next one."""
+    """And starts again for the next one."""
     most = limits.SOURCE_WATCHES_PER_NAMESPACE
     first, second = Stream(added(f"n{most}", 3), list_end(5)), Stream(added(f"n{most}", 7), list_end(8))
     again = make_object(f"n{most}", 7)
@@ -415,7 +415,7 @@ async def test_there_is_a_cap_over_all_namespaces() -> None:
 
 @scripted_watch.in_virtual_time
 async def test_a_large_source_is_not_kept() -> None:
-    """It is read anew each time, and a change is noticed all the same."""
+    """It is read again each time, and a change is noticed all the same."""
     data = {"a": "x" * limits.SOURCE_KEPT_BYTES}
     page = make_object("template", 3, data=data)
     stream = Stream(added("template", 3, data=data), list_end(5))

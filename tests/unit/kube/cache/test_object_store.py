@@ -82,14 +82,14 @@ def test_a_state_that_is_not_newer_is_not_even_parsed(keeper: Keeper, version: i
 
 
 def test_the_answer_to_our_write_is_taken_in_and_its_event_is_not(keeper: Keeper) -> None:
-    """Nobody is woken twice, nor at all."""
+    """No listener is notified twice, nor at all."""
     keeper.store.record_write(make_object("a", 31), passed=30)
     keeper.store.on_object(make_object("a", 31))
     assert keeper.heard == ["a: 10 → 31 (ours)"]
 
 
 def test_an_answer_that_comes_after_a_newer_event_changes_nothing(keeper: Keeper) -> None:
-    """Somebody else wrote between our write and its answer."""
+    """Another client wrote between our write and its answer."""
     keeper.store.on_object(make_object("a", 32))
     entry = keeper.store.record_write(make_object("a", 31), passed=32)
     assert (entry.resource_version, keeper.versions["a"]) == (31, 32)
@@ -140,7 +140,7 @@ def test_what_was_deleted_before_we_forgot_it_leaves_nothing_behind(keeper: Keep
     assert keeper.versions["a"] == 32
 
 
-def test_a_list_shows_what_went_while_nobody_looked(keeper: Keeper) -> None:
+def test_a_list_shows_what_went_while_unobserved(keeper: Keeper) -> None:
     """No DELETED will ever come for it."""
     keeper.list(40, make_object("b", 20))
     assert keeper.heard == ["a: 10 → None", "complete"]

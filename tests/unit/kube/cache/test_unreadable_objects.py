@@ -110,7 +110,7 @@ def test_a_status_that_is_too_deep_is_no_defect_of_the_spec() -> None:
         pytest.param(
             make("bad", data="the deep part"), "data is nested too deeply; the limit is 100", id="what is read"
         ),
-        pytest.param(make("bad", other="the deep part"), "other is nested too deeply", id="what nobody reads"),
+        pytest.param(make("bad", other="the deep part"), "other is nested too deeply", id="what is not read"),
         pytest.param(
             make("bad", metadata={**make("bad")["metadata"], "managedFields": "the deep part"}),
             "metadata.managedFields is nested too deeply",

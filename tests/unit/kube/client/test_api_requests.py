@@ -98,7 +98,7 @@ def test_the_prefix_of_a_generated_name_leaves_room(name: str, expected: str) ->
     assert api_requests.generated({"metadata": {"name": name}})["metadata"]["generateName"] == expected
 
 
-def test_a_page_of_children_goes_on_where_the_last_ended() -> None:
+def test_a_page_of_children_continues_where_the_last_ended() -> None:
     """The token is the server's own."""
     first = api_requests.children_query("uid", continued="")
     assert first == {"labelSelector": "hearth.dev/stack-uid=uid", "limit": "500"}
@@ -137,7 +137,7 @@ def test_what_an_access_review_asks(kind: Kind, namespace: str, expected: dict[s
 
 
 def test_a_release_takes_what_is_ours_from_that_very_state_of_the_object() -> None:
-    """By name, whoever wrote it; a part of the metadata in which nothing is ours is not mentioned."""
+    """By name, regardless of the writer; a part of the metadata in which nothing is ours is not mentioned."""
     metadata = {
         "name": "a",
         "labels": {"hearth.dev/stack": "shop", "app": "x", "testing.hearth.dev/mine": "no"},

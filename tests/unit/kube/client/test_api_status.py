@@ -39,7 +39,7 @@ def test_a_status_as_it_should_be_stays_as_it_is() -> None:
 
 @pytest.mark.parametrize("body", [None, 3, "Status", [], [WHOLE], True])
 def test_what_is_no_map_is_nothing(body: Any) -> None:
-    """Whatever it is instead."""
+    """Regardless of what it is instead."""
     assert api_status.clean(body) == {}
 
 
@@ -48,7 +48,7 @@ WRONG = [1, [], {}, [1], None, True, 1.5]
 
 @pytest.mark.parametrize("part", ["kind", "code", "reason", "message", "details"])
 @pytest.mark.parametrize("value", WRONG, ids=str)
-def test_a_part_of_a_wrong_type_reaches_nobody(part: str, value: Any) -> None:
+def test_a_part_of_a_wrong_type_reaches_no_caller(part: str, value: Any) -> None:
     """Neither a watch nor a step fails because of it (D13: `details: [1]` ended a worker)."""
     refused = http_transport.refused(422, "", orjson.dumps({**WHOLE, part: value}))
     judge(refused.code, refused.status)
@@ -104,5 +104,5 @@ def test_nor_can_its_status(stated: Any, seconds: float | None) -> None:
 
 
 def test_a_message_without_end_is_cut() -> None:
-    """Nobody shows more of it."""
+    """No one shows more of it."""
     assert len(api_status.clean({"message": "x" * 10_000_000})["message"]) == limits.MESSAGE_LENGTH

@@ -116,7 +116,7 @@ async def test_anything_but_2xx_is_refused(
     ],
 )
 async def test_an_answer_that_is_none_is_unreachable(answer: stub_server.Answer) -> None:
-    """Whatever is not an object from the server counts as no answer, and names the request."""
+    """All that is not an object from the server counts as no answer, and names the request."""
     async with run_stub(answer) as stub, Connection(source_of(stub.url)) as connection:
         with pytest.raises(errors.Unreachable, match="GET /x"):
             await connection.request("GET", "/x")
@@ -152,7 +152,7 @@ async def test_an_answer_that_takes_too_long_is_unreachable() -> None:
         gate.set()
 
 
-async def test_after_one_401_the_credentials_are_read_anew_and_the_request_is_repeated() -> None:
+async def test_after_one_401_the_credentials_are_read_again_and_the_request_is_repeated() -> None:
     """The caller never sees it."""
     async with (
         run_stub(UNAUTHORIZED, says('{"kind": "Pong"}')) as stub,
@@ -244,7 +244,7 @@ async def test_credentials_that_cannot_be_read_for_now_leave_the_old_ones_in_use
 
 
 async def test_after_a_401_unreadable_credentials_are_unreachable_with_the_reason() -> None:
-    """Then nothing works until somebody mends them, and the message says what."""
+    """Then nothing works until a user mends them, and the message says what."""
     async with run_stub(UNAUTHORIZED) as stub:
         source = FixedSource([Credentials(server=stub.url), NoCredentials("plugin broken")])
         async with Connection(source) as connection:
@@ -293,7 +293,7 @@ async def test_a_stream_gives_the_bytes_as_they_come() -> None:
 
 
 async def test_a_stream_that_is_left_early_is_closed() -> None:
-    """The server must not go on sending to nobody."""
+    """The server must not keep sending to a closed connection."""
     gate = asyncio.Event()
     async with run_stub(streams_until(gate, b"one")) as stub, Connection(source_of(stub.url)) as connection:
         async with connection.stream("/w") as pieces:
@@ -372,7 +372,7 @@ async def test_a_cancelled_request_leaves_its_place() -> None:
 
 
 def test_credentials_never_show_their_secrets() -> None:
-    """Whoever prints them by accident prints neither token nor key."""
+    """A program that prints them by accident prints neither token nor key."""
     shown = repr(Credentials(server="https://a", authorization="Bearer secret-token", key=b"secret-key"))
     assert "secret" not in shown
 
@@ -431,7 +431,7 @@ async def test_of_an_answer_that_is_too_deep_the_rest_is_read(*, is_proxied: boo
 
 @pytest.mark.parametrize("is_proxied", [False, True])
 async def test_an_answer_that_inflates_to_too_much_is_too_large(*, is_proxied: bool) -> None:
-    """Told apart, so that less can be asked for."""
+    """Distinguished, so that less can be asked for."""
     bomb = says(gzip.compress(bytes(limits.BODY_BYTES + 1)), headers={"Content-Encoding": "gzip"})
     async with run_stub(bomb) as stub:
         stated = Credentials(server="http://elsewhere.invalid", proxy=stub.url) if is_proxied else None

@@ -154,7 +154,7 @@ async def test_half_an_answer_is_none(answer: bytes) -> None:
 
 
 async def test_a_late_answer_is_nobodys() -> None:
-    """Whoever gives up waiting takes the connection with him."""
+    """A caller that gives up closes its connection."""
     async with run([b""], [OK]) as (server, pool):
         with pytest.raises(TimeoutError):
             await send(pool, seconds=0.05)
@@ -163,7 +163,7 @@ async def test_a_late_answer_is_nobodys() -> None:
         assert len(server.writers) == 2
 
 
-async def test_what_nobody_asked_for_ends_the_connection() -> None:
+async def test_what_was_not_requested_ends_the_connection() -> None:
     """It must not be the answer to the next request."""
     async with run([OK + OK.replace(b"200 OK", b"500 No")], [OK]) as (_, pool):
         await send(pool)
@@ -175,7 +175,7 @@ async def test_what_nobody_asked_for_ends_the_connection() -> None:
         assert (await send(pool)).code == 200
 
 
-async def test_who_waits_is_told_when_the_pool_is_closed() -> None:
+async def test_a_waiting_caller_is_notified_when_the_pool_is_closed() -> None:
     """And nothing is sent after that, nor repeated."""
     async with run([OK, b""], [OK]) as (server, pool):
         await send(pool)

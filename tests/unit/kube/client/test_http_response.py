@@ -109,7 +109,9 @@ def test_an_answer_that_was_cut_is_none(raw: bytes) -> None:
         pytest.param(CHUNKED + b"+2\r\n{}\r\n0\r\n\r\n", id="a size with a sign"),
         pytest.param(CHUNKED + b"four\r\n", id="a chunk of no size"),
         pytest.param(CHUNKED + b"\r\n", id="a chunk that says nothing"),
-        pytest.param(head("Content-Encoding: br", "Content-Length: 2") + b"{}", id="an encoding that nobody asked for"),
+        pytest.param(
+            head("Content-Encoding: br", "Content-Length: 2") + b"{}", id="an encoding that was not requested"
+        ),
         pytest.param(head("Content-Encoding: gzip", "Content-Length: 2") + b"{}", id="compressed, and yet not"),
         pytest.param(b"x" * 70_000, id="a head without an end"),
     ],

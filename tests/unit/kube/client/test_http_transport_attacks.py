@@ -87,14 +87,14 @@ def test_a_field_behind_the_chunks_changes_nothing() -> None:
 
 @pytest.mark.parametrize("length", ["+2", "-2", "0x2", " 2 2", "2,2", "2.0", "٢", "", "2_0"])
 def test_a_length_is_digits_and_nothing_else(length: str) -> None:
-    """Whatever else Python would take for a number."""
+    """Anything else that Python would take for a number."""
     with pytest.raises(http_response.MalformedResponse):
         http_response.HttpResponseParser().feed(f"{OK}\r\nContent-Length: {length}\r\n\r\n{{}}".encode())
 
 
 @pytest.mark.parametrize("size", ["+2", "-2", "0x2", "2 2", "2,2", "2_0", "", "zz"])
 def test_the_size_of_a_chunk_is_digits_and_nothing_else(size: str) -> None:
-    """Whatever else Python would take for a number."""
+    """Anything else that Python would take for a number."""
     with pytest.raises(http_response.MalformedResponse):
         http_response.HttpResponseParser().feed(
             f"{OK}\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\n{{}}\r\n0\r\n\r\n".encode()

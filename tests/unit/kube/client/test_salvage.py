@@ -66,7 +66,7 @@ def test_brackets_in_text_are_no_levels() -> None:
 
 
 def test_what_is_named_like_metadata_elsewhere_is_not_believed() -> None:
-    """Whoever can write a field before the metadata must not be able to name another object."""
+    """Anyone who can write a field before the metadata must not be able to name another object."""
     forged = orjson.dumps({"metadata": {"name": "victim", "uid": "v", "resourceVersion": "9"}})
     raw = write(spec=nest(1_100)).replace(b'{"apiVersion"', b'{"a":' + forged + b',"apiVersion"', 1)
     assert salvage.read_answer(raw)["metadata"] == METADATA
@@ -124,7 +124,7 @@ def test_of_an_object_with_wrong_types_the_well_formed_metadata_are_kept() -> No
 
 
 def test_a_value_in_json_is_never_taken_for_an_omission() -> None:
-    """Whatever an object holds under our key."""
+    """Regardless of what an object holds under our key."""
     assert salvage.find_omission({salvage.OMITTED: {"parts": [{"path": "", "reason": "depth"}]}}) is None
 
 

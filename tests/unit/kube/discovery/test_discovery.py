@@ -39,7 +39,7 @@ WIDGETS = group("a.test", "v1", resource("Widget", "widgets", scope="Cluster"))
 
 
 def make(*answers: Any) -> tuple[Discovery, ScriptedConnection, list[int]]:
-    """A discovery to which `/apis` answers one after the other; the list counts the changes it told of."""
+    """A discovery to which `/apis` answers one after the other; the list counts the reported changes."""
     connection = ScriptedConnection({"GET /api": CORE, "GET /apis": list(answers)})
     changes: list[int] = []
     discovery = Discovery(connection, Schemas(connection), on_change=lambda: changes.append(discovery.generation))
@@ -85,7 +85,7 @@ def test_kinds_that_cannot_be_children_are_not_known(unusable: dict[str, Any]) -
 
 
 def test_the_generation_rises_only_with_a_change() -> None:
-    """And only then somebody is told."""
+    """Listeners are notified only then."""
 
     async def story() -> None:
         discovery, _, changes = make(listing(), listing(), listing(WIDGETS), listing(WIDGETS), listing())

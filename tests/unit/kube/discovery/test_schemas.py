@@ -68,7 +68,7 @@ def make(**script: Answer | list[Answer]) -> tuple[Schemas, ScriptedConnection]:
 
 
 def test_a_schema_is_found_once_it_was_loaded() -> None:
-    """With what it refers to; whoever did not ask for it gets nothing."""
+    """With what it refers to; anyone who did not ask for it gets nothing."""
 
     async def story() -> None:
         schemas, connection = make(index=index(core="1", widgets="1"), core=document(CONFIG_MAP))
@@ -112,7 +112,7 @@ def test_texts_for_people_are_left_out() -> None:
 
 
 def test_defaults_stay_whole() -> None:
-    """Below a default there are values, whatever their keys are called."""
+    """Below a default there are values, regardless of the names of their keys."""
     schema = {"default": {"description": "kept"}, "enum": [{"description": "kept"}]}
     assert schemas_module.without_texts(schema) == schema
 
@@ -128,7 +128,7 @@ def test_defaults_stay_whole() -> None:
     ],
 )
 def test_a_schema_that_cannot_be_had_is_left_out(answer: Answer) -> None:
-    """The other documents are loaded all the same, and nobody is told of an error."""
+    """The other documents are loaded all the same, and no error is reported."""
 
     async def story() -> None:
         schemas, _ = make(index=index(core="1", widgets="1"), core=document(CONFIG_MAP), widgets=answer)
@@ -151,7 +151,7 @@ def test_a_server_without_an_index_has_no_schemas() -> None:
 
 
 def test_a_broken_document_is_not_asked_for_at_every_load() -> None:
-    """A while later it is, and then whoever compiled without it may do so again."""
+    """A while later it is, and then anyone who compiled without it may do so again."""
 
     async def story() -> None:
         schemas, connection = make(index=index(widgets="1"), widgets=[errors.Unreachable("down"), document(WIDGET)])
@@ -202,7 +202,7 @@ def test_a_schema_that_comes_after_it_was_asked_for_raises_the_generation() -> N
     virtual_time.run(story)
 
 
-def test_nothing_is_looked_after_that_nobody_asked_for() -> None:
+def test_nothing_is_looked_after_that_was_not_requested() -> None:
     """A refresh of the kinds costs nothing more then."""
 
     async def story() -> None:
@@ -266,7 +266,7 @@ def test_a_schema_that_cannot_be_read_is_none(schema: Any) -> None:
     [{}, {"components": 3}, {"components": {"schemas": []}}, {"components": {"schemas": None}}],
 )
 def test_a_document_of_another_shape_has_no_schemas(answer: dict[str, Any]) -> None:
-    """Whatever its API server sends."""
+    """Regardless of what its API server sends."""
     assert schemas_module.extract(answer).raw == {}
 
 

@@ -92,7 +92,7 @@ def test_an_error_reaches_every_caller_and_not_the_next() -> None:
     virtual_time.run(story)
 
 
-def test_a_caller_that_gives_up_takes_the_run_from_nobody() -> None:
+def test_a_caller_that_gives_up_ends_the_run_of_no_other_caller() -> None:
     """The others still get their answer."""
 
     async def story() -> None:

@@ -42,7 +42,7 @@ def look(
     async def story() -> tuple[str, float]:
         renewing = asyncio.ensure_future(renew(lease)) if is_alive else None
         begun = asyncio.get_running_loop().time()
-        way = connection or LeaseConnection(LeaseServer(rivals=[lease]))
+        way = connection or LeaseConnection(LeaseServer(overlapping=[lease]))
         found = await ActiveLeader(ApiClient(cast(Connection, way), None), "ops", scope).find()
         if renewing is not None:
             renewing.cancel()
@@ -79,7 +79,7 @@ def test_an_active_holder_of_the_same_stacks_is_found(lease: dict[str, Any], sco
         pytest.param(make_lease(holder=""), Scope(), id="a lease that was released"),
     ],
 )
-def test_whoever_has_other_stacks_is_not_waited_for(lease: dict[str, Any], scope: Scope) -> None:
+def test_a_leader_of_other_stacks_is_not_waited_for(lease: dict[str, Any], scope: Scope) -> None:
     """The work begins at once."""
     found, seconds = look(lease, scope, is_alive=True)
     assert (found, seconds < 0.1) == ("", True)
@@ -92,7 +92,7 @@ def test_the_lease_of_a_dead_holder_is_waited_for() -> None:
     assert 14 < seconds < 18
 
 
-def test_whoever_may_not_read_leases_works() -> None:
+def test_an_operator_that_may_not_read_leases_works() -> None:
     """As on a laptop with few rights."""
-    way = LeaseConnection(LeaseServer(rivals=[make_lease()]), is_refused=True)
+    way = LeaseConnection(LeaseServer(overlapping=[make_lease()]), is_refused=True)
     assert look(make_lease(), Scope(), is_alive=True, connection=way)[0] == ""

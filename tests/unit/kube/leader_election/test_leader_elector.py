@@ -44,7 +44,7 @@ class Candidate:
             self.lost_at = loop.time()
 
     async def kill(self) -> None:
-        """It is gone, and told nobody."""
+        """It is gone, and no stream reports it."""
         self.task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self.task
@@ -69,7 +69,7 @@ async def two() -> AsyncIterator[tuple[LeaseServer, Candidate, Candidate]]:
     await second.kill()
 
 
-def test_whoever_is_alone_begins_at_once() -> None:
+def test_a_single_candidate_begins_at_once() -> None:
     """A look at its lease and, before and after it takes it, at those who may divide the Stacks otherwise; no watch."""
 
     async def story() -> None:
@@ -97,7 +97,7 @@ def test_the_namespace_is_made_where_it_is_missing() -> None:
 
 
 def test_the_holder_writes_every_two_seconds_and_the_other_nothing() -> None:
-    """Who stands by has one look and one stream, whatever the time that passes."""
+    """Who stands by has one look and one stream, regardless of the time that passes."""
 
     async def story() -> None:
         async with two() as (_, first, second):
@@ -140,7 +140,7 @@ def test_a_lease_that_is_given_back_is_taken_at_once() -> None:
     virtual_time.run(story)
 
 
-def test_a_deleted_lease_stays_with_whoever_is_quicker() -> None:
+def test_a_deleted_lease_stays_with_the_quicker_one() -> None:
     """And the other one stops."""
 
     async def story() -> None:
@@ -171,7 +171,7 @@ def test_a_holder_that_is_cut_off_stops_before_the_other_begins() -> None:
     virtual_time.run(story)
 
 
-def test_a_short_fault_costs_nobody_the_lease() -> None:
+def test_a_short_fault_costs_no_holder_the_lease() -> None:
     """Neither one without answers, nor one whose answers are lost after they took effect."""
 
     async def story() -> None:
@@ -217,7 +217,7 @@ def test_who_stands_by_without_hearing_anything_takes_nothing() -> None:
 
 
 def test_hearing_of_an_old_renewal_again_is_no_sign_of_life() -> None:
-    """A stream that begins anew shows the lease as it is; a holder that died has not renewed it by that."""
+    """A stream that starts again shows the lease as it is; a holder that died has not renewed it by that."""
 
     async def story() -> None:
         async with two() as (server, first, second):
@@ -248,7 +248,7 @@ def test_of_many_one_wins() -> None:
     virtual_time.run(story)
 
 
-def test_a_candidate_that_may_not_look_says_so_and_goes_on_trying() -> None:
+def test_a_candidate_that_may_not_look_says_so_and_keeps_trying() -> None:
     """As soon as it may it stands."""
 
     async def story() -> None:
@@ -265,8 +265,8 @@ def test_a_candidate_that_may_not_look_says_so_and_goes_on_trying() -> None:
 
 
 @pytest.mark.parametrize("spec", [{}, {"holderIdentity": ""}], ids=["empty", "no holder"])
-def test_a_lease_that_names_nobody_is_free(spec: dict[str, str]) -> None:
-    """Whoever wrote it."""
+def test_a_lease_that_names_no_holder_is_free(spec: dict[str, str]) -> None:
+    """Regardless of the writer."""
 
     async def story() -> None:
         server = LeaseServer()

@@ -1,4 +1,4 @@
-"""While the number of shards changes, nobody begins on Stacks that are still worked on. In virtual time."""
+"""While the number of shards changes, no one begins on Stacks that are still worked on. In virtual time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def measure(election: LeaderElector) -> float:
     [
         pytest.param(rival(Share(index=2, count=4)), id="has other Stacks"),
         pytest.param(rival(Share(index=1, count=2)), id="of the same division"),
-        pytest.param(rival(WHOLE, holder=""), id="nobody holds it"),
+        pytest.param(rival(WHOLE, holder=""), id="without a holder"),
         pytest.param(rival(None), id="does not say what it is about"),
     ],
 )
@@ -51,7 +51,7 @@ def test_who_has_nothing_in_common_is_no_rival(other: dict[str, Any]) -> None:
     """The lease is won at once."""
 
     async def story() -> None:
-        _, election = stand(LeaseServer(rivals=[other]))
+        _, election = stand(LeaseServer(overlapping=[other]))
         assert await measure(election) < 0.1
 
     virtual_time.run(story)
@@ -59,19 +59,19 @@ def test_who_has_nothing_in_common_is_no_rival(other: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("share", [WHOLE, Share(index=1, count=4)], ids=str)
 def test_who_works_on_the_same_stacks_is_waited_for(share: Share) -> None:
-    """Until it ends; meanwhile the lease is nobody's."""
+    """Until it ends; meanwhile the lease has no owner."""
 
     async def story() -> None:
-        server = LeaseServer(rivals=[rival(share)])
+        server = LeaseServer(overlapping=[rival(share)])
         _, election = stand(server)
         winning = asyncio.create_task(measure(election))
         for number in range(30):
             await asyncio.sleep(2)
-            server.rivals = [rival(share, version=str(8 + number))]
+            server.overlapping = [rival(share, version=str(8 + number))]
         assert not winning.done()
         assert server.lease is None
         assert election.error == ""
-        server.rivals = [rival(share, holder="")]
+        server.overlapping = [rival(share, holder="")]
         assert 60 < await winning < 64
 
     virtual_time.run(story)
@@ -81,7 +81,7 @@ def test_a_rival_that_died_is_waited_for_as_long_as_its_lease_says() -> None:
     """Counted from the last renewal that was seen."""
 
     async def story() -> None:
-        _, election = stand(LeaseServer(rivals=[rival(WHOLE)]))
+        _, election = stand(LeaseServer(overlapping=[rival(WHOLE)]))
         assert 14 < await measure(election) < 18.5
 
     virtual_time.run(story)
@@ -96,11 +96,11 @@ def test_a_rival_that_came_at_the_same_moment_is_noticed() -> None:
         winning = asyncio.create_task(measure(election))
         await asyncio.sleep(2.5 * fake_lease_server.LATENCY)
         assert connection.asked[-1] == "POST"
-        server.rivals = [rival(WHOLE)]
+        server.overlapping = [rival(WHOLE)]
         await asyncio.sleep(1)
         assert not winning.done()
         assert server.held == ["new", ""]
-        server.rivals = []
+        server.overlapping = []
         assert await winning < 5
 
     virtual_time.run(story)
@@ -108,7 +108,7 @@ def test_a_rival_that_came_at_the_same_moment_is_noticed() -> None:
 
 @pytest.mark.parametrize("text", ["2-of-2", "0-of-999", "a-of-b", "", "1-of-1"])
 def test_a_share_that_cannot_be_is_ignored(text: str) -> None:
-    """Whoever wrote it."""
+    """Regardless of the writer."""
     assert overlapping_leases.find_share({"metadata": {"labels": {overlapping_leases.LABEL_SHARD: text}}}) is None
 
 

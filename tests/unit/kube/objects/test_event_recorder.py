@@ -1,4 +1,4 @@
-"""Events about a Stack: the same words meet in one, and a lost one harms nobody."""
+"""Events about a Stack: the same words meet in one, and a lost one does no harm."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def test_the_first_event_is_posted() -> None:
             "uid": "u",
             "resourceVersion": "7",
         }
-        told = {key: sent.body[key] for key in ("type", "reason", "message", "count", "lastTimestamp")}
-        assert told == {
+        reported = {key: sent.body[key] for key in ("type", "reason", "message", "count", "lastTimestamp")}
+        assert reported == {
             "type": "Normal",
             "reason": "Ready",
             "message": "all 3 resources are ready",
@@ -53,7 +53,7 @@ def test_the_first_event_is_posted() -> None:
     virtual_time.run(story)
 
 
-def test_in_a_namespace_on_its_way_out_the_event_is_about_that() -> None:
+def test_in_a_namespace_being_deleted_the_event_is_about_that() -> None:
     """Nothing new can be made in there, and what holds it up must be said all the same."""
 
     async def story() -> None:
@@ -103,7 +103,7 @@ def test_an_event_of_an_earlier_process_is_counted_on() -> None:
     virtual_time.run(story)
 
 
-def test_an_event_that_the_server_forgot_begins_anew() -> None:
+def test_an_event_that_the_server_forgot_starts_again() -> None:
     """It does so after an hour."""
 
     async def story() -> None:
@@ -129,7 +129,7 @@ def test_an_event_that_the_server_forgot_begins_anew() -> None:
         pytest.param(api_errors.namespace_missing("a"), id="its namespace is gone"),
     ],
 )
-def test_an_event_that_cannot_be_posted_harms_nobody(error: Exception) -> None:
+def test_an_event_that_cannot_be_posted_does_no_harm(error: Exception) -> None:
     """It is not remembered as posted either."""
 
     async def story() -> None:

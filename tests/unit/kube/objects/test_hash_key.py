@@ -1,4 +1,4 @@
-"""The key of all hashes: made once, whoever else makes one at the same time."""
+"""The key of all hashes: made once, regardless of who else makes one at the same time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def get_key(connection: ScriptedConnection) -> bytes:
             {GET: [missing(), secret(THEIRS)], CREATE: exists()},
             THEIRS,
             [GET, CREATE, GET],
-            id="somebody else was quicker",
+            id="another client was quicker",
         ),
         pytest.param(
             {CREATE: [api_errors.namespace_missing("hearth"), {}], CREATE_NAMESPACE: {}},
@@ -50,7 +50,7 @@ async def get_key(connection: ScriptedConnection) -> bytes:
             {CREATE: [api_errors.namespace_missing("hearth"), {}], CREATE_NAMESPACE: exists()},
             OURS,
             [GET, CREATE, CREATE_NAMESPACE, CREATE],
-            id="somebody made the namespace meanwhile",
+            id="another client made the namespace meanwhile",
         ),
     ],
 )
@@ -115,7 +115,7 @@ def test_a_refusal_passes_through(script: dict[str, Answer | list[Answer]]) -> N
 
 
 def test_a_key_that_comes_and_goes_is_tried_again_later() -> None:
-    """By whoever asked."""
+    """By the one that asked."""
 
     async def story() -> None:
         with pytest.raises(errors.Unreachable, match="try again"):

@@ -34,7 +34,7 @@ FLUX = entry("kustomize-controller", "2026-01-01T00:00:00Z", "spec", "metadata",
     ],
 )
 def test_author(managed_fields: list[dict[str, Any]], expected: str) -> None:
-    """Whoever wrote the spec last."""
+    """The last writer of the spec."""
     assert provenance.find_author(managed_fields) == expected
 
 
@@ -47,8 +47,8 @@ def test_author(managed_fields: list[dict[str, Any]], expected: str) -> None:
         ({"configmanagement.gke.io/token": "abc", "hearth.dev/commit": " "}, "abc"),
         ({"hearth.dev/commit": "x" * 5000}, "x" * 256),
     ],
-    ids=["nobody says", "Config Sync", "ours first", "ours is empty", "no book"],
+    ids=["not stated", "Config Sync", "ours first", "ours is empty", "no book"],
 )
 def test_commit(annotations: dict[str, str], expected: str) -> None:
-    """As whoever applied it says."""
+    """As the account that applied it says."""
     assert provenance.find_commit(annotations) == expected

@@ -1,4 +1,4 @@
-"""A watch ends up knowing what the server knows, whatever happens on the way."""
+"""A watch ends up knowing what the server knows, after any sequence of events."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_a_server_without_watch_list_is_listed_in_pages_from_then_on() -> 
 
 
 @scripted_watch.in_virtual_time
-async def test_a_page_that_expired_begins_the_list_anew() -> None:
+async def test_a_page_that_expired_begins_the_list_again() -> None:
     """410 on continue."""
     first = scripted_watch.page(9, scripted_watch.make_object("a", 3), token="more")
     expired = errors.ApiStatusError(code=410, status=None)
@@ -122,7 +122,7 @@ async def test_metadata_alone_is_asked_for_with_plain_json_to_fall_back_on() -> 
 
 
 @scripted_watch.in_virtual_time
-async def test_a_stream_that_ends_goes_on_where_it_was() -> None:
+async def test_a_stream_that_ends_continues_where_it_was() -> None:
     """The server ends each stream after some minutes; a bookmark counts as progress."""
     bench = Bench(Stream(list_end(5), bookmark(8)).end(), Stream(added("a", 9)))
     assert await bench.run() == ["listing", "synced@5", "a@9"]
@@ -242,19 +242,19 @@ async def test_a_line_may_come_in_any_pieces() -> None:
 
 
 REFUSED = [
-    pytest.param(401, False, id="401: the connection reads its credentials anew"),
+    pytest.param(401, False, id="401: the connection reads its credentials again"),
     pytest.param(403, False, id="403"),
     pytest.param(429, False, id="429"),
     pytest.param(500, False, id="500"),
     pytest.param(503, False, id="503"),
-    pytest.param(404, True, id="404: whatever comes back is something new"),
+    pytest.param(404, True, id="404: all that comes back is something new"),
     pytest.param(410, True, id="410"),
 ]
 
 
 @pytest.mark.parametrize(("code", "is_fresh"), REFUSED)
 def test_a_refusal_is_survived(code: int, is_fresh: bool) -> None:
-    """Whatever the code, and however often."""
+    """Regardless of the code, and however often."""
 
     async def test() -> None:
         refusal = errors.ApiStatusError(code=code, status=None)
@@ -267,7 +267,7 @@ def test_a_refusal_is_survived(code: int, is_fresh: bool) -> None:
 
 
 @scripted_watch.in_virtual_time
-async def test_after_a_silence_it_goes_on_where_it_was() -> None:
+async def test_after_a_silence_it_continues_where_it_was() -> None:
     """However often, as long as something comes in between: a list of everything would be dear."""
     bench = Bench(Stream(list_end(5)), Stream(added("a", 6)), Stream(added("b", 7)))
     with structlog.testing.capture_logs() as said:
@@ -308,7 +308,7 @@ async def test_a_silent_first_list_is_tried_in_pages() -> None:
 
 
 @scripted_watch.in_virtual_time
-async def test_a_version_that_nobody_can_answer_to_is_given_up() -> None:
+async def test_a_version_that_cannot_be_answered_is_given_up() -> None:
     """The same failure at the same version, three times."""
     broken = [Stream(scripted_watch.error(500)) for _ in range(3)]
     bench = Bench(Stream(list_end(5)).end(), *broken, Stream(list_end(7)))
@@ -389,8 +389,8 @@ async def test_an_object_that_cannot_be_taken_does_not_keep_the_others_out() -> 
 
 @scripted_watch.in_virtual_time
 async def test_even_an_unknown_error_is_survived() -> None:
-    """Whatever it is, the watch goes on."""
-    bench = Bench(RuntimeError("nobody thought of this"), Stream(list_end(5)))
+    """After any of them the watch continues."""
+    bench = Bench(RuntimeError("an unexpected error"), Stream(list_end(5)))
     assert (await bench.run())[-1] == "synced@5"
     assert dict(bench.watch.restarts) == {"unexpected": 1}
 
@@ -422,19 +422,19 @@ async def test_after_closing_nothing_more_is_heard() -> None:
 
 
 @scripted_watch.in_virtual_time
-async def test_collection_that_may_not_be_watched_is_answered_and_told_once() -> None:
+async def test_collection_that_may_not_be_watched_is_answered_and_reported_once() -> None:
     """In the server's words, until a list comes."""
     status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "leases is forbidden"}
     refused = errors.ApiStatusError(code=403, status=status)
     bench = Bench(refused, refused, Stream(list_end(5)))
-    told: list[str] = []
-    bench.watch.on_denied = lambda: told.append(bench.watch.denial)
+    reported: list[str] = []
+    bench.watch.on_denied = lambda: reported.append(bench.watch.denial)
     bench.watch.start()
     await scripted_watch.elapse(0.01)
     assert (bench.watch.denial, bench.watch.is_answered, bench.watch.is_synced) == ("leases is forbidden", True, False)
     await bench.run()
     assert (bench.watch.denial, bench.watch.is_answered, bench.watch.is_synced) == ("", True, True)
-    assert told == ["leases is forbidden"]
+    assert reported == ["leases is forbidden"]
 
 
 @scripted_watch.in_virtual_time

@@ -1,4 +1,4 @@
-"""What refusals hang on is watched while somebody waits for it, at the least cost, and never makes a storm."""
+"""What refusals hang on is watched while an attempt waits, at the least cost, and never makes a storm."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Bench:
         self.heard.append(cause)
 
     async def hear(self, seconds: float = 5.0) -> list[RetryTrigger]:
-        """What was told in so many seconds."""
+        """What was reported in so many seconds."""
         await elapse(seconds)
         heard, self.heard = self.heard, []
         return heard
@@ -53,7 +53,7 @@ class Bench:
 
 @scripted_watch.in_virtual_time
 async def test_a_watch_asks_for_metadata_of_that_one_object() -> None:
-    """And tells once when it begins, since nobody saw what changed before."""
+    """And tells once when it begins, since no one saw what changed before."""
     bench = Bench(Stream(added("a", 3), list_end(5)))
     bench.watches.watch(taken("a"))
     bench.watches.watch(taken("a"))
@@ -65,7 +65,7 @@ async def test_a_watch_asks_for_metadata_of_that_one_object() -> None:
 
 
 @scripted_watch.in_virtual_time
-async def test_a_hundred_changes_in_a_second_are_told_twice() -> None:
+async def test_a_hundred_changes_in_a_second_are_reported_twice() -> None:
     """At once, and when the second is over."""
     stream = Stream(list_end(5))
     bench = Bench(stream)
@@ -77,7 +77,7 @@ async def test_a_hundred_changes_in_a_second_are_told_twice() -> None:
 
 
 @scripted_watch.in_virtual_time
-async def test_what_nobody_waits_for_is_not_watched() -> None:
+async def test_what_is_not_awaited_is_not_watched() -> None:
     """The stream ends; what else needs it keeps it."""
     stream = Stream(list_end(5))
     bench = Bench(stream)
@@ -96,7 +96,7 @@ async def test_what_nobody_waits_for_is_not_watched() -> None:
 
 @scripted_watch.in_virtual_time
 async def test_without_the_right_to_watch_it_says_so_once_and_asks_no_more() -> None:
-    """Until ten minutes later somebody waits again."""
+    """Until ten minutes later an attempt waits again."""
     bench = Bench(FORBIDDEN, FORBIDDEN, FORBIDDEN)
     with structlog.testing.capture_logs() as said:
         for name in ("a", "b", "a"):
@@ -112,8 +112,8 @@ async def test_without_the_right_to_watch_it_says_so_once_and_asks_no_more() -> 
 
 
 @scripted_watch.in_virtual_time
-async def test_a_right_that_came_is_noticed_while_somebody_waits_on() -> None:
-    """Each refusal asks anew, ten minutes apart."""
+async def test_a_right_that_came_is_noticed_while_an_attempt_waits_on() -> None:
+    """Each refusal asks again, ten minutes apart."""
     bench = Bench(FORBIDDEN, Stream(list_end(5)))
     bench.watches.watch(taken("a"))
     assert await bench.hear() == []
@@ -134,7 +134,7 @@ async def test_there_are_never_more_watches_than_a_connection_can_bear() -> None
 
 
 @scripted_watch.in_virtual_time
-async def test_the_return_of_the_server_is_told_to_those_who_wait_for_it() -> None:
+async def test_the_return_of_the_server_is_reported_to_those_who_wait_for_it() -> None:
     """Any watch on the connection that is heard again tells of it."""
     bench = Bench()
     bench.server.on_return()
@@ -151,7 +151,7 @@ def configuration(service: str, policy: str = "Fail") -> Object:
 
 
 @scripted_watch.in_virtual_time
-async def test_webhooks_that_did_not_answer_are_told_of_by_the_endpoints_of_their_services() -> None:
+async def test_webhooks_that_did_not_answer_are_reported_through_the_endpoints_of_their_services() -> None:
     """One watch for all of them; a webhook whose silence refuses nothing is left out."""
     slices = Kind(
         group="discovery.k8s.io", version="v1", name="EndpointSlice", plural="endpointslices", namespaced=True

@@ -28,7 +28,7 @@ TOO_LARGE = {"details": {"causes": [{"reason": "ResourceVersionTooLarge"}]}}
     ],
 )
 def test_each_error_has_its_reason(error: Exception, reason: WatchEndReason) -> None:
-    """Never told by its text."""
+    """Never recognized by its text."""
     assert watch_errors.classify(error).reason == reason
 
 

@@ -100,12 +100,12 @@ def test_anything_means_anything(properties: dict[str, Any]) -> None:
 
 
 def test_a_map_describes_its_values(properties: dict[str, Any]) -> None:
-    """So that explain goes on below it."""
+    """So that explain continues below it."""
     assert properties["typed"]["additionalProperties"]["properties"] == {"size": {"type": "integer", "minimum": 1}}
 
 
 def test_paragraphs_are_kept_and_lines_are_joined() -> None:
-    """Whoever prints a description breaks its lines anew."""
+    """A program that prints a description breaks its lines again."""
     assert crd.unwrap("One\n    two.\n\n    Three\n    four.") == "One two.\n\nThree four."
 
 

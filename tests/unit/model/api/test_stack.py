@@ -42,7 +42,7 @@ def test_fields_are_called_in_camel_case_outside() -> None:
 
 
 def test_the_spec_holds_nothing_that_means_nothing_yet() -> None:
-    """A field joins together with its meaning; until then nobody may write it in good faith."""
+    """A field joins together with its meaning; until then no one may write it in good faith."""
     assert set(stack.StackSpec.model_json_schema(by_alias=True)["properties"]) == {
         "template",
         "templateRef",

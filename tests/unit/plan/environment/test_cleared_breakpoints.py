@@ -10,30 +10,31 @@ from hearth.plan.target import target, target_status
 from hearth.plan.target.target import Target, TargetCause
 
 SOME = cleared_breakpoints.NONE.clear("web", "PreUpdate").add_post_delete({"db": ("config",)})
-WISH = Target(revision=3, cause=TargetCause.SPEC, since=60.0, cleared=SOME)
+TARGET = Target(revision=3, cause=TargetCause.SPEC, since=60.0, cleared=SOME)
 
 
 def test_a_status_tells_what_was_passed() -> None:
     """Read back it is the same."""
-    assert target_status.encode(WISH)["controllerState"]["clearedBreakpoints"] == ["web/PreUpdate"]
-    assert target_status.encode(WISH)["controllerState"]["postDelete"] == [{"resource": "db", "requires": ["config"]}]
-    assert target_status.decode(target_status.encode(WISH)) == WISH
+    assert target_status.encode(TARGET)["controllerState"]["clearedBreakpoints"] == ["web/PreUpdate"]
+    assert target_status.encode(TARGET)["controllerState"]["postDelete"] == [{"resource": "db", "requires": ["config"]}]
+    assert target_status.decode(target_status.encode(TARGET)) == TARGET
 
 
 def test_a_status_that_makes_no_sense_tells_nothing() -> None:
-    """Somebody has written into it."""
+    """A user has written into it."""
     assert (
-        target_status.decode({**target_status.encode(WISH), "controllerState": {"postDelete": [{"nobody": 1}]}}) is None
+        target_status.decode({**target_status.encode(TARGET), "controllerState": {"postDelete": [{"ghost": 1}]}})
+        is None
     )
 
 
-def test_the_next_wish_begins_with_nothing_passed() -> None:
-    """And the same one goes on."""
+def test_the_next_target_begins_with_nothing_passed() -> None:
+    """And the same one continues."""
     same = target.start_target(
-        target.TargetChoice(cause=TargetCause.SPEC), revision=3, before=WISH, given=target.TargetContext(now=100.0)
+        target.TargetChoice(cause=TargetCause.SPEC), revision=3, before=TARGET, given=target.TargetContext(now=100.0)
     )
     other = target.start_target(
-        target.TargetChoice(cause=TargetCause.SPEC), revision=4, before=WISH, given=target.TargetContext(now=100.0)
+        target.TargetChoice(cause=TargetCause.SPEC), revision=4, before=TARGET, given=target.TargetContext(now=100.0)
     )
     assert (same.cleared, other.cleared) == (SOME, cleared_breakpoints.NONE)
 
@@ -51,12 +52,12 @@ def test_passing_twice_is_passing_once() -> None:
     assert SOME.clear("web", "PreUpdate") == SOME
 
 
-def test_who_is_to_be_looked_at_again() -> None:
+def test_who_must_be_looked_at_again() -> None:
     """Only who has passed something."""
     assert SOME.find_changed(SOME.clear("a", "PreCreate")) == {"a"}
     assert SOME.find_changed(ClearedBreakpoints()) == {"web"}
 
 
-def test_a_wish_with_passages_is_another_one_for_whoever_waits_for_the_status() -> None:
+def test_a_target_with_cleared_breakpoints_differs_for_the_status() -> None:
     """Nothing follows from a passage before it is written."""
-    assert dataclasses.replace(WISH, cleared=cleared_breakpoints.NONE) != WISH
+    assert dataclasses.replace(TARGET, cleared=cleared_breakpoints.NONE) != TARGET

@@ -68,7 +68,7 @@ def test_what_cannot_take_it_is_left_to_the_server_to_refuse(manifest: dict[str,
 
 
 def test_the_record_is_of_what_was_given() -> None:
-    """Equal for equal rules, whatever else the parent's environment says."""
+    """Equal for equal rules, regardless of what else the parent's environment says."""
     more = {**RULES, "breakpoints": [*RULES["breakpoints"], {"resource": "x", "at": ["PreCreate"]}]}
     first, same, other = find(RULES), find(more), find({**RULES, "restrictedActions": []})
     assert first is not None
@@ -78,8 +78,8 @@ def test_the_record_is_of_what_was_given() -> None:
     assert find({}) is None
 
 
-def test_what_was_given_is_nobody_elses() -> None:
-    """Whatever a drift policy says of the rest."""
+def test_what_was_given_is_no_other_clients() -> None:
+    """Regardless of what a drift policy says of the rest."""
     given = find(RULES)
     assert inherited_rules.is_inherited(("spec", "environment", "breakpoints"), given)
     assert not inherited_rules.is_inherited(("spec", "parameters"), given)

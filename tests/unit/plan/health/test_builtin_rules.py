@@ -77,7 +77,7 @@ def test_none_of_the_rows_is_judged_by_the_general_rule() -> None:
 
 @pytest.mark.parametrize("status", [None, [], "x", {"conditions": "x"}, {"conditions": [1, {"type": 3}]}, {"phase": 7}])
 def test_no_shape_breaks_a_rule(status: Any) -> None:
-    """Whatever a controller writes, there is a verdict."""
+    """Regardless of what a controller writes, there is a verdict."""
     for kind in {param.values[0].key: param.values[0] for param in ROWS}.values():
         verdict = health_rules.assess({"metadata": {"generation": 2}, "spec": {}, "status": status}, kind=kind)
         assert verdict.reason

@@ -99,7 +99,7 @@ STOPPED = make(
     conditions=[cond("Ready", "False", "Stopped", "db waits")],
     breakpoints=[{"resource": "db", "hook": "PreCreate", "kind": "Probe", "name": "shop-db", "stack": "shop"}],
 )
-"""A Stack within which somebody waits."""
+"""A Stack within which an attempt waits."""
 
 ROWS: list[tuple[str, Kind, dict[str, Any], HealthState, str, str]] = [
     ("rolled out", DEPLOYMENT, deployment(), READY, "MinimumReplicasAvailable", "fine"),
@@ -112,7 +112,7 @@ ROWS: list[tuple[str, Kind, dict[str, Any], HealthState, str, str]] = [
     ("paused", DEPLOYMENT, deployment(wanted=2, spec={"paused": True}, updatedReplicas=0), READY, "Suspended", "it is paused"),
     ("paused before it had pods", DEPLOYMENT, deployment(spec={"paused": True}, replicas=0, availableReplicas=0), READY, "Suspended", "it is paused"),
     ("paused, and a pod is lost", DEPLOYMENT, deployment(spec={"paused": True}, availableReplicas=1), PROGRESSING, "LessThanAvailable", "1 of 2 pods are available"),
-    ("all there, but not told so", DEPLOYMENT, deployment(conditions=(cond("Available", "True"), cond("Progressing", "True", "ReplicaSetUpdated", "soon"))), PROGRESSING, "ReplicaSetUpdated", "soon"),
+    ("all there, but not reported", DEPLOYMENT, deployment(conditions=(cond("Available", "True"), cond("Progressing", "True", "ReplicaSetUpdated", "soon"))), PROGRESSING, "ReplicaSetUpdated", "soon"),
     ("past the deadline of the spec before", DEPLOYMENT, deployment(conditions=DEADLINE, observedGeneration=1), PROGRESSING, "NotObserved", "its controller has observed generation 1 of 2"),
     ("pods of the old template", DEPLOYMENT, deployment(updatedReplicas=1), PROGRESSING, "LessThanUpdated", "1 of 2 pods are updated"),
     ("an old pod is left", DEPLOYMENT, deployment(replicas=3), PROGRESSING, "PodsTerminating", "1 surplus pods are not deleted yet"),
@@ -178,7 +178,7 @@ ROWS: list[tuple[str, Kind, dict[str, Any], HealthState, str, str]] = [
     ("its volume is lost", CLAIM, make(phase="Lost"), FAILED, "Lost", "its volume is lost"),
     ("pending", CLAIM, make({"storageClassName": "ssd"}, phase="Pending"), PROGRESSING, "NotBound", 'it is waiting for a volume of class ssd; if that class binds on first use, skip the wait with readyWhen: ["true"]'),
     ("active", NAMESPACE, make(phase="Active"), READY, "Active", ""),
-    ("on its way out", NAMESPACE, make(phase="Terminating"), PROGRESSING, "Terminating", "it is terminating"),
+    ("being deleted", NAMESPACE, make(phase="Terminating"), PROGRESSING, "Terminating", "it is terminating"),
     ("just made", DEFINITION, make(), PROGRESSING, "NotEstablished", "its names are not checked yet"),
     ("served", DEFINITION, make(conditions=[cond("NamesAccepted", "True"), cond("Established", "True", "InitialNamesAccepted", "ok")]), READY, "InitialNamesAccepted", "ok"),
     ("being installed", DEFINITION, make(conditions=[cond("NamesAccepted", "True"), cond("Established", "False", "Installing", "soon")]), PROGRESSING, "Installing", "soon"),
@@ -219,7 +219,7 @@ ROWS: list[tuple[str, Kind, dict[str, Any], HealthState, str, str]] = [
     ("ready, but refused since", CUSTOM, make(conditions=[cond("Synced", "False", "ReconcileError", "denied"), cond("Ready", "True")]), FAILED, "ReconcileError", "denied"),
     ("asked to rest", CUSTOM, make(conditions=[cond("Synced", "False", "ReconcilePaused"), cond("Ready", "True")]), READY, "Suspended", ""),
     ("other conditions only", CUSTOM, make(conditions=[cond("Synced", "False")]), PROGRESSING, "NotSynced", ""),
-    ("an inner stack that nobody looked at", STACK, make(), PROGRESSING, "NotObserved", "its controller has not reported on it"),
+    ("an inner stack that is not observed yet", STACK, make(), PROGRESSING, "NotObserved", "its controller has not reported on it"),
     ("an inner stack", STACK, make(conditions=[cond("Ready", "True")]), READY, "Ready", ""),
     ("an inner stack at a breakpoint", STACK, STOPPED, PROGRESSING, "Stopped", "db waits"),
     ("there", CONFIG_MAP, {"metadata": {}}, READY, "Exists", ""),

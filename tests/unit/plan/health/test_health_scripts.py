@@ -19,7 +19,7 @@ KEY = "resource.customizations.health.example.com_Gadget"
 
 
 class Scripts:
-    """Answers whatever is asked."""
+    """Answers all that is asked."""
 
     def __init__(self, answer: Answer | None = None) -> None:
         self.answer = answer
@@ -140,7 +140,7 @@ def test_kinds_are_named_as_argo_cd_names_them() -> None:
         ({KEY: "x", "ours": "- {kinds: [example.com/Gadget], cases: [{state: ready}]}"}, f"{KEY}: example.com/Gadget has a rule already (ours, line 1); take one of them out"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_with_its_key(documents: dict[str, str], expected: str) -> None:
+def test_a_mistake_is_reported_with_its_key(documents: dict[str, str], expected: str) -> None:
     """And the other rules hold."""
     _, mistakes = rule_parser.read(documents)
     assert [str(mistake) for mistake in mistakes] == [expected]

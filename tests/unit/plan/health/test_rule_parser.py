@@ -72,8 +72,8 @@ def test_the_first_case_that_holds_is_the_verdict(fields: dict[str, Any], expect
     assert assess(RULE, fields) == expected
 
 
-def test_an_expression_that_breaks_is_told_and_fails_nothing() -> None:
-    """Nobody knows how the object does, and why is said."""
+def test_an_expression_that_breaks_is_reported_and_fails_nothing() -> None:
+    """The health is unknown, and the message says why."""
     state, reason, message = assess(
         "- {kinds: [example.com/Gadget], cases: [{when: 1 / self.spec.zero == 1, state: failed}]}",
         {"spec": {"zero": 0}},
@@ -85,9 +85,9 @@ def test_an_expression_that_breaks_is_told_and_fails_nothing() -> None:
 
 def test_rules_of_users_win_over_ours_even_for_core_kinds() -> None:
     """And are gone when they are taken away."""
-    table, _ = read("- {kinds: [apps/Deployment], cases: [{state: ready, reason: Whatever}]}")
+    table, _ = read("- {kinds: [apps/Deployment], cases: [{state: ready, reason: Anything}]}")
     rules = HealthRules(table)
-    assert rules.assess({"metadata": {}}, kind=DEPLOYMENT).reason == "Whatever"
+    assert rules.assess({"metadata": {}}, kind=DEPLOYMENT).reason == "Anything"
     assert rules.paths(DEPLOYMENT) == {("status", "conditions"), ("status", "observedGeneration")}
     change = rules.replace(rule_parser.EMPTY)
     assert rules.assess({"metadata": {}}, kind=DEPLOYMENT).reason == "LessThanUpdated"
@@ -95,7 +95,7 @@ def test_rules_of_users_win_over_ours_even_for_core_kinds() -> None:
 
 
 def test_the_same_rules_read_twice_change_nothing() -> None:
-    """So that an edit of one rule has nobody else looked at again."""
+    """So that an edit of one rule makes no other kind be assessed again."""
     first, _ = read(RULE)
     second, _ = read("# a comment\n" + textwrap.dedent(RULE))
     assert not HealthRules(first).replace(second).touches(GADGET)
@@ -143,7 +143,7 @@ def test_only_what_rules_read_is_kept() -> None:
         pytest.param("- {kinds: ['*'], cases: [{state: ready, message: '${self.data}'}]}", ["r, line 1: a rule for Secrets must not read their data, which would appear in statuses; read its type or metadata"], id="a Secret's data by a pattern"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_with_its_line(text: str, expected: list[str]) -> None:
+def test_a_mistake_is_reported_with_its_line(text: str, expected: list[str]) -> None:
     """What is wrong, what was found, and what to write."""
     table, mistakes = read(text)
     assert mistakes == expected
@@ -175,7 +175,7 @@ def ours() -> RuleTable:
 
 
 def test_ours_have_no_mistake() -> None:
-    """Which nobody would see before a kind is asked for."""
+    """Which would stay unseen before a kind is asked for."""
     assert len(ours().health.entries) >= 100
 
 

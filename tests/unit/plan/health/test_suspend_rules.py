@@ -56,18 +56,18 @@ def find_rule(written: str) -> SuspendRule:
         pytest.param("batch/CronJob", {"suspend": False}, {}, "runs", id="a schedule"),
         pytest.param("batch/CronJob", {"suspend": True}, {"active": [{}]}, "down", id="what a schedule has begun comes to its end"),
         pytest.param("batch/Job", {"suspend": False}, {"active": 1}, "runs", id="a job that runs"),
-        pytest.param("batch/Job", {"suspend": True}, {"active": 1}, "ends", id="a job that is told, and has pods"),
+        pytest.param("batch/Job", {"suspend": True}, {"active": 1}, "ends", id="a job that is asked to stop, and has pods"),
         pytest.param("batch/Job", {"suspend": True}, {"conditions": [SUSPENDED]}, "down", id="a suspended job"),
         pytest.param("batch/Job", {"suspend": False}, {"conditions": [COMPLETE]}, "exempt", id="a job that is over"),
         pytest.param("hearth.dev/Stack", {}, {"phase": "UpdateComplete"}, "runs", id="a nested stack"),
-        pytest.param("hearth.dev/Stack", {"suspended": True}, {"phase": "UpdateComplete", "observedGeneration": 1}, "ends", id="a nested stack that was told"),
+        pytest.param("hearth.dev/Stack", {"suspended": True}, {"phase": "UpdateComplete", "observedGeneration": 1}, "ends", id="a nested stack that was asked to stop"),
         pytest.param("hearth.dev/Stack", {"suspended": True}, {"phase": "SuspendComplete", "observedGeneration": 2}, "down", id="a suspended stack"),
         pytest.param("helm.toolkit.fluxcd.io/HelmRelease", {"suspend": True}, {"observedGeneration": 1}, "down", id="Flux looks no more at what is suspended"),
         pytest.param("argoproj.io/CronWorkflow", {"suspend": True}, {}, "down", id="Argo"),
     ],
 )  # fmt: skip
 def test_how_an_object_is_suspended(written: str, spec: dict[str, Any], status: dict[str, Any], expected: str) -> None:
-    """It runs, is told to end, or is at nothing; judged by what the cache keeps for the rule."""
+    """It runs, is asked to end, or is at nothing; judged by what the cache keeps for the rule."""
     rule, found = find_rule(written), make(written, spec, status)
     said = "exempt" if rule.is_exempt(found) else "runs" if not rule.is_set(found) else "ends"
     assert ("down" if said == "ends" and rule.is_done(found) else said) == expected
@@ -83,7 +83,7 @@ def test_an_annotation_pauses_what_has_no_field_for_it() -> None:
 
 @pytest.mark.parametrize("written", ["ConfigMap", "Service", "apps/DaemonSet", "PersistentVolumeClaim", "x.io/Y"])
 def test_other_kinds_are_left_as_they_are(written: str) -> None:
-    """Nobody guesses."""
+    """Nothing is guessed."""
     assert health_rules.DEFAULT_RULES.find_suspension(make_kind(written)) is None
 
 
@@ -117,7 +117,7 @@ def test_rules_of_users_go_before_and_leave_health_as_it_is() -> None:
         pytest.param("{set: {spec.x: 1}, doneWhen: self.spec.x + 1}", ["r, line 1: must give true or false"], id="no test"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_with_its_line(text: str, expected: list[str]) -> None:
+def test_a_mistake_is_reported_with_its_line(text: str, expected: list[str]) -> None:
     """What is wrong, what was found, and what to write."""
     table, mistakes = rule_parser.read({"r": f"- {{kinds: [x/Y], suspend: {text}}}"})
     assert [str(mistake)[: len(said)] for mistake, said in zip(mistakes, expected, strict=True)] == expected

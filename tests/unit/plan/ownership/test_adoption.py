@@ -46,7 +46,7 @@ def object_to(metadata: dict[str, Any], *, adopts: bool) -> adoption.AdoptionDen
 @pytest.mark.parametrize(
     "metadata",
     [
-        pytest.param({}, id="nobody's"),
+        pytest.param({}, id="no owner"),
         pytest.param({"managedFields": [APPLIED]}, id="released"),
         pytest.param(identity("uid-2"), id="of a stack that is gone"),
         pytest.param(identity(LIVING, name="other"), id="with a copied signature"),
@@ -80,8 +80,8 @@ def test_what_a_living_stack_has_is_never_taken_over(metadata: dict[str, Any], *
 
 
 @pytest.mark.parametrize("adopts", [True, False])
-def test_what_is_on_its_way_out_is_waited_for(adopts: bool) -> None:
-    """Nobody has to do anything but what its finalizers wait for."""
+def test_what_is_being_deleted_is_waited_for(adopts: bool) -> None:
+    """No user must do anything but what its finalizers wait for."""
     found = object_to({"deletionTimestamp": "now", "finalizers": ["x/y"]}, adopts=adopts)
     assert found is not None
     assert (found.reason, found.is_final, "held by x/y" in found.message) == ("Terminating", False, True)

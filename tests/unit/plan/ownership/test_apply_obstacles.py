@@ -38,7 +38,7 @@ def make_live(parts: Object, *, ours: Object, others: Object | None = None) -> O
         pytest.param({"spec": {}}, {"x": 1, "y": 2}, None, {"spec": {"x": None, "y": None}}, id="the last two keys"),
         pytest.param({}, {"x": 1}, None, {"spec": None}, id="the whole map"),
         pytest.param({"spec": {"y": 2}}, {"x": 1, "y": 2}, None, {}, id="another key stays"),
-        pytest.param({"spec": {}}, {"x": 1}, {"f:spec": {"f:x": {}}}, {}, id="somebody else has the key too"),
+        pytest.param({"spec": {}}, {"x": 1}, {"f:spec": {"f:x": {}}}, {}, id="another client has the key too"),
         pytest.param({"spec": {"a": {}}}, {"a": {"x": 1}}, None, {"spec": {"a": {"x": None}}}, id="within a map"),
         pytest.param(
             {"spec": {"y": 2}}, {"a": {"x": 1}, "y": 2}, None, {"spec": {"a": None}}, id="an inner map is gone"
@@ -53,7 +53,7 @@ def test_what_would_become_null(stated: Object, live: Object, others: Object | N
     assert apply_obstacles.find_emptied({"metadata": {}, **stated}, found) == expected
 
 
-def test_a_key_that_nobody_owns_keeps_its_map() -> None:
+def test_a_key_without_an_owner_keeps_its_map() -> None:
     """The API server set it by default, and leaves it."""
     live = make_live({"spec": {"x": 1, "default": True}}, ours=own({"spec": {"x": 1}}))
     assert apply_obstacles.find_emptied({"spec": {}}, live) == {}
@@ -69,7 +69,7 @@ def test_a_list_that_becomes_empty(stated: list[Object] | None, expected: Object
 
 
 def service(*ports: Object) -> Object:
-    """A Service with these ports, of which all but the first are somebody else's."""
+    """A Service with these ports, of which all but the first are another client's."""
     elements = {80: ITEM_80, 8080: ITEM_8080}
     ours = {"f:spec": {"f:ports": {ITEM_80: {".": {}, "f:port": {}}}}}
     others = {"f:spec": {"f:ports": {elements[port["port"]]: {".": {}, "f:name": {}} for port in ports[1:]}}}
@@ -77,7 +77,7 @@ def service(*ports: Object) -> Object:
 
 
 def test_items_of_others_are_found_and_kept() -> None:
-    """Fields of the object that nobody states stay as well."""
+    """Fields of the object that are not stated stay as well."""
     other = {"name": "metrics", "port": 8080, "protocol": "TCP"}
     stated = {"name": "web", "port": 80}
     wanted, foreign = apply_obstacles.predict({"spec": {"ports": [stated]}}, service(WEB, other))
@@ -95,7 +95,7 @@ def test_an_own_item_that_the_manifest_drops_is_no_obstacle() -> None:
 
 
 def test_a_long_list_is_not_compared() -> None:
-    """Whoever adds items to an object cannot slow the operator down."""
+    """Anyone who adds items to an object cannot slow the operator down."""
     ports = [{"name": f"p{at}", "port": at, "protocol": "TCP"} for at in range(1, 1000)]
     others = {"f:spec": {"f:ports": {f'k:{{"port":{at},"protocol":"TCP"}}': {} for at in range(1, 1000)}}}
     live = make_live({"spec": {"ports": ports}}, ours={"f:spec": {}}, others=others)
@@ -128,7 +128,7 @@ def test_another_item_stays_with_its_owner() -> None:
     ],
 )
 def test_a_dry_run_that_changes_anything_else_is_noticed(answer: Object, is_expected: bool) -> None:
-    """A webhook may change what nobody asked for."""
+    """A webhook may change what was not requested."""
     live = {"metadata": {"labels": {"a": "b"}}, "spec": {"x": 1, "y": 1}}
     wanted = {"spec": {"x": 2, "y": 1}}
     found = {"metadata": {"labels": {"a": "b"}, "resourceVersion": "9"}, "spec": answer, "status": {}}

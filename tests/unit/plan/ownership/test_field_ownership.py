@@ -118,7 +118,7 @@ def test_a_lost_field_is_named(path: tuple[str, ...], expected: str) -> None:
 
 
 def test_without_an_entry_all_is_lost() -> None:
-    """Whatever the manifest states, even if it is nothing that could be named."""
+    """Regardless of what the manifest states, even if it is nothing that could be named."""
     assert field_ownership.find_first_lost(MANIFEST, owned()) == "metadata.labels[example.com/tier]"
     assert (
         field_ownership.find_first_lost({"kind": "ConfigMap", "metadata": {"name": "a"}}, None)
@@ -127,7 +127,7 @@ def test_without_an_entry_all_is_lost() -> None:
 
 
 @pytest.mark.parametrize("value", [None, {}, [], {"deep": {"list": []}}])
-def test_what_nobody_can_own_is_not_lost(value: Any) -> None:
+def test_what_cannot_be_owned_is_not_lost(value: Any) -> None:
     """Empty lists with keys never show up; nothing is nothing."""
     manifest = {"metadata": {"name": "a"}, "spec": {"ports": value}}
     assert field_ownership.find_first_lost(manifest, owned(entry({}), live=manifest)) is None
@@ -188,7 +188,7 @@ def test_the_same_is_seen_in_a_watch_of_metadata() -> None:
 
 
 def test_a_free_map_that_was_emptied_is_lost() -> None:
-    """Nobody owns what was only removed."""
+    """No client  what was only removed."""
     live: Object = {"metadata": {"name": "a"}, "spec": {"settings": {}}}
     assert field_ownership.find_first_lost(FREE, owned(entry(COLLAPSED), live=live)) == "spec.settings.a"
 
@@ -254,7 +254,7 @@ def test_of_two_stacks_the_owner_of_the_label_counts() -> None:
     assert owned(new, old) == owned(new)
 
 
-def test_ownership_is_told_apart_by_all_of_it() -> None:
+def test_ownership_is_distinguished_by_all_of_it() -> None:
     """And every difference shows, that in free-form maps too."""
     theirs = entry({"f:spec": {"f:settings": {"f:a": {}}}}, manager="kubectl-edit")
     whole, collapsed = owned(entry(COLLAPSED), live=FREE), owned(entry(COLLAPSED), theirs, live=FREE)
@@ -263,7 +263,7 @@ def test_ownership_is_told_apart_by_all_of_it() -> None:
 
 
 def test_reading_an_object_leaves_it_alone() -> None:
-    """The object may be somebody else's."""
+    """The object may be another client's."""
     theirs = entry({"f:spec": {"f:settings": {"f:a": {}}}}, manager="kubectl-edit")
     mine = entry(COLLAPSED)
     before = copy.deepcopy([mine, theirs])

@@ -22,14 +22,14 @@ json_values = st.recursive(
 
 
 def test_a_hash_names_its_key_and_algorithm() -> None:
-    """In front, so that a foreign one is told from a changed definition."""
+    """In front, so that a foreign one is distinguished from a changed definition."""
     assert HASHER.hash({}).startswith("k")
     assert len(HASHER.hash({})) == len("k12345678:") + 32
     assert HASHER.hash({}) == HASHER.hash([]).split(":")[0] + ":" + HASHER.hash({}).split(":")[1]
 
 
 def test_hashes_stay_the_same_from_release_to_release() -> None:
-    """They are stored: whoever changes how they are made changes `ALGORITHM` with it, and then this text."""
+    """They are stored: anyone who changes how they are made changes `ALGORITHM` with it, and then this text."""
     assert HASHER.hash({"b": [1, "x", None], "a": True}) == "k2e91f3e9:195b8163a182cef03c1da62c05918d65"
 
 
@@ -74,7 +74,7 @@ def test_a_trip_through_json_changes_no_hash(value: Any) -> None:
 
 
 def test_another_key_makes_another_hash() -> None:
-    """Nobody can try out passwords without it."""
+    """No one can try out passwords without it."""
     other = keyed_hash.KeyedHasher(OTHER_KEY)
     assert other.hash("x").split(":")[1] != HASHER.hash("x").split(":")[1]
     assert other.hash("x") == keyed_hash.KeyedHasher(OTHER_KEY).hash("x")
@@ -85,7 +85,7 @@ def test_another_key_makes_another_hash() -> None:
     [
         pytest.param(keyed_hash.KeyedHasher(OTHER_KEY).hash({}), id="of another key"),
         pytest.param("", id="none"),
-        pytest.param("5d41402abc4b2a76b9719d911017c592", id="of somebody else's making"),
+        pytest.param("5d41402abc4b2a76b9719d911017c592", id="of another maker"),
         pytest.param(HASHER.hash({})[:-1], id="cut"),
     ],
 )
@@ -108,7 +108,7 @@ def test_what_is_no_json_is_refused() -> None:
 
 
 def test_equal_values_of_two_stacks_have_different_hashes() -> None:
-    """Nobody learns by a Stack of their own what another one holds; both are comparable all the same."""
+    """No tenant learns by an own Stack what another one holds; both are comparable all the same."""
     one, other = HASHER.of_stack("one"), HASHER.of_stack("other")
     assert one.hash("secret") != other.hash("secret") != HASHER.hash("secret")
     assert one.hash("secret") == HASHER.of_stack("one").hash("secret")

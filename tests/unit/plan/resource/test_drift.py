@@ -34,7 +34,7 @@ def make_blueprint(manifest: Object = MANIFEST, **options: Any) -> Blueprint:
 
 
 def tamper(world: World, *taken: str, subresource: str = "", gone: bool = False) -> Child:
-    """Let somebody else take fields of the child: `data.a`."""
+    """Let another client take fields of the child: `data.a`."""
     [before] = world.of("a")
     assert before.ownership is not None
     world.count += 1
@@ -90,16 +90,16 @@ def test_repair_takes_all_of_it_back() -> None:
 
 @pytest.mark.parametrize("policy", [DriftPolicy.REPORT, DriftPolicy.IGNORE])
 def test_what_is_left_is_not_written(policy: DriftPolicy) -> None:
-    """Told under Report alone, also by a board and a memory made anew."""
+    """Reported under Report alone, also by a new planner and memory."""
     world, board = settled(make_blueprint(drift_policy=policy))
     tamper(world, "data.a")
     assert world.refresh(board, "a") == []
     assert board.is_ready
-    said = [remark.type for remark in board.statuses["a"].conditions]
+    said = [condition.type for condition in board.statuses["a"].conditions]
     assert said == (["Drifted"] if policy is DriftPolicy.REPORT else [])
     world.memory = World().memory
     again = blueprints.make_board(make_blueprint(drift_policy=policy))
-    assert (world.refresh(again), [remark.type for remark in again.statuses["a"].conditions]) == ([], said)
+    assert (world.refresh(again), [condition.type for condition in again.statuses["a"].conditions]) == ([], said)
 
 
 def test_an_apply_for_another_reason_leaves_it_out() -> None:
@@ -158,7 +158,7 @@ def test_a_scaled_replica_count_is_no_drift(policy: DriftPolicy) -> None:
 
 
 def test_our_own_marks_are_repaired_under_every_policy() -> None:
-    """Without them nobody knows whose the object is."""
+    """Without them the owner of the object is unknown."""
     world, board = settled(make_blueprint(drift_policy=DriftPolicy.IGNORE))
     [child] = world.of("a")
     bare = {"metadata": {**child.fields["metadata"], "managedFields": [{"manager": blueprints.MANAGER, "operation": "Apply", "fieldsV1": OURS}]}}  # fmt: skip
@@ -182,7 +182,7 @@ def test_a_contest_is_waited_out_as_its_object_is() -> None:
     world.memory.drift_conflicts["a"] = DriftConflict(repairs=3, next_repair=4.0, expires_at=604.0, fields="data.a")
     child = tamper(world, "data.a")
     assert (world.refresh(board, "a"), board.requeues, board.is_ready) == ([], {"a": 4.0}, True)
-    assert [remark.type for remark in board.statuses["a"].conditions] == ["DriftConflict"]
+    assert [condition.type for condition in board.statuses["a"].conditions] == ["DriftConflict"]
     assert world.memory.manager_queries["a"].child is child
     world.now = 4.0
     assert (world.refresh(board, "a"), board.statuses["a"].state) == (["a"], ResourceState.READY)
@@ -194,7 +194,7 @@ def test_a_contest_is_waited_out_as_its_object_is() -> None:
 
 
 def test_the_holder_is_named() -> None:
-    """As the object itself tells; nobody where the field was removed."""
+    """As the object itself tells; no one where the field was removed."""
     world, board = settled(make_blueprint())
     world.memory.drift_conflicts["a"] = DriftConflict(repairs=3, next_repair=4.0, expires_at=604.0, fields="data.a")
     tamper(world, "data.a")

@@ -42,7 +42,7 @@ def make_world(blueprint: Blueprint = ONE) -> tuple[World, Child]:
 
 
 def adopt(world: World, blueprint: Blueprint = ONE) -> Child:
-    """Let `a` be an object that was somebody else's before."""
+    """Let `a` be an object that was another client's before."""
     board = blueprints.make_board(blueprint)
     world.refresh(board)
     step = board.ready_steps["a"]
@@ -62,13 +62,13 @@ def adopt(world: World, blueprint: Blueprint = ONE) -> Child:
         (ABANDONED, {"deleting": True}, Release),
     ],
     ids=[
-        "nobody wants it kept",
+        "its retention is not requested",
         "the template says so",
         "the stack says so",
         "it says so itself",
         "it was adopted",
-        "on its way out",
-        "on its way out, and kept: the stack need not wait",
+        "being deleted",
+        "being deleted, and kept: the stack need not wait",
     ],
 )
 def test_what_is_kept_is_released_and_all_else_deleted(
@@ -89,7 +89,7 @@ def test_a_change_of_the_policy_alone_is_written_once() -> None:
     assert world.settle(blueprints.make_board(retaining(ONE))) == 0
 
 
-def test_a_policy_that_somebody_wrote_on_the_object_is_no_reason_to_write() -> None:
+def test_a_policy_that_a_user_wrote_on_the_object_is_no_reason_to_write() -> None:
     """It counts all the same."""
     world, child = make_world()
     world.children["a"] = [dataclasses.replace(child, is_retained=True)]
@@ -99,7 +99,7 @@ def test_a_policy_that_somebody_wrote_on_the_object_is_no_reason_to_write() -> N
     assert [gone.take_step(key) for key in world.refresh(gone)] == [Release(child=world.of("a")[0])]
 
 
-def test_what_was_adopted_goes_on_to_say_so() -> None:
+def test_what_was_adopted_keeps_saying_so() -> None:
     """In every later apply, or the server would take the annotation away."""
     world = World()
     child = adopt(world)
@@ -130,7 +130,7 @@ def refuse(world: World, blueprint: Blueprint) -> StackPlanner:
     return board
 
 
-def wish(value: str, *, name: str | None = None) -> Blueprint:
+def target(value: str, *, name: str | None = None) -> Blueprint:
     """`a`, retained and replaced with DeleteFirst."""
     made = blueprints.make_blueprint({"a": []}, manifests={"a": config(value, name=name)})
     return retaining(made, replacement=Replacement.DELETE_FIRST, is_name_pinned=name is not None)
@@ -138,8 +138,8 @@ def wish(value: str, *, name: str | None = None) -> Blueprint:
 
 def test_what_is_kept_does_not_go_first() -> None:
     """Released it would hold its name, so the next one gets another; the old one is released last."""
-    world, child = make_world(wish("old"))
-    board = refuse(world, wish("new"))
+    world, child = make_world(target("old"))
+    board = refuse(world, target("new"))
     step = board.take_step("a")
     assert isinstance(step, Apply)
     assert (step.uid, step.ref.name == child.name) == (None, False)
@@ -149,8 +149,8 @@ def test_what_is_kept_does_not_go_first() -> None:
 
 def test_what_is_kept_under_a_stated_name_is_not_replaced() -> None:
     """There is no room for another."""
-    world, child = make_world(wish("old", name="fixed"))
-    board = refuse(world, wish("new", name="fixed"))
+    world, child = make_world(target("old", name="fixed"))
+    board = refuse(world, target("new", name="fixed"))
     standing = board.statuses["a"]
     assert (standing.state, standing.reason, standing.step, standing.child) == (
         ResourceState.FAILED,

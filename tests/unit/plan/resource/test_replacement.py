@@ -305,7 +305,7 @@ def test_another_object_that_fails_is_waited_for_beside_the_healthy_old_one() ->
     assert board.ready_steps == {}
 
 
-def test_an_object_that_failed_for_good_is_tried_anew_when_its_time_has_come() -> None:
+def test_an_object_that_failed_for_good_is_tried_again_when_its_time_has_come() -> None:
     """One that never was ready goes before the next is made, so that tries do not pile up."""
     world, board = World(), blueprints.make_board(gadget())
     world.settle(board)
@@ -317,7 +317,7 @@ def test_an_object_that_failed_for_good_is_tried_anew_when_its_time_has_come() -
 
 
 def test_one_that_may_have_been_of_use_stays_until_the_next_is_ready() -> None:
-    """Where nobody knows, it counts as having been."""
+    """Where it is unknown, it counts as having been."""
     world, board = World(), blueprints.make_board(gadget())
     world.settle(board)
     world.memory.created.clear()
@@ -329,8 +329,8 @@ def test_one_that_may_have_been_of_use_stays_until_the_next_is_ready() -> None:
     assert step.uid is None
 
 
-def test_a_failure_that_nobody_counted_is_told_and_not_acted_upon() -> None:
-    """Whoever counts failures finds it named."""
+def test_a_failure_that_was_not_counted_is_reported_and_not_acted_upon() -> None:
+    """The counter of failures finds it named."""
     world, board = World(), blueprints.make_board(gadget())
     world.settle(board)
     child = fail(world, board, failures=1)
@@ -347,7 +347,7 @@ def test_a_failure_that_nobody_counted_is_told_and_not_acted_upon() -> None:
         ("PersistentVolumeClaim", Replacement.NEVER),
         ("Widget", Replacement.NEVER),
     ],
-    ids=["holds nothing", "holds data", "nobody knows"],
+    ids=["holds nothing", "holds data", "unknown"],
 )
 def test_kinds_are_replaced_unasked_only_where_they_hold_nothing(kind: str, expected: Replacement) -> None:
     """By a table."""

@@ -56,9 +56,9 @@ def settle(
             settle(ResourceState.WAITING, ASLEEP, cause=Cause.VALUE_MISSING), True, id="a value will not come"
         ),
         pytest.param(settle(ResourceState.RETRYING, ASLEEP), False, id="another try may do"),
-        pytest.param(settle(ResourceState.WAITING, ASLEEP, FAILED, GOING), False, id="something is on its way yet"),
+        pytest.param(settle(ResourceState.WAITING, ASLEEP, FAILED, GOING), False, id="something is in progress still"),
         pytest.param(
-            settle(ResourceState.WAITING, ASLEEP, cause=Cause.KIND_NOT_AVAILABLE), False, id="nobody can tell yet"
+            settle(ResourceState.WAITING, ASLEEP, cause=Cause.KIND_NOT_AVAILABLE), False, id="it cannot be known yet"
         ),
         pytest.param(settle(ResourceState.FAILED, AWAKE), False, id="it runs already"),
         pytest.param(settle(ResourceState.FAILED, make(None)), False, id="it never was suspended"),

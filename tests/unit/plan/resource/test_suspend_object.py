@@ -30,7 +30,7 @@ def rule() -> SuspendRule:
 
 
 def make(replicas: int, *, holder: str = "hearth:n/shop", record: Any = None) -> Child:
-    """A Deployment whose replica count is held by somebody. record: what it remembers."""
+    """A Deployment whose replica count is held by a user. record: what it remembers."""
     text = record if isinstance(record, str) else suspended.sign(record, uid="u1", kind=DEPLOYMENT) if record else ""
     annotations = {names.ANNOTATION_SUSPENDED: text}
     entries = [
@@ -70,14 +70,14 @@ def test_a_step_states_what_suspends_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("holder", "expected"),
     [("hearth:n/shop", {"ours": {"spec.replicas": 5}}), ("hpa", {"theirs": {"spec.replicas": 5}})],
-    ids=["the definition puts it back", "nobody else would"],
+    ids=["the definition puts it back", "no other client would"],
 )
 def test_what_is_not_the_definitions_is_remembered(holder: str, expected: object) -> None:
     """By whom it is held when it is suspended."""
     assert read_said(suspend_object.suspend(make(5, holder=holder), rule(), RECORDS).manifest) == expected
 
 
-def test_what_somebody_starts_meanwhile_is_not_taken_for_how_it_was() -> None:
+def test_what_another_client_starts_meanwhile_is_not_taken_for_how_it_was() -> None:
     """The first record stays, and the step says what it is for."""
     found = make(9, holder="kubectl", record={"theirs": {"spec.replicas": 5}})
     step = suspend_object.suspend(found, rule(), RECORDS)
@@ -85,7 +85,7 @@ def test_what_somebody_starts_meanwhile_is_not_taken_for_how_it_was() -> None:
     assert step.repaired_paths == (("spec", "replicas"),)
 
 
-def test_what_was_somebody_elses_is_put_back_and_the_rest_let_go() -> None:
+def test_what_was_another_clients_is_put_back_and_the_rest_let_go() -> None:
     """By an apply that states no more than that: the server takes away what is stated no more."""
     step = suspend_object.resume(make(0, holder="x", record={"theirs": {"spec.replicas": 5}}), RECORDS)
     assert step.manifest["spec"] == {"replicas": 5}

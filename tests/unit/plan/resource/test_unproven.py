@@ -122,7 +122,7 @@ def test_a_later_incarnation_is_found_by_what_it_claims() -> None:
 @pytest.mark.parametrize(
     "child",
     [
-        pytest.param(make_object(make_manifest(), signature=None, manager="kubectl"), id="labelled by somebody else"),
+        pytest.param(make_object(make_manifest(), signature=None, manager="kubectl"), id="labelled by another client"),
         pytest.param(make_object(make_manifest(), signature=None, fields={"f:data": {}}), id="whose label is not ours"),
     ],
 )
@@ -134,7 +134,7 @@ def test_an_object_that_others_labelled_is_not_taken_up(child: Child) -> None:
 
 
 def test_an_unproven_object_elsewhere_is_left_alone() -> None:
-    """It is nobody's child, however well it is labelled."""
+    """It is no Stack's child, however well it is labelled."""
     manifest = make_manifest()
     elsewhere = {**manifest, "metadata": {**manifest["metadata"], "name": "elsewhere"}}
     _, step = refresh(make_object(elsewhere))
@@ -153,7 +153,7 @@ def test_an_unproven_object_never_displaces_a_proven_one() -> None:
     assert not board.cleanup.children
 
 
-def test_a_spoilt_signature_is_told_as_drift_and_put_back() -> None:
+def test_a_spoilt_signature_is_reported_as_drift_and_put_back() -> None:
     """And nothing is done to the object but that."""
     world, board = World(), make_board()
     world.settle(board)
@@ -171,6 +171,6 @@ def test_an_unproven_object_is_never_replaced() -> None:
     """Where its definition cannot be had in place, it is signed first."""
     pinned = Constant({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "pinned"}})
     blueprint = blueprints.make_blueprint({"a": []}, manifests={"a": pinned})
-    child = make_object(make_manifest(blueprint), signature=None, hash="other", unhealthy="somebody says so")
+    child = make_object(make_manifest(blueprint), signature=None, hash="other", unhealthy="a user says so")
     _, step = refresh(child, blueprint)
     assert (step is not None and step.uid) == "u"

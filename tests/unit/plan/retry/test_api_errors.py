@@ -83,7 +83,7 @@ ROWS: list[tuple[str, int, dict[str, Any] | None, type]] = [
     ("the body is too large to be read", 413, status("RequestEntityTooLarge"), InvalidManifest),
     ("the kind's server knows no patch", 405, status("MethodNotAllowed"), InvalidManifest),
     ("the kind's server knows no apply", 415, status("UnsupportedMediaType"), InvalidManifest),
-    ("the namespace is on its way out", 403, status("Forbidden", causes=[cause("metadata.namespace", "NamespaceTerminating")], **OF_RESOURCE), NamespaceTerminating),
+    ("the namespace is being deleted", 403, status("Forbidden", causes=[cause("metadata.namespace", "NamespaceTerminating")], **OF_RESOURCE), NamespaceTerminating),
     ("rights are missing, or a quota is full", 403, status("Forbidden", **OF_RESOURCE), NeedsAccessReview),
     ("a policy chose Forbidden", 403, status("Forbidden", causes=[{"message": "no"}], **OF_RESOURCE), Denied),
     ("a stated resourceVersion is not the object's", 409, status("Conflict", **OF_RESOURCE), StaleRead),
@@ -112,7 +112,7 @@ ROWS: list[tuple[str, int, dict[str, Any] | None, type]] = [
 
 @pytest.mark.parametrize(("code", "body", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
 def test_every_refusal_has_its_reaction(code: int, body: dict[str, Any] | None, expected: type) -> None:
-    """The codes, reasons and causes decide, whatever the message says."""
+    """The codes, reasons and causes decide, regardless of what the message says."""
     assert type(classify(code, body)) is expected
 
 
@@ -131,7 +131,7 @@ def test_a_missing_namespace_object_is_an_object() -> None:
     assert isinstance(classify(404, body, kind=NAMESPACE), ObjectNotFound)
 
 
-def test_what_is_too_large_to_be_stored_is_told_by_its_size() -> None:
+def test_what_is_too_large_to_be_stored_is_reported_by_its_size() -> None:
     """The store's refusal looks like any mistake: 500 without a reason."""
     assert isinstance(classify(500, status(), size=1_600_000), InvalidManifest)
 
@@ -189,7 +189,7 @@ def test_an_access_review_tells_a_full_quota_from_missing_rights() -> None:
     assert api_errors.after_access_review(asked, is_allowed=False) == Denied(message="m")
 
 
-def test_every_cause_is_told_with_its_field() -> None:
+def test_every_cause_is_reported_with_its_field() -> None:
     """As kubectl would list them, behind the object's name."""
     body = status(
         "Invalid", "long story", causes=[cause("spec.a"), cause("spec.b", message="Required value")], **OF_KIND
@@ -214,7 +214,7 @@ def test_a_cause_about_nothing_in_particular_stands_alone() -> None:
     assert error_message.describe(422, body, kind="ConfigMap") == "Too long: may not be more than 9 bytes"
 
 
-def test_an_unserved_kind_is_told_with_the_next_step() -> None:
+def test_an_unserved_kind_is_reported_with_the_next_step() -> None:
     """A plain 404 page says nothing by itself."""
     assert "is its CustomResourceDefinition installed?" in error_message.explain(404, None, ref=WEB)
     assert error_message.explain(502, None, ref=WEB) == "deployment/web: the server answered 502 without a message"
@@ -223,22 +223,22 @@ def test_an_unserved_kind_is_told_with_the_next_step() -> None:
 def test_a_long_echo_loses_its_middle_and_keeps_the_reason() -> None:
     """A refused value may come back twice in 200 KB; why it was refused stands at the end."""
     echo = "Invalid value: " + "x" * 100_000 + ": field is immutable"
-    told = error_message.explain(
+    reported = error_message.explain(
         422, status("Invalid", causes=[cause("spec.template", message=echo)], **OF_KIND), ref=WEB
     )
-    assert told.startswith("deployment/web: spec.template: Invalid value: xxx")
-    assert told.endswith(": field is immutable")
-    assert len(told) < 600
+    assert reported.startswith("deployment/web: spec.template: Invalid value: xxx")
+    assert reported.endswith(": field is immutable")
+    assert len(reported) < 600
 
 
 def test_many_causes_are_counted() -> None:
     """A condition's message has its bounds."""
     causes = [cause(f"spec.containers[{index}].image", message="Required value " + "y" * 60) for index in range(100)]
-    told = error_message.explain(422, status("Invalid", causes=causes, **OF_KIND), ref=WEB)
-    shown = told.count("Required value")
-    assert told.endswith(f"; and {100 - shown} more")
+    reported = error_message.explain(422, status("Invalid", causes=causes, **OF_KIND), ref=WEB)
+    shown = reported.count("Required value")
+    assert reported.endswith(f"; and {100 - shown} more")
     assert 5 < shown < 20
-    assert len(told) <= error_message.LONGEST_MESSAGE
+    assert len(reported) <= error_message.LONGEST_MESSAGE
 
 
 def test_a_long_name_does_not_break_the_bound() -> None:
@@ -261,7 +261,7 @@ def test_a_long_name_does_not_break_the_bound() -> None:
         pytest.param(".stringData: expected map, got &value.valueUnstructured{Value:[map[a:{x} b:hunter2]]}", id="a printed nest"),
     ],
 )  # fmt: skip
-def test_values_of_a_secret_are_never_told(message: str) -> None:
+def test_values_of_a_secret_are_never_reported(message: str) -> None:
     """Neither by the causes nor by the message."""
     assert "hunter2" not in error_message.explain(500, status("", message), ref=PASSWORD)
     body = status("Invalid", causes=[cause("data.a", message=message)], name="password", kind="Secret")
@@ -271,8 +271,8 @@ def test_values_of_a_secret_are_never_told(message: str) -> None:
 def test_values_that_are_to_be_hidden_are_hidden_anywhere() -> None:
     """Sensitive parameters may stand in any kind; escaped as JSON too."""
     body = status("Invalid", causes=[cause("spec.a", message='Invalid value: "line\\nhunter2 x": no')], **OF_KIND)
-    told = error_message.explain(422, body, ref=WEB, hidden=["line\nhunter2", "no"])
-    assert told == 'deployment/web: spec.a: Invalid value: "… x": no'
+    reported = error_message.explain(422, body, ref=WEB, hidden=["line\nhunter2", "no"])
+    assert reported == 'deployment/web: spec.a: Invalid value: "… x": no'
 
 
 @pytest.mark.parametrize(
@@ -306,9 +306,9 @@ def test_a_value_within_another_uncovers_nothing() -> None:
     ("code", "body", "after", "expected"),
     [
         pytest.param(429, None, 1.0, True, id="the server's flow control: plain text"),
-        pytest.param(429, None, None, True, id="whatever stands before it, without a word on when"),
+        pytest.param(429, None, None, True, id="regardless of what stands before it, without a word on when"),
         pytest.param(503, None, 5.0, True, id="a load balancer that says when"),
-        pytest.param(503, None, None, False, id="nobody answers for a group"),
+        pytest.param(503, None, None, False, id="is not served a group"),
         pytest.param(429, status("TooManyRequests", retryAfterSeconds=2), 2.0, False, id="a webhook's word"),
         pytest.param(429, status("TooManyRequests", causes=[{"reason": "DisruptionBudget"}]), 10.0, False, id="a disruption budget"),
         pytest.param(500, None, 1.0, False, id="something broke"),
@@ -317,10 +317,10 @@ def test_a_value_within_another_uncovers_nothing() -> None:
 def test_only_the_server_itself_turns_everybody_away(
     code: int, body: dict[str, Any] | None, after: float | None, *, expected: bool
 ) -> None:
-    """A `Status` is the word of whoever looked at this very request."""
+    """A `Status` is the word of the one that looked at this very request."""
     assert api_errors.is_throttled(code, body, after=after) is expected
 
 
-def test_a_server_that_is_busy_is_told_as_such() -> None:
+def test_a_server_that_is_busy_is_reported_as_such() -> None:
     """Its own answer has no words that could be shown."""
     assert "too many requests" in classify(429, None).message

@@ -1,4 +1,4 @@
-"""Retries grow apart, are bounded, and begin anew when what is tried changes."""
+"""Retries grow apart, are bounded, and start again when what is tried changes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_chance_only_shortens_and_by_a_quarter_at_most() -> None:
     assert fail(3, backoff_policy=BackoffPolicy(max_backoff=300.0, jitter=lambda: 1.0)).retry_at == 3.0
 
 
-def test_the_servers_wish_to_wait_is_kept() -> None:
+def test_the_servers_request_to_wait_is_kept() -> None:
     """Retry-After counts where it is longer than the delay."""
     assert fail(1, trouble=StepFailure(reason="Unavailable", message="busy", retry_after=30.0)).retry_at == 30.0
 
@@ -59,5 +59,5 @@ def test_another_subject_starts_from_nothing() -> None:
     ids=["below the limit", "at the limit", "a mistake counts as the limit at once"],
 )
 def test_a_resource_has_failed_when_its_limit_is_used_up(times: int, trouble: StepFailure, expected: bool) -> None:
-    """Trying goes on either way."""
+    """Trying continues either way."""
     assert fail(times, trouble=trouble).is_exhausted is expected

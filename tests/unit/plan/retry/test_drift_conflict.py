@@ -1,4 +1,4 @@
-"""How somebody who keeps taking fields back is answered: at once, then more and more slowly, and never too often."""
+"""How a field manager that keeps taking fields back is answered: at once, then more and more slowly, and never too often."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HOUR = 3600.0
 
 
 def count_answers(seconds: float, *, chance: float, pause: float = 0.1) -> list[float]:
-    """When somebody is answered who takes the field again `pause` seconds after each answer."""
+    """When a user is answered who takes the field again `pause` seconds after each answer."""
     backoff_policy = BackoffPolicy(jitter=lambda: chance)
     now, answered = 0.0, list[float]()
     contest: DriftConflict | None = None
@@ -35,7 +35,7 @@ def test_the_first_answer_is_at_once_and_the_next_ones_grow_apart() -> None:
 
 @pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
 def test_answers_of_a_minute_and_an_hour_are_few(chance: float) -> None:
-    """Whatever the chance that spreads them."""
+    """Regardless of the chance that spreads them."""
     assert len(count_answers(60, chance=chance)) <= 7
     assert len(count_answers(HOUR, chance=chance)) <= 25
     assert len([at for at in count_answers(3 * HOUR, chance=chance) if at > 2 * HOUR]) <= 16
@@ -43,7 +43,7 @@ def test_answers_of_a_minute_and_an_hour_are_few(chance: float) -> None:
 
 @pytest.mark.parametrize("pause", [1.0, 60.0, 299.0, 599.0, 600.0, 601.0, 900.0])
 def test_no_rhythm_gets_more_answers(pause: float) -> None:
-    """Not even that of somebody who waits until all is forgotten."""
+    """Not even that of another field manager that waits until all is forgotten."""
     assert len(count_answers(HOUR, chance=1.0, pause=pause)) <= 45
 
 

@@ -34,7 +34,7 @@ def ref_of(kind: Kind) -> ObjectRef:
     [
         pytest.param(ASKED, LATER, 403, WEB, {LIMITS, retry_triggers.KINDS}, id="something is full, or its kind goes"),
         pytest.param(
-            ASKED, LATER, 403, ROLE, {LIMITS, RIGHTS, retry_triggers.KINDS}, id="rights that nobody may pass on"
+            ASKED, LATER, 403, ROLE, {LIMITS, RIGHTS, retry_triggers.KINDS}, id="rights that no one may pass on"
         ),
         pytest.param(ASKED, DENIED, 403, WEB, {RIGHTS}, id="no right"),
         pytest.param(
@@ -121,14 +121,14 @@ def test_news_in_a_row_have_it_tried_less_often_the_longer_it_failed() -> None:
 
 
 def test_a_server_that_asked_for_patience_is_given_it() -> None:
-    """Whatever changes meanwhile."""
+    """Regardless of what  meanwhile."""
     memory = InMemoryState()
     refuse(memory, 8, trouble=StepFailure(reason="Unavailable", message="", retry_after=30.0, causes=(LIMITS,)))
     memory.on_trigger(LIMITS, now=10.0)
     assert memory.attempts["web"].retry_at == 30.0
 
 
-def test_news_while_a_step_is_on_its_way_are_kept_for_it() -> None:
+def test_news_while_a_step_is_in_progress_are_kept_for_it() -> None:
     """They may have come too late for it."""
     memory = InMemoryState()
     memory.in_flight["web"] = Apply(resource="web", kind=WEB, ref=ref_of(WEB), manifest={}, hash="1", uid=None)

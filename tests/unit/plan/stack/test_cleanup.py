@@ -1,4 +1,4 @@
-"""Obsolete children leave dependents first, whatever order they come and go in."""
+"""Obsolete children leave dependents first, regardless of what order they come and go in."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_what_is_not_obsolete_holds_nothing() -> None:
     assert cleanup.deletable == {"web-1"}
 
 
-def test_incarnations_are_told_apart() -> None:
+def test_incarnations_are_distinguished() -> None:
     """A dependency that was turned round between two incarnations is no circle."""
     cleanup = ObsoleteChildren()
     cleanup.replace([], [child("a"), child("b", "a/1"), child("b", incarnation=2), child("a", "b/2", incarnation=2)])
@@ -69,7 +69,7 @@ def test_a_circle_waits_for_what_is_free() -> None:
     assert {uid for uid in cleanup.children if cleanup.may_delete(uid)} == {"c-1"}
 
 
-def test_whoever_became_free_is_told() -> None:
+def test_what_became_free_is_reported() -> None:
     """The deletions that became possible are found without looking at all of them."""
     cleanup = ObsoleteChildren()
     first, second = child("a"), child("b", "a/1")
@@ -110,5 +110,5 @@ def test_going_step_by_step_arrives_where_a_fresh_start_does(
 
 @pytest.mark.parametrize(("incarnation", "expected"), [(1, "web/1"), (7, "web/7")], ids=["first", "later"])
 def test_a_place_is_the_resource_and_its_incarnation(incarnation: int, expected: str) -> None:
-    """As the annotation of whoever requires it says."""
+    """As the annotation of what requires it says."""
     assert incarnation_key(child("web", incarnation=incarnation)) == expected

@@ -28,21 +28,21 @@ OLD = dataclasses.replace(CHILD, resource="a", incarnation=1)
         (CleanupPolicy(protected_names=frozenset({"a"})), 0, False),
         (CleanupPolicy(is_waived=True), 1, False),
     ],
-    ids=["nobody knows", "wanted then", "made since", "a later incarnation", "waived"],
+    ids=["unknown", "wanted then", "made since", "a later incarnation", "waived"],
 )
 def test_what_was_reached_is_held_back(retention: CleanupPolicy, oldest: int, expected: bool) -> None:
     """By the name of its resource and its incarnation."""
     assert retention.protects(OLD, oldest=oldest) is expected
 
 
-def test_data_is_spared_only_where_nobody_asked() -> None:
+def test_data_is_spared_only_where_no_deletion_was_requested() -> None:
     """By kind."""
     claim = dataclasses.replace(OLD, kind=dataclasses.replace(OLD.kind, name="PersistentVolumeClaim"))
     assert [CleanupPolicy(preserves_data=said).preserves(claim) for said in (True, False)] == [True, False]
     assert not CleanupPolicy(preserves_data=True).preserves(OLD)
 
 
-def test_who_is_not_ready_goes_on_to_use_what_it_was_made_of() -> None:
+def test_who_is_not_ready_continues_to_use_what_it_was_made_of() -> None:
     """Until it is, or was made of something else."""
     users = UsageIndex()
     child = dataclasses.replace(OLD, requires=("c/2",))

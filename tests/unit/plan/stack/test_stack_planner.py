@@ -42,7 +42,7 @@ def only(children: Iterable[Child]) -> Child:
 
 
 def test_a_resource_is_applied_once_what_it_requires_is_ready() -> None:
-    """Only the beginning of a chain is in the first frontier."""
+    """Only the beginning of a chain is in the first ready steps."""
     world, board = World(), blueprints.make_board(CHAIN)
     assert world.refresh(board) == ["a"]
     assert states(board) == {"a": ResourceState.PROGRESSING, "b": ResourceState.WAITING, "c": ResourceState.WAITING}
@@ -59,7 +59,7 @@ def test_a_complete_board_plans_nothing() -> None:
     assert (world.refresh(board), board.ready_steps, board.requeues) == ([], {}, {})
 
 
-def test_a_board_made_anew_over_the_same_world_plans_nothing() -> None:
+def test_a_board_made_again_over_the_same_world_plans_nothing() -> None:
     """A restart writes nothing: the children tell all."""
     world, _ = settled(CHAIN)
     world.memory = World().memory
@@ -79,7 +79,7 @@ def test_a_deleted_child_is_made_again() -> None:
 
 
 def test_a_field_that_was_taken_is_taken_back() -> None:
-    """Lost ownership is drift, whatever the values are."""
+    """Lost ownership is drift, regardless of the values."""
     world, board = settled(CHAIN)
     child = only(world.of("a"))
     world.children["a"] = [dataclasses.replace(child, ownership=FieldOwnership(fields=b"{}"), resource_version=99)]
@@ -98,7 +98,7 @@ def test_what_our_own_answer_lacks_is_no_drift() -> None:
     assert world.refresh(board, "a") == []
 
 
-def test_a_child_on_its_way_out_is_waited_for() -> None:
+def test_a_child_being_deleted_is_waited_for() -> None:
     """It comes back under the same name once it is gone; an apply now would be lost."""
     world, board = settled(CHAIN)
     leaving = dataclasses.replace(only(world.of("a")), deleting=True, finalizers=("x/y",), resource_version=99)
@@ -132,7 +132,7 @@ def applied(board: StackPlanner, child: Child) -> Apply:
 
 
 def test_a_value_is_taken_from_the_child_it_refers_to() -> None:
-    """And a change of it is applied to whoever reads it, once."""
+    """And a change of it is applied to what reads it, once."""
     reading = Reading(
         make=lambda values: {
             "apiVersion": "v1",
@@ -179,7 +179,7 @@ def test_a_child_where_the_operator_does_not_look_is_refused() -> None:
 
 
 def test_a_kind_that_is_not_served_is_waited_for_and_named() -> None:
-    """It goes on as soon as it is served."""
+    """It continues as soon as it is served."""
     kinds = ServedKinds()
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}), kinds=kinds)
     world.refresh(board)
@@ -233,7 +233,7 @@ def test_what_is_being_made_holds_what_it_is_made_of() -> None:
 
 
 def test_what_is_wanted_again_counts_once_its_deletion_was_answered() -> None:
-    """Whoever is made of it meanwhile would be made of what is gone."""
+    """An object that is made of it meanwhile would be made of what is gone."""
     world, _ = settled(CHAIN)
     kept = only(world.of("a"))
     world.children["b"] = world.children["c"] = []
@@ -300,7 +300,7 @@ def test_a_refused_step_is_not_planned_before_its_time() -> None:
 
 
 def test_a_step_in_flight_is_not_planned_twice() -> None:
-    """Whatever else happens meanwhile."""
+    """Regardless of what else happens meanwhile."""
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
     world.refresh(board)
     step = board.take_step("a")
@@ -334,7 +334,7 @@ def test_an_event_costs_the_child_and_its_dependents_only() -> None:
     )
 )
 def test_event_by_event_arrives_where_a_fresh_board_does(events: list[tuple[str, str]]) -> None:
-    """The board is a function of the world: nothing is lost with it, whatever the events were."""
+    """The board is a function of the world: nothing is lost with it, regardless of what the events were."""
     blueprint = blueprints.make_blueprint({"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]})
     world = World()
     world.settle(blueprints.make_board(blueprints.make_blueprint({"a": [], "e": []})))
@@ -373,7 +373,7 @@ def happen(world: World, board: StackPlanner, name: str, event: str) -> None:
         pytest.param({"b": frozenset({("data", "big")})}, False, id="it is read of another resource"),
     ],
 )
-def test_an_object_too_large_to_be_kept_is_told_to_those_who_read_it(
+def test_an_object_too_large_to_be_kept_is_reported_to_those_who_read_it(
     reads: dict[str, frozenset[Path]], *, is_counted: bool
 ) -> None:
     """Nothing is made of what is not all there; other Stacks, for which the same field is kept, are not disturbed."""

@@ -26,7 +26,7 @@ def find_free(requires: dict[str, frozenset[str]], running: set[str]) -> set[str
 
 @pytest.mark.parametrize("seed", range(30))
 def test_one_goes_once_all_above_it_are_down(seed: int) -> None:
-    """After any changes, told one by one and in any order; and who may go since is told."""
+    """After any changes, reported one by one and in any order; and who may go since is reported."""
     chance = random.Random(seed)
     names = [f"r{number}" for number in range(8)]
     requires: dict[str, frozenset[str]] = dict.fromkeys(names, frozenset())

@@ -95,7 +95,7 @@ def test_the_record_names_what_was_required() -> None:
 
 
 def test_every_call_makes_another_manifest() -> None:
-    """So that whoever gets one may change it."""
+    """So that a receiver may change it."""
     wanted = want({"metadata": {"labels": {"app": "x"}}})
     wanted.at(1).manifest["metadata"]["labels"].clear()
     wanted.manifest["metadata"]["labels"].clear()

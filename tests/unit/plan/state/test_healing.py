@@ -101,7 +101,7 @@ def test_a_marked_object_gives_way_to_another_one() -> None:
 
 
 def test_a_mark_is_counted_before_it_is_obeyed() -> None:
-    """Whoever reads the standing counts it."""
+    """The reader of the status counts it."""
     world, board = settled(many())
     mark(world, "a", is_counted=False)
     assert (world.refresh(board, "a"), world.newly_failed) == ([], ["a"])
@@ -109,8 +109,8 @@ def test_a_mark_is_counted_before_it_is_obeyed() -> None:
 
 
 @pytest.mark.parametrize("is_completed", [True, False], ids=["later", "now"])
-def test_on_update_waits_for_the_next_wish(is_completed: bool) -> None:
-    """While a wish is not reached yet, what is marked is a part of reaching it."""
+def test_on_update_waits_for_the_next_target(is_completed: bool) -> None:
+    """While a target is not reached yet, what is marked is a part of reaching it."""
     world, board = settled(many(), HealingPolicy(policy=HealingMode.ON_UPDATE), is_completed=is_completed)
     mark(world, "a")
     planned = world.refresh(board, "a")
@@ -128,8 +128,8 @@ def test_above_the_limit_none_is_replaced(together: bool) -> None:
     for names_ in [NAMES] if together else [[name] for name in NAMES]:
         world.refresh(board, *names_)
     assert board.ready_steps == {}
-    (told,) = board.conditions.conditions()
-    assert (told.type, told.reason) == ("Unhealthy", "TooManyUnhealthy")
+    (reported,) = board.conditions.conditions()
+    assert (reported.type, reported.reason) == ("Unhealthy", "TooManyUnhealthy")
     (child,) = world.of("c")
     shown = {**child.fields, "metadata": {**child.fields["metadata"], "annotations": {}}}
     world.children["c"] = [dataclasses.replace(child, fields=shown)]

@@ -1,4 +1,4 @@
-"""What is said of single resources, as conditions of the Stack: bounded, and gone when nothing is to be said any more."""
+"""What is said of single resources, as conditions of the Stack: bounded, and gone when nothing is left to say."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hearth.plan.state.resource_conditions import (
 from hearth.plan.status import conditions
 
 
-def remark(message: str, *, type_: ConditionType = ConditionType.DRIFTED) -> ResourceCondition:
-    """One remark."""
+def condition(message: str, *, type_: ConditionType = ConditionType.DRIFTED) -> ResourceCondition:
+    """One condition."""
     return ResourceCondition(type=type_, reason="FieldOwnershipLost", message=message)
 
 
@@ -51,22 +51,24 @@ def test_what_is_true_is_said_and_taken_back() -> None:
 
 def test_remarks_follow_the_resources() -> None:
     """One condition a type, true while any resource has something to say."""
-    remarks = ConditionAggregator()
-    remarks.replace("a", (), (remark("a: x"),))
-    remarks.replace("b", (), (remark("b: y"), remark("b: z", type_=ConditionType.DRIFT_CONFLICT)))
-    assert [(each.type, each.message) for each in remarks.conditions()] == [
+    aggregator = ConditionAggregator()
+    aggregator.replace("a", (), (condition("a: x"),))
+    aggregator.replace("b", (), (condition("b: y"), condition("b: z", type_=ConditionType.DRIFT_CONFLICT)))
+    assert [(each.type, each.message) for each in aggregator.conditions()] == [
         ("Drifted", "a: x; b: y"),
         ("DriftConflict", "b: z"),
     ]
-    remarks.replace("a", (remark("a: x"),), ())
-    remarks.replace("b", (remark("b: y"), remark("b: z", type_=ConditionType.DRIFT_CONFLICT)), (remark("b: w"),))
-    assert [(each.type, each.message) for each in remarks.conditions()] == [("Drifted", "b: w")]
+    aggregator.replace("a", (condition("a: x"),), ())
+    aggregator.replace(
+        "b", (condition("b: y"), condition("b: z", type_=ConditionType.DRIFT_CONFLICT)), (condition("b: w"),)
+    )
+    assert [(each.type, each.message) for each in aggregator.conditions()] == [("Drifted", "b: w")]
 
 
 def test_a_thousand_resources_make_a_short_message() -> None:
     """The first few are named, the others counted."""
-    remarks = ConditionAggregator()
+    aggregator = ConditionAggregator()
     for number in range(1000):
-        remarks.replace(f"r{number}", (), (remark(f"r{number}: spec"),))
-    [found] = remarks.conditions()
+        aggregator.replace(f"r{number}", (), (condition(f"r{number}: spec"),))
+    [found] = aggregator.conditions()
     assert found.message.endswith(f"r4: spec; and {1000 - NAMED_AT_MOST} more")

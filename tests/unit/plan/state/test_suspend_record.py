@@ -75,10 +75,13 @@ OVERLAPPING = {"theirs": {"spec.minReadySeconds": 1, "spec.minReadySeconds.y": 2
     ],
 )
 def test_any_other_record_is_ignored_and_named(found: Child) -> None:
-    """Nothing of it is written, whatever is done with the object."""
+    """Nothing of it is written, regardless of what is done with the object."""
     assert (RECORDS.find(found), RECORDS.is_suspended(found), RECORDS.read(found)) == (None, False, SuspendRecord())
-    (remark,) = RECORDS.describe(found)
-    assert (remark.type, "hearth.dev/suspended-" in remark.message) == (ConditionType.SUSPEND_RECORD_INVALID, True)
+    (condition,) = RECORDS.describe(found)
+    assert (condition.type, "hearth.dev/suspended-" in condition.message) == (
+        ConditionType.SUSPEND_RECORD_INVALID,
+        True,
+    )
     for step in (suspend_object.resume(found, RECORDS), suspend_object.restore(found, RECORDS)):
         assert step.manifest.keys() == {"apiVersion", "kind", "metadata"}
 

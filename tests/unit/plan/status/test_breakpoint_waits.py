@@ -52,14 +52,14 @@ def waiting(board: StackPlanner) -> list[str]:
 
 
 def test_what_is_not_there_stops_before_its_creation_alone() -> None:
-    """Other branches go on; whoever requires it waits."""
+    """Other branches go on; what requires it waits."""
     gates = make_gates(stops={"*": ["PreUpdate", "PreReplace", "PreDelete"], "a": ["PreCreate"]})
     world, board = World(), make_board({"a": [], "b": ["a"], "c": []}, gates)
     assert world.refresh(board) == ["c"]
     assert (waiting(board), board.statuses["b"].state) == (["a/PreCreate"], ResourceState.WAITING)
 
 
-def test_what_was_passed_goes_on() -> None:
+def test_what_was_passed_continues() -> None:
     """Through that hook, and no other."""
     gates = make_gates("a/PreCreate", stops={"a": ["PreCreate", "PostCreate"]})
     world, board = World(), make_board({"a": [], "b": ["a"]}, gates)
@@ -81,7 +81,7 @@ def test_what_stops_when_it_is_done_counts_as_having_been_ready() -> None:
 
 
 def test_a_word_on_an_object_counts_for_its_revision_alone() -> None:
-    """What an earlier revision left there stops nobody."""
+    """What an earlier revision left there stops no one."""
     world, board = World(), make_board({"a": []}, make_gates(stops={"a": ["PostCreate"]}))
     world.settle(board)
     later = make_board({"a": []}, ActiveEnvironment(rules=board.environment.rules, revision=REVISION + 1))
@@ -134,7 +134,7 @@ def test_what_is_denied_is_not_done(denied: str, is_restricted: bool) -> None:
 
 
 def test_what_is_denied_does_not_stop_first() -> None:
-    """Nobody is asked to let go on what cannot go on."""
+    """No one is asked to let go on what cannot go on."""
     world = World()
     world.settle(make_board({"a": []}, make_gates(), a="old"))
     board = make_board({"a": []}, make_gates(stops={"a": ["PreUpdate"]}, denies={"*": ["Update"]}), a="new")
@@ -177,7 +177,7 @@ def test_a_deletion_that_stops_afterwards_is_recorded_before_it() -> None:
     assert (deleted(board), board.deletion_guard.take_unrecorded()) == ([], {"b": ("a",)})
 
 
-def test_what_somebody_required_who_stops_after_his_deletion_goes_later() -> None:
+def test_what_a_resource_required_that_stops_after_its_deletion_goes_later() -> None:
     """Until that is passed, and the Stack is not complete."""
     gates = make_gates(stops={"b": ["PostDelete"]}, post_delete={"b": ("a",)})
     world, board = removed(gates)
@@ -191,7 +191,7 @@ def test_what_somebody_required_who_stops_after_his_deletion_goes_later() -> Non
 
 
 def test_it_is_stopped_once_nothing_else_can_move() -> None:
-    """Not while another branch goes on, and not where nobody waits."""
+    """Not while another branch continues, and not where no caller waits."""
     world, board = World(), make_board({"a": [], "b": []}, make_gates(stops={"a": ["PreCreate"]}))
     world.refresh(board)
     assert not breakpoint_waits.is_stopped(board, world.memory)
@@ -202,7 +202,7 @@ def test_it_is_stopped_once_nothing_else_can_move() -> None:
     assert not breakpoint_waits.is_stopped(board, world.memory)
 
 
-def test_a_step_carries_the_word_only_where_somebody_stops_after_it() -> None:
+def test_a_step_carries_the_word_only_where_a_stop_follows() -> None:
     """A Stack without breakpoints writes what it always wrote."""
     world, board = World(), make_board({"a": [], "b": []}, make_gates(stops={"a": ["PostCreate"]}))
     world.refresh(board)
@@ -214,7 +214,7 @@ def test_a_step_carries_the_word_only_where_somebody_stops_after_it() -> None:
     assert said == {"a": f"PostCreate@{REVISION}", "b": None}
 
 
-def test_a_rule_about_nothing_is_told() -> None:
+def test_a_rule_about_nothing_is_reported() -> None:
     """Not where its resource has an object yet."""
     _, board = removed(make_gates(stops={"b": ["PreDelete"], "z": ["PreCreate"]}))
     assert [text for text in breakpoint_waits.warn(board) if "'z'" not in text] == []
@@ -222,7 +222,7 @@ def test_a_rule_about_nothing_is_told() -> None:
 
 
 def test_a_hash_that_another_key_made_says_nothing_of_a_change() -> None:
-    """After a lost key all is written anew, and nobody is asked."""
+    """After a lost key all is written again, and no one is asked."""
     world = World()
     [child] = [world.carry_out(step) for step in first_steps(world)]
     stranger = dataclasses.replace(child, hash="k00000000:" + "0" * 32)
@@ -232,7 +232,7 @@ def test_a_hash_that_another_key_made_says_nothing_of_a_change() -> None:
 
 
 def first_steps(world: World) -> list[Apply]:
-    """What is to be applied of a Stack of one resource."""
+    """What must be applied of a Stack of one resource."""
     board = make_board({"a": []}, make_gates())
     world.refresh(board)
     return [step for step in board.ready_steps.values() if isinstance(step, Apply)]

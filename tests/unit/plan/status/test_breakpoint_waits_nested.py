@@ -27,11 +27,11 @@ def make_board(*breakpoints: dict[str, Any]) -> StackPlanner:
     cache = dataclasses.replace(blueprint.resources["cache"], is_stack=True)
     blueprint = dataclasses.replace(blueprint, resources={"cache": cache})
     board = blueprints.make_board(blueprint, kinds=ServedKinds(NESTED))
-    heed(board, *breakpoints)
+    set_breakpoints(board, *breakpoints)
     return board
 
 
-def heed(board: StackPlanner, *breakpoints: dict[str, Any]) -> None:
+def set_breakpoints(board: StackPlanner, *breakpoints: dict[str, Any]) -> None:
     """Hold the board by these entries from now on."""
     board.set_environment(ActiveEnvironment(rules=environment_rules.parse({"breakpoints": [*breakpoints]}), revision=1))
 
@@ -55,8 +55,8 @@ def make_stopped() -> tuple[StackPlanner, World]:
     return board, world
 
 
-def test_who_waits_within_is_told_by_path_with_whom_to_annotate() -> None:
-    """So the parent is stopped as well: no time runs for it, and nobody takes it for busy."""
+def test_who_waits_within_is_reported_by_path_with_whom_to_annotate() -> None:
+    """So the parent is stopped as well: no time runs for it, and no one takes it for busy."""
     board, world = make_stopped()
     assert (board.statuses["cache"].state, breakpoint_waits.is_stopped(board, world.memory)) == (
         ResourceState.STOPPED,
@@ -69,7 +69,7 @@ def test_who_waits_within_is_told_by_path_with_whom_to_annotate() -> None:
 
 
 def test_an_order_by_path_is_answered_with_whom_to_annotate() -> None:
-    """It is not passed on: nothing goes on here, and nothing is noted as passed."""
+    """It is not passed on: nothing continues here, and nothing is noted as passed."""
     board, _ = make_stopped()
     for order in ("cache/deep/db", "cache/deep/db/PreCreate@2"):
         answer = continue_requests.answer(order, board)
@@ -88,7 +88,7 @@ def test_what_is_given_is_written_once_and_taken_out_once() -> None:
     first = take(board, world)
     assert first is not None
     world.carry_out(first)
-    heed(board, {"resource": "cache/db", "at": ["PreUpdate"]})
+    set_breakpoints(board, {"resource": "cache/db", "at": ["PreUpdate"]})
     given = take(board, world)
     assert given is not None
     assert given.manifest["spec"]["environment"] == {"breakpoints": [{"resource": "db", "at": ["PreUpdate"]}]}
@@ -96,9 +96,9 @@ def test_what_is_given_is_written_once_and_taken_out_once() -> None:
     assert attempt_id(given) != attempt_id(first)
     world.carry_out(given)
     assert take(board, world) is None
-    heed(board, {"resource": "cache/db", "at": ["PreUpdate"]}, {"resource": "a/b", "at": ["PreUpdate"]})
+    set_breakpoints(board, {"resource": "cache/db", "at": ["PreUpdate"]}, {"resource": "a/b", "at": ["PreUpdate"]})
     assert take(board, world) is None
-    heed(board)
+    set_breakpoints(board)
     taken = take(board, world)
     assert taken is not None
     assert "spec" not in taken.manifest
@@ -112,5 +112,5 @@ def test_what_is_given_is_no_update_of_the_nested_stack() -> None:
     first = take(board, world)
     assert first is not None
     world.carry_out(first)
-    heed(board, {"resource": "cache", "at": ["PreUpdate"]}, {"resource": "c*/db", "at": ["PreUpdate"]})
+    set_breakpoints(board, {"resource": "cache", "at": ["PreUpdate"]}, {"resource": "c*/db", "at": ["PreUpdate"]})
     assert take(board, world) is not None

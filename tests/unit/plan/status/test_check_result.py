@@ -68,7 +68,7 @@ def test_what_is_not_there_is_found() -> None:
 
 
 def test_a_mark_is_found_also_on_what_waits() -> None:
-    """Nobody judges the object meanwhile, but somebody has spoken about it."""
+    """No one judges the object meanwhile, but a user has spoken about it."""
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": [], "b": ["a"]}))
     world.settle(board)
     (child,) = world.of("b")
@@ -102,7 +102,7 @@ def test_an_outcome_is_read_as_it_was_written() -> None:
 
 @pytest.mark.parametrize("said", [None, {}, {"objects": 1}, {"checkedAt": "never", "objects": 1, "problemCount": 0}])
 def test_what_makes_no_sense_tells_nothing(said: object) -> None:
-    """Somebody has written into the status."""
+    """A user has written into the status."""
     assert check_result.decode({"phase": "CheckComplete", "check": said}) is None
 
 
@@ -116,7 +116,7 @@ def test_what_was_found_stands_until_nothing_of_the_kind_is_left() -> None:
     assert check_result.is_still_current(CLEAN, board, is_complete=True)
 
 
-def test_an_outcome_is_told_by_its_numbers() -> None:
+def test_an_outcome_is_reported_by_its_numbers() -> None:
     """The words of a status may hide something."""
     hidden = {**ENTRY, "message": "(sensitive)"}
     status = check_result.encode(dataclasses.replace(FOUND, problems=(hidden,)))
@@ -126,9 +126,9 @@ def test_an_outcome_is_told_by_its_numbers() -> None:
 
 
 def test_no_word_of_a_check_covers_what_was_not_reached() -> None:
-    """Whatever nobody has looked at since."""
-    wishes = [dataclasses.replace(REACHED, is_completed=False), None]
-    subjects = [StatusInput(generation=1, target=wish, check=CLEAN) for wish in wishes]
+    """What was not refreshed since."""
+    targets = [dataclasses.replace(REACHED, is_completed=False), None]
+    subjects = [StatusInput(generation=1, target=target, check=CLEAN) for target in targets]
     subjects += [StatusInput(generation=1, target=REACHED, check=CLEAN, is_deleting=True)]
     subjects += [StatusInput(generation=1, target=REACHED, check=CLEAN, is_recorded=False)]
     subjects += [
@@ -142,7 +142,7 @@ def test_no_word_of_a_check_covers_what_was_not_reached() -> None:
     assert [subject.checked for subject in subjects] == [None] * 5
 
 
-def test_what_does_not_stand_is_told_beside_the_phase_of_the_action() -> None:
+def test_what_does_not_stand_is_reported_beside_the_phase_of_the_action() -> None:
     """The list stays in the status all the same."""
     _, board = make("a")
     status = build(board, check=dataclasses.replace(FOUND, is_current=False))
@@ -158,10 +158,10 @@ def test_a_check_is_no_failure_of_the_revision() -> None:
 
 
 def test_a_clean_bill_is_no_success_of_what_was_given_up() -> None:
-    """After an automatic rollback whoever waits must not take it for one."""
+    """After an automatic rollback anyone who waits must not take it for one."""
     _, board = make("a")
-    wish = dataclasses.replace(REACHED, cause=TargetCause.AUTOMATIC, failure="it broke")
-    status = build(board, target=wish, check=CLEAN)
+    target = dataclasses.replace(REACHED, cause=TargetCause.AUTOMATIC, failure="it broke")
+    status = build(board, target=target, check=CLEAN)
     ready, stalled = conditions.find(status, "Ready"), conditions.find(status, "Stalled")
     assert (status["phase"], ready["status"], ready["reason"], stalled["status"]) == (
         "CheckComplete", "False", "RolledBack", "True"
@@ -194,7 +194,7 @@ def test_a_check_that_cannot_be_done_says_why() -> None:
             {}, {"handled": {"check": "1"}, **check_result.encode(FOUND)}, ("Warning", "CheckFailed"), id="found"
         ),
         pytest.param(
-            {"handled": {"check": "1"}}, {"handled": {"check": "1"}, **check_result.encode(CLEAN)}, None, id="told"
+            {"handled": {"check": "1"}}, {"handled": {"check": "1"}, **check_result.encode(CLEAN)}, None, id="reported"
         ),
         pytest.param({}, {"handled": {"retry": "1"}}, None, id="no check"),
     ],
@@ -205,7 +205,7 @@ def test_each_check_is_announced_once(before: Object, after: Object, event: tupl
     assert (said[:2] if said else None) == event
 
 
-def test_an_announcement_names_the_action_that_goes_on() -> None:
+def test_an_announcement_names_the_action_that_continues() -> None:
     """Where the phase does not tell of the check."""
     after = {"phase": "UpdateInProgress", "handled": {"check": "1"}, **check_result.encode(FOUND)}
     said = check_result.make_event({}, after)
@@ -218,7 +218,7 @@ def test_an_announcement_names_the_action_that_goes_on() -> None:
 
 @pytest.mark.parametrize("phase", [phase for phase in Phase if not phase.startswith("Delete")])
 def test_a_check_may_follow_and_be_followed_by_all_but_a_deletion(phase: Phase) -> None:
-    """Whatever came in between may not have been written."""
+    """What came in between may not have been written."""
     assert phases.is_legal(phase, Phase.CHECK_COMPLETE)
     assert phases.is_legal(Phase.CHECK_FAILED, phase)
     assert not phases.is_legal(Phase.DELETE_IN_PROGRESS, Phase.CHECK_COMPLETE)

@@ -1,4 +1,4 @@
-"""What holds up a deletion, named so that somebody can act."""
+"""What holds up a deletion, named so that a user can act."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_nothing_holds_up_what_only_takes_time() -> None:
 
 
 def test_finalizers_are_named_with_the_object_that_they_hold() -> None:
-    """Whoever put them there can be found."""
+    """Anyone who put them there can be found."""
     world, board, _ = leaving(deleting=True, finalizers=("x/y", "x/z"))
     found = deletion_blockers.find_deletion_block(board, world.memory, beyond="")
     assert found is not None
@@ -53,7 +53,7 @@ def test_finalizers_are_named_with_the_object_that_they_hold() -> None:
 
 
 def test_a_refused_deletion_comes_first() -> None:
-    """It is tried again, and needs somebody all the same."""
+    """It is tried again, and needs a user all the same."""
     world, board, child = leaving()
     world.memory.attempts[child.uid] = DENIED
     found = deletion_blockers.find_deletion_block(board, world.memory, beyond="waits for probe/x")
@@ -70,7 +70,7 @@ def test_a_refusal_is_forgotten_once_the_object_goes() -> None:
     assert board.find_failed_deletions(world.memory) == []
 
 
-def test_what_only_the_server_knows_is_told_where_nothing_else_is() -> None:
+def test_what_only_the_server_knows_is_reported_where_nothing_else_is() -> None:
     """All that is known is gone, and yet there is something."""
     board = blueprints.make_board(blueprints.make_blueprint({}))
     found = deletion_blockers.find_deletion_block(board, World().memory, beyond="waits for probe/x")

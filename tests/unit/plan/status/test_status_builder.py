@@ -69,7 +69,7 @@ def test_everything_ready_is_complete() -> None:
 
 
 def test_a_later_revision_is_an_update() -> None:
-    """Whatever its number is called by."""
+    """Regardless of what its number is called by."""
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
     world.settle(board)
     status = build(board, subject=dataclasses.replace(SUBJECT, target=LATER))
@@ -100,7 +100,7 @@ def test_the_message_names_what_is_waited_for() -> None:
 @pytest.mark.parametrize(
     ("failures", "phase"), [(1, "CreateInProgress"), (5, "CreateFailed")], ids=["still tried", "limit used up"]
 )
-def test_a_refusal_is_told_at_once_and_called_failed_later(failures: int, phase: str) -> None:
+def test_a_refusal_is_reported_at_once_and_called_failed_later(failures: int, phase: str) -> None:
     """With the next try beside it."""
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": [], "b": []}))
     world.refresh(board)
@@ -131,8 +131,8 @@ def test_problems_are_bounded_and_the_counts_are_not() -> None:
     assert (len(status["problems"]), status["resources"]["failed"]) == (problems.AT_MOST, 50)
 
 
-def test_a_refused_definition_is_stalled_while_the_rest_is_told_as_it_is() -> None:
-    """What runs keeps its counts; the phase is that of the wish."""
+def test_a_refused_definition_is_stalled_while_the_rest_is_reported_as_it_is() -> None:
+    """What runs keeps its counts; the phase is that of the target."""
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
     world.settle(board)
     status = build(
@@ -233,17 +233,17 @@ AT_WORK: Object = {"phase": "UpdateInProgress", "summary": "2/3", "conditions": 
         pytest.param({"conditions": [CONDITION, {**CONDITION, "type": "Drifted"}]}, False, id="a condition more"),
         pytest.param({"problems": [{"resource": "a"}]}, False, id="a problem"),
         pytest.param({"observedGeneration": 2}, False, id="another spec"),
-        pytest.param({"target": {"revision": 2}}, False, id="another wish"),
+        pytest.param({"target": {"revision": 2}}, False, id="another target"),
     ],
 )
 def test_a_setback_is_work_for_the_same_and_nothing_wrong(change: Object, expected: bool) -> None:
-    """All else is told at once."""
+    """All else is reported at once."""
     before = {"phase": "UpdateComplete", "summary": "3/3", "observedGeneration": 1, "conditions": [READY]}
     assert status_builder.is_repair_only(before, before | AT_WORK | change) is expected
 
 
 def test_sources_that_are_polled_are_named() -> None:
-    """With how late a change of them is noticed; of a Stack that goes nobody needs to know."""
+    """With how late a change of them is noticed; of a Stack that goes no user needs to know."""
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
     world.settle(board)
     polled = dataclasses.replace(SUBJECT, polled=("secret/db",))

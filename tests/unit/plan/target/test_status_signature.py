@@ -10,9 +10,9 @@ from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.plan.target import status_signature
 
 HASHES = KeyedHasher(b"k" * 32)
-WISH = {"revision": 3, "cause": "Spec", "since": "2026-01-01T00:00:00Z"}
+TARGET = {"revision": 3, "cause": "Spec", "since": "2026-01-01T00:00:00Z"}
 STATUS = status_signature.sign(
-    {"phase": "UpdateComplete", "target": WISH, "lastCompletedRevision": 3, "handled": {"retry": "1"}},
+    {"phase": "UpdateComplete", "target": TARGET, "lastCompletedRevision": 3, "handled": {"retry": "1"}},
     uid="u",
     hashes=HASHES,
 )
@@ -21,7 +21,7 @@ STATUS = status_signature.sign(
 def test_what_was_signed_is_read() -> None:
     """And nothing else of the status."""
     assert status_signature.read_memory(STATUS, uid="u", hashes=HASHES) == {
-        "target": WISH,
+        "target": TARGET,
         "lastCompletedRevision": 3,
         "handled": {"retry": "1"},
     }
@@ -30,8 +30,8 @@ def test_what_was_signed_is_read() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        pytest.param({"target": {**WISH, "revision": 2}}, id="another wish"),
-        pytest.param({"target": {**WISH, "completed": True}}, id="more in the wish"),
+        pytest.param({"target": {**TARGET, "revision": 2}}, id="another target"),
+        pytest.param({"target": {**TARGET, "completed": True}}, id="more in the target"),
         pytest.param({"lastCompletedRevision": 2}, id="another number"),
         pytest.param({"lastFailedRevision": 2}, id="another field"),
         pytest.param({"handled": {}}, id="less"),
@@ -59,7 +59,7 @@ def test_another_stack_and_another_key_do_not_count() -> None:
 
 
 def test_other_fields_may_change() -> None:
-    """Whatever they become."""
+    """Regardless of what they become."""
     changed = {**STATUS, "phase": "forged", "outputs": {"a": 1}, "conditions": []}
     memory = status_signature.read_memory(STATUS, uid="u", hashes=HASHES)
     assert status_signature.read_memory(changed, uid="u", hashes=HASHES) == memory

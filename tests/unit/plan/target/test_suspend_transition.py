@@ -1,4 +1,4 @@
-"""How suspending and resuming go into a wish."""
+"""How suspending and resuming go into a target."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import dataclasses
 import pytest
 
 from hearth.plan.target import suspend_transition, target_status
-from hearth.plan.target import target as wishes
+from hearth.plan.target import target as targets
 from hearth.plan.target.target import SuspendTransition, Target, TargetCause, TargetChoice, TargetContext
 
-WISH = Target(revision=3, cause=TargetCause.SPEC, since=100.0, is_completed=True)
+TARGET = Target(revision=3, cause=TargetCause.SPEC, since=100.0, is_completed=True)
 SUSPENDING = SuspendTransition(is_suspended=True, since=200.0)
 SUSPENDED = dataclasses.replace(SUSPENDING, is_completed=True)
 RESUMING = SuspendTransition(is_suspended=False, since=200.0)
@@ -18,8 +18,8 @@ RESUMED = dataclasses.replace(RESUMING, is_completed=True)
 
 
 def having(turn: SuspendTransition | None, **more: object) -> Target:
-    """The wish with that turn."""
-    return dataclasses.replace(WISH, suspend=turn, **more)  # type: ignore[arg-type]
+    """The target with that turn."""
+    return dataclasses.replace(TARGET, suspend=turn, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_a_rollback_that_was_ordered_meanwhile_is_called_so() -> None:
 @pytest.mark.parametrize(
     ("turn", "is_completed", "expected"),
     [
-        pytest.param(None, False, 100.0, id="the wish itself"),
+        pytest.param(None, False, 100.0, id="the target itself"),
         pytest.param(None, True, None, id="nothing"),
         pytest.param(SUSPENDING, True, 200.0, id="suspending"),
         pytest.param(SUSPENDED, False, None, id="suspended: no time runs for what waits"),
-        pytest.param(RESUMING, False, 200.0, id="resuming, the wish with it"),
+        pytest.param(RESUMING, False, 200.0, id="resuming, the target with it"),
         pytest.param(RESUMED, True, None, id="resumed"),
     ],
 )
@@ -78,11 +78,11 @@ def test_what_is_being_done_has_its_own_time(
         pytest.param(RESUMED, TargetCause.SPEC, None, id="an edit later"),
     ],
 )
-def test_what_another_wish_keeps_of_it(
+def test_what_another_target_keeps_of_it(
     turn: SuspendTransition, motive: TargetCause, expected: SuspendTransition | None
 ) -> None:
     """What is called Resume ends so, unless it goes back."""
-    begun = wishes.start_target(
+    begun = targets.start_target(
         TargetChoice(cause=motive), revision=4, before=having(turn), given=TargetContext(now=300.0)
     )
     assert begun.suspend == expected
@@ -90,11 +90,11 @@ def test_what_another_wish_keeps_of_it(
 
 @pytest.mark.parametrize("turn", [None, SUSPENDING, SUSPENDED, RESUMED])
 def test_the_status_tells_all_of_it(turn: SuspendTransition | None) -> None:
-    """Whoever reads it knows as much."""
+    """Anyone who reads it knows as much."""
     assert target_status.decode(target_status.encode(having(turn))) == having(turn)
 
 
-def test_time_begins_anew_for_what_is_being_done_alone() -> None:
+def test_time_starts_again_for_what_is_being_done_alone() -> None:
     """After a pause."""
     restarted = suspend_transition.restart_timeout(having(SUSPENDING), now=500.0)
     assert (restarted.since, restarted.suspend) == (100.0, dataclasses.replace(SUSPENDING, since=500.0))

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from hearth.model.errors import RollbackRevisionNotFound
-from hearth.plan.target import target as wishes
+from hearth.plan.target import target as targets
 from hearth.plan.target import target_status
 from hearth.plan.target.target import (
     EMPTY_REVISION,
@@ -26,8 +26,8 @@ COMPLETED = CompletedRevisions(last=2, previous=1)
 ORDERED = RollbackRequest(to_revision=1, spec_hash="three", revision=1)
 
 
-def make_wish(revision: int, motive: TargetCause = TargetCause.SPEC, **more: object) -> Target:
-    """A wish of long ago."""
+def make_target(revision: int, motive: TargetCause = TargetCause.SPEC, **more: object) -> Target:
+    """A target of long ago."""
     return dataclasses.replace(Target(revision=revision, cause=motive, since=100.0), **more)  # type: ignore[arg-type]
 
 
@@ -35,21 +35,21 @@ def choose(
     asked: TargetRequest, *, before: Target | None = None, completed: CompletedRevisions = COMPLETED
 ) -> TargetChoice:
     """What is aimed at among three revisions."""
-    return wishes.choose_target(asked, before=before, hashes=HASHES, completed=completed)
+    return targets.choose_target(asked, before=before, hashes=HASHES, completed=completed)
 
 
 def begin(
     aim: TargetChoice, *, revision: int, before: Target | None, is_recalled: bool = False, is_retried: bool = False
 ) -> Target:
-    """The wish that follows, a while later."""
+    """The target that follows, a while later."""
     given = TargetContext(now=200.5, is_recalled=is_recalled, is_retried=is_retried)
-    return wishes.start_target(aim, revision=revision, before=before, given=given)
+    return targets.start_target(aim, revision=revision, before=before, given=given)
 
 
 def test_without_an_order_the_spec_counts() -> None:
-    """Whatever was wanted before."""
+    """Regardless of what  wanted before."""
     assert choose(
-        TargetRequest(hash="three"), before=make_wish(1, TargetCause.ROLLBACK, rollback=ORDERED)
+        TargetRequest(hash="three"), before=make_target(1, TargetCause.ROLLBACK, rollback=ORDERED)
     ) == TargetChoice(cause=TargetCause.SPEC)
 
 
@@ -73,13 +73,15 @@ def test_zero_means_the_last_that_completed_besides_the_one_in_the_spec(present:
 
 def test_an_order_is_settled_once() -> None:
     """What completes later does not change what was meant."""
-    before = make_wish(1, TargetCause.ROLLBACK, rollback=RollbackRequest(to_revision=0, spec_hash="three", revision=1))
+    before = make_target(
+        1, TargetCause.ROLLBACK, rollback=RollbackRequest(to_revision=0, spec_hash="three", revision=1)
+    )
     assert choose(TargetRequest(hash="three", to_revision=0), before=before).revision == 1
 
 
 def test_a_later_definition_overrides_the_order() -> None:
     """And the same definition again brings it back."""
-    before = make_wish(1, TargetCause.ROLLBACK, rollback=ORDERED)
+    before = make_target(1, TargetCause.ROLLBACK, rollback=ORDERED)
     later = choose(TargetRequest(hash="a fourth", to_revision=1), before=before)
     assert later == TargetChoice(cause=TargetCause.SPEC, order=ORDERED)
     after = begin(later, revision=4, before=before)
@@ -88,7 +90,7 @@ def test_a_later_definition_overrides_the_order() -> None:
 
 def test_another_order_is_a_new_one() -> None:
     """Even where the last one was overridden."""
-    before = make_wish(4, rollback=ORDERED)
+    before = make_target(4, rollback=ORDERED)
     aim = choose(TargetRequest(hash="a fourth", to_revision=2), before=before)
     assert aim.order == RollbackRequest(to_revision=2, spec_hash="a fourth", revision=2)
 
@@ -115,7 +117,7 @@ def test_an_order_that_cannot_be_obeyed_is_refused(to_revision: int, completed: 
 )
 def test_a_failure_goes_back_to_what_was_reached_last(completed: CompletedRevisions, expected: int) -> None:
     """Or to nothing."""
-    aim = choose(TargetRequest(hash="three", failure="web: broken"), before=make_wish(3), completed=completed)
+    aim = choose(TargetRequest(hash="three", failure="web: broken"), before=make_target(3), completed=completed)
     assert aim == TargetChoice(
         cause=TargetCause.AUTOMATIC, revision=expected, failed_hash="three", failure="web: broken"
     )
@@ -132,27 +134,29 @@ def test_a_failure_goes_back_to_what_was_reached_last(completed: CompletedRevisi
     ids=["applied again", "unreadable for now", "changed", "a retry"],
 )
 def test_what_failed_is_not_tried_again_unasked(asked: TargetRequest, motive: TargetCause) -> None:
-    """Only a change or a retry ends a rollback that nobody ordered."""
-    before = make_wish(2, TargetCause.AUTOMATIC, failed_hash="three", failure="web: broken")
+    """Only a change or a retry ends a rollback that was not requested."""
+    before = make_target(2, TargetCause.AUTOMATIC, failed_hash="three", failure="web: broken")
     assert choose(asked, before=before).cause is motive
 
 
-def test_the_same_aim_is_the_same_wish() -> None:
+def test_the_same_aim_is_the_same_target() -> None:
     """With its time and its history."""
-    before = make_wish(3, is_first=True, protected_revisions=(1,))
+    before = make_target(3, is_first=True, protected_revisions=(1,))
     assert begin(TargetChoice(cause=TargetCause.SPEC), revision=3, before=before) == before
 
 
-def test_a_retry_gives_the_wish_its_time_anew() -> None:
+def test_a_retry_gives_the_target_its_time_again() -> None:
     """To the second, as a status tells it."""
-    assert begin(TargetChoice(cause=TargetCause.SPEC), revision=3, before=make_wish(3), is_retried=True).since == 200.0
+    assert (
+        begin(TargetChoice(cause=TargetCause.SPEC), revision=3, before=make_target(3), is_retried=True).since == 200.0
+    )
 
 
-def test_only_the_very_first_wish_creates() -> None:
+def test_only_the_very_first_target_creates() -> None:
     """What comes after a rollback to nothing is an update."""
     first = begin(TargetChoice(cause=TargetCause.SPEC), revision=1, before=None)
     again = begin(
-        TargetChoice(cause=TargetCause.SPEC), revision=1, before=make_wish(EMPTY_REVISION, TargetCause.AUTOMATIC)
+        TargetChoice(cause=TargetCause.SPEC), revision=1, before=make_target(EMPTY_REVISION, TargetCause.AUTOMATIC)
     )
     assert (first.is_first, again.is_first) == (True, False)
 
@@ -161,16 +165,16 @@ def test_only_the_very_first_wish_creates() -> None:
     ("before", "is_recalled", "expected"),
     [
         (None, False, ()),
-        (make_wish(2, is_completed=True, protected_revisions=(1,)), False, (2,)),
-        (make_wish(2, protected_revisions=(1,)), False, (1,)),
-        (make_wish(2, protected_revisions=(1,)), True, (1, 2)),
+        (make_target(2, is_completed=True, protected_revisions=(1,)), False, (2,)),
+        (make_target(2, protected_revisions=(1,)), False, (1,)),
+        (make_target(2, protected_revisions=(1,)), True, (1, 2)),
     ],
-    ids=["nothing before", "reached", "not reached", "nobody knows"],
+    ids=["nothing before", "reached", "not reached", "unknown"],
 )
 def test_what_was_reached_last_is_held_back(
     before: Target | None, is_recalled: bool, expected: tuple[int, ...]
 ) -> None:
-    """A wish of another process may have been reached unnoticed."""
+    """A target of another process may have been reached unnoticed."""
     assert (
         begin(
             TargetChoice(cause=TargetCause.SPEC), revision=3, before=before, is_recalled=is_recalled
@@ -181,10 +185,10 @@ def test_what_was_reached_last_is_held_back(
 
 def test_what_is_held_back_stays_bounded() -> None:
     """However often the process dies in the midst of changes; what was surely reached is never dropped."""
-    wish = make_wish(1, is_completed=True)
+    target = make_target(1, is_completed=True)
     for number in range(2, 60):
-        wish = begin(TargetChoice(cause=TargetCause.SPEC), revision=number, before=wish, is_recalled=True)
-    assert (len(wish.protected_revisions), wish.protected_revisions[0], wish.protected_revisions[-1]) == (
+        target = begin(TargetChoice(cause=TargetCause.SPEC), revision=number, before=target, is_recalled=True)
+    assert (len(target.protected_revisions), target.protected_revisions[0], target.protected_revisions[-1]) == (
         MAX_PROTECTED_REVISIONS,
         1,
         58,
@@ -192,18 +196,18 @@ def test_what_is_held_back_stays_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "target",
     [
-        make_wish(1, is_first=True),
-        make_wish(2, is_completed=True, is_cleanup_waived=True, protected_revisions=(1, 4)),
-        make_wish(1, TargetCause.ROLLBACK, rollback=ORDERED),
-        make_wish(EMPTY_REVISION, TargetCause.AUTOMATIC, failed_hash="three", failure="web: broken"),
+        make_target(1, is_first=True),
+        make_target(2, is_completed=True, is_cleanup_waived=True, protected_revisions=(1, 4)),
+        make_target(1, TargetCause.ROLLBACK, rollback=ORDERED),
+        make_target(EMPTY_REVISION, TargetCause.AUTOMATIC, failed_hash="three", failure="web: broken"),
     ],
     ids=["first", "flags", "ordered", "automatic"],
 )
-def test_a_status_remembers_a_wish_whole(wish: Target) -> None:
-    """Whoever reads it wants the same."""
-    assert target_status.decode(target_status.encode(wish)) == wish
+def test_a_status_remembers_a_target_whole(target: Target) -> None:
+    """Anyone who reads it wants the same."""
+    assert target_status.decode(target_status.encode(target)) == target
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ class World:
         self.time += 10
 
     def delete(self, raw: Object, *, verb: str | None = "delete") -> list[str]:
-        """What is wrong with the deletion; verb: the operator's request, None: somebody else did it."""
+        """What is wrong with the deletion; verb: the operator's request, None: another client did it."""
         if verb is not None:
             self.traffic.acting = Request(verb=verb, kind=CONFIG_MAP, namespace="default", name=raw["metadata"]["name"])
         self.oversight.on_change(CONFIG_MAP, raw, None)
@@ -68,7 +68,7 @@ class World:
     ("verb", "wrong"),
     [
         pytest.param("delete", ["db was deleted before web, which requires it"], id="by an operator"),
-        pytest.param(None, [], id="by somebody else"),
+        pytest.param(None, [], id="by another client"),
     ],
 )
 def test_deletion_before_what_requires_it(verb: str | None, wrong: list[str]) -> None:
@@ -96,7 +96,7 @@ def test_deletion_of_what_uses_each_other() -> None:
 
 
 def test_record_that_is_older_than_the_object() -> None:
-    """Whoever is as the template states it needs what that says."""
+    """An object that is as the template states it needs what that says."""
     world = World()
     db = child("db")
     world.show(stack({"web": "plain"}), db, child("web", uses="plain", requires="db/1"))
@@ -136,14 +136,14 @@ def test_deletion_of_a_claim_that_was_asked_for(resources: dict[str, str], wrong
     assert world.delete(claim) == wrong
 
 
-def test_deletion_of_a_claim_that_nobody_asked_for() -> None:
+def test_deletion_of_a_claim_that_was_not_requested() -> None:
     """The definition has it still."""
     world = World()
     claim = child("db", kind="PersistentVolumeClaim")
     wanted = stack({"db": ""})
     wanted["spec"]["template"]["resources"]["db"]["manifest"]["kind"] = "PersistentVolumeClaim"
     world.show(wanted, claim)
-    assert world.delete(claim) == ["the claim shop-db was deleted, and nobody asked for that"]
+    assert world.delete(claim) == ["the claim shop-db was deleted, and that was not requested"]
 
 
 def test_write_while_paused() -> None:

@@ -108,7 +108,7 @@ def test_held_events_come_late_and_in_order() -> None:
         cluster.follow(CONFIG_MAP, ())
         await asyncio.sleep(1)
         wire.hold("ConfigMap")
-        server.create(config("theirs"), manager="somebody")
+        server.create(config("theirs"), manager="another")
         await apply(cluster, config("ours"))
         await asyncio.sleep(10)
         stale = sorted(cluster.children("s"))
@@ -129,11 +129,11 @@ def test_error_in_a_log_fails_the_story() -> None:
         fake_world.run(test)
 
 
-def test_something_that_never_rests_is_told() -> None:
-    """A fight that goes on for ever is no rest."""
+def test_something_that_never_rests_is_reported() -> None:
+    """A fight that continues for ever is no rest."""
 
     async def test(world: FakeWorld) -> None:
-        manifest = world.server.create(config(a="0"), manager="somebody")
+        manifest = world.server.create(config(a="0"), manager="another")
         stopped = False
 
         async def fight() -> None:
@@ -225,7 +225,7 @@ def test_namespace_goes_when_it_is_empty() -> None:
 
 
 def test_kind_goes_with_its_definition() -> None:
-    """With all its objects; what is sent afterwards meets nobody."""
+    """With all its objects; what is sent afterwards has no receiver."""
     server = FakeServer(lambda: 0.0)
     definition = server.create(probe_controller.definition(), manager="test")
     made = probe_controller.manifest({"value": 1})

@@ -46,7 +46,7 @@ def spec(**fields: Any) -> dict[str, Any]:
             },
             id="a key that is left out takes its default",
         ),
-        pytest.param(spec(containers=[]), DEPLOYMENT, {}, id="empty keyed lists are owned by nobody"),
+        pytest.param(spec(containers=[]), DEPLOYMENT, {}, id="empty keyed lists are without an owner"),
         pytest.param(
             spec(containers=[{"name": "web"}]), CUSTOM, {"f:spec": {"f:containers": {}}}, id="custom: all lists atomic"
         ),
@@ -90,7 +90,7 @@ def test_merge_of_keyed_lists() -> None:
 
 
 def test_item_that_is_no_longer_stated_goes() -> None:
-    """Unless somebody else states it too."""
+    """Unless another client states it too."""
 
     def apply(live: Any, *names: str, manager: str = "one") -> dict[str, Any]:
         manifest = spec(containers=[{"name": name} for name in names])
@@ -102,7 +102,7 @@ def test_item_that_is_no_longer_stated_goes() -> None:
 
 
 def test_field_of_an_item_outlives_it() -> None:
-    """What somebody else put into an item stays, under the item's keys."""
+    """What another client put into an item stays, under the item's keys."""
     live = managed_fields.apply(
         None, spec(containers=[{"name": "a"}, {"name": "b"}]), DEPLOYMENT, manager="one", force=True, time=""
     )
@@ -113,7 +113,7 @@ def test_field_of_an_item_outlives_it() -> None:
 
 
 def test_update_owns_what_it_changed() -> None:
-    """And nobody else owns it any more."""
+    """And no other client owns it any more."""
     live = managed_fields.apply(None, spec(a=1, b=1), CUSTOM, manager="ours", force=True, time="")
     changed = managed_fields.record_update(live, {**live, "spec": {"a": 2, "b": 1}}, CUSTOM, manager="theirs", time="")
     found = {entry.name: field_sets.to_fields_v1(entry.fields) for entry in managed_fields.parse(changed)}

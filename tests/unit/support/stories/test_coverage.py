@@ -1,4 +1,4 @@
-"""`tests/stories/COVERAGE.md` says where each scenario is told, and so do the titles of the stories."""
+"""`tests/stories/COVERAGE.md` says where each scenario is played, and so do the titles of the stories."""
 
 import re
 
@@ -6,20 +6,20 @@ from support.stories import story
 
 TABLE = (story.FOLDER / "COVERAGE.md").read_text()
 ROWS = {match[1]: match[2] for match in re.finditer(r"^\| ([CEFHR]\d\d) \|(.*)\|$", TABLE, re.MULTILINE)}
-TOLD = {told.slug: re.findall(r"[CEFHR]\d\d", told.title.partition(":")[0]) for told in story.load_all()}
+TITLES = {played.slug: re.findall(r"[CEFHR]\d\d", played.title.partition(":")[0]) for played in story.load_all()}
 
 
 def test_every_story_in_the_table_is_there() -> None:
     """A renamed story would be sought in vain."""
     named = {slug for row in ROWS.values() for slug in re.findall(r"`([\w-]+)`", row) if "-" in slug}
 
-    assert sorted(named - TOLD.keys()) == []
+    assert sorted(named - TITLES.keys()) == []
 
 
 def test_the_titles_say_the_same_as_the_table() -> None:
     """A story that names a scenario stands in its row."""
     missing = [
-        f"{slug} in {number}" for slug, numbers in TOLD.items() for number in numbers if slug not in ROWS[number]
+        f"{slug} in {number}" for slug, numbers in TITLES.items() for number in numbers if slug not in ROWS[number]
     ]
 
     assert missing == []

@@ -20,7 +20,7 @@ from support.stories import story, story_runner
 
 def write(folder: Path, text: str) -> Path:
     """A story file."""
-    path = folder / "told.yaml"
+    path = folder / "written.yaml"
     path.write_text(text)
     return path
 
@@ -37,7 +37,7 @@ def write(folder: Path, text: str) -> Path:
     ],
 )
 def test_bad_story(tmp_path: Path, text: str) -> None:
-    """A slip in a story is told, or it would expect nothing."""
+    """A slip in a story is reported, or it would expect nothing."""
     with pytest.raises(story.BadStory):
         story.load(write(tmp_path, text))
 
@@ -181,7 +181,7 @@ def test_verification(spec: Object, children: dict[str, list[Object]], wrong: in
 
 def test_story_that_is_not_so_fails(tmp_path: Path) -> None:
     """The runner says which step, and what was found."""
-    told = story.load(
+    played = story.load(
         write(
             tmp_path,
             "{story: x, steps: [{apply: {template: {resources: {a: {config: {x: y}}}}}, expect: {summary: 2/2}}]}",
@@ -189,7 +189,7 @@ def test_story_that_is_not_so_fails(tmp_path: Path) -> None:
     )
 
     async def perform(world: FakeWorld) -> None:
-        await story_runner.Play(told, world).perform()
+        await story_runner.Play(played, world).perform()
 
     with pytest.raises(
         story_runner.StoryFailed, match=r"step 1 \(apply\):\n  summary: expected \"2/2\", found \"1/1\""
@@ -199,10 +199,10 @@ def test_story_that_is_not_so_fails(tmp_path: Path) -> None:
 
 def test_what_is_left_fails_a_story(tmp_path: Path) -> None:
     """Every story ends with nothing."""
-    told = story.load(write(tmp_path, "{story: x, steps: [{apply: {template: {resources: {a: {config: {x: y}}}}}}]}"))
+    played = story.load(write(tmp_path, "{story: x, steps: [{apply: {template: {resources: {a: {config: {x: y}}}}}}]}"))
 
     async def perform(world: FakeWorld) -> None:
-        play = story_runner.Play(told, world)
+        play = story_runner.Play(played, world)
         await world.user.create(
             {
                 "apiVersion": "v1",

@@ -42,7 +42,7 @@ def make_bomb(levels: int) -> str:
     ],
 )
 def test_ordinary_expressions_need_no_bound(text: str) -> None:
-    """Whatever small inputs they get."""
+    """Regardless of what small inputs they get."""
     assert expressions.parse(text).estimator is None
 
 
@@ -95,7 +95,7 @@ COSTLY = [
 
 @dataclass
 class Elsewhere:
-    """A port that answers what it is told."""
+    """A port that answers what it is given."""
 
     answer: Answer | None = None
     asked: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Elsewhere:
         return evaluation.is_small(cost)
 
     def ask(self, text: str, data: Mapping[str, Any]) -> Answer | None:
-        """What it is told."""
+        """What it is given."""
         self.asked.append((text, data))
         return self.answer
 
@@ -188,7 +188,7 @@ def test_an_expression_takes_of_a_large_object_what_it_reads() -> None:
 
 
 def test_large_constants_are_narrowed_once() -> None:
-    """A parameter that nobody asks for is not handed on."""
+    """An unused parameter is not handed on."""
     params = expressions.enlarge({"name": "web", "other": [0] * 50_000})
     bound = expressions.bind(expressions.parse("params.name + '-x'"), path="p", constants={"params": params})
 
@@ -206,7 +206,7 @@ def test_large_constants_are_narrowed_once() -> None:
     ],
 )
 def test_a_rule_that_may_take_long_is_not_bounded(text: str) -> None:
-    """Whatever objects there are."""
+    """Regardless of what objects there are."""
     assert not expressions.is_bounded(expressions.parse(text))
 
 

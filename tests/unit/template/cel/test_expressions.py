@@ -119,7 +119,7 @@ def test_what_waiting_does_not_mend(text: str, web: dict[str, Any], message: str
 
 
 def test_the_same_text_is_compiled_once() -> None:
-    """Whoever uses it."""
+    """Regardless of the user."""
     assert expressions.parse("web.once") is expressions.parse("web.once")
 
 

@@ -1,4 +1,4 @@
-"""What an expression reads is told exactly: names, paths, and what may be missing."""
+"""What an expression reads is reported exactly: names, paths, and what may be missing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_paths(text: str, expected: dict[str, bool]) -> None:
     assert read(text) == expected
 
 
-def test_fields_whose_macro_says_so_are_told_apart() -> None:
+def test_fields_whose_macro_says_so_are_distinguished() -> None:
     """A path is required as soon as one use of it is."""
     parsed = expressions.parse("has(web.a.b) && web.a.b == 1")
     assert [str(found) for found in parsed.required] == ["web.a.b"]

@@ -112,7 +112,7 @@ def test_optionals_are_known_as_such(scope: type_checker.TypeScope) -> None:
 
 
 def test_the_same_text_over_the_same_types_is_judged_once(scope: type_checker.TypeScope) -> None:
-    """Whatever else is in scope."""
+    """Regardless of what else is in scope."""
     parsed = expressions.parse("web.spec.replicas + 1")
     smaller = type_checker.TypeScope({"web": shape_of("apps/v1", "Deployment")})
     assert scope.check(parsed) is smaller.check(parsed)
@@ -164,7 +164,7 @@ def test_without_schemas_everything_is_open() -> None:
 
 
 def test_a_shape_lasts_as_long_as_its_schema() -> None:
-    """A new generation alone does not make everything anew; a schema that came counts at once."""
+    """A new generation alone does not make everything again; a schema that came counts at once."""
     kinds = TypedKinds(has_schemas=False)
     deployment = kinds.find("apps/v1", "Deployment")
     assert shapes.find_shape(kinds, deployment) is shapes.OPEN

@@ -34,7 +34,7 @@ def test_entries_are_counted_too() -> None:
 
 
 def test_what_is_too_heavy_alone_is_not_kept() -> None:
-    """Whoever asked has it all the same."""
+    """The caller has it all the same."""
     cache = make_full()
 
     assert cache.keep("d", 3, weight=101) == 3

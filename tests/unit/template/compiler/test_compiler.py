@@ -212,7 +212,7 @@ def test_a_manifest_waits_for_all_that_is_missing() -> None:
     assert manifest.evaluate({}) == Pending(missing=("other.a.b", "other.c"))
 
 
-def test_a_broken_expression_is_told_by_its_place() -> None:
+def test_a_broken_expression_is_reported_with_its_place() -> None:
     """Where waiting would not help, even though something else is still missing."""
     manifest = compile_text(config("{x: '${other.c}', y: ['${1 / other.a}']}")).resources["config"].manifest
     outcome = manifest.evaluate({"other": {"a": 0}})
@@ -333,7 +333,7 @@ resources: {x: {when: "${conditions.c}", manifest: {apiVersion: v1, kind: Config
     ],
 )
 def test_kinds_of_anything(template: Any) -> None:
-    """Looking for kinds takes whatever there is."""
+    """Looking for kinds takes all that there is."""
     assert compiler.find_kinds(Definition(template=template, parameters=None)) == ()  # type: ignore[arg-type]
 
 

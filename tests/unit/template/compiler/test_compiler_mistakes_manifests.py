@@ -160,7 +160,7 @@ def test_what_is_no_mistake(spec: str) -> None:
     ],
 )
 def test_two_resources_for_one_object(resources: dict[str, Any], expected: list[tuple[str, str, str]]) -> None:
-    """The later one is told of the earlier."""
+    """The later one names the earlier."""
     template = {
         "parameters": {"x": {"default": "x"}},
         "resources": {
@@ -178,7 +178,7 @@ def test_two_resources_for_one_object(resources: dict[str, Any], expected: list[
 
 
 def test_kinds_depend_on_parameters_only() -> None:
-    """Since everything else is told by the kind."""
+    """Since everything else is known from the kind."""
     found = find_mistakes(in_resource('{manifest: {apiVersion: v1, kind: "${config.data.k}"}}'))
     rule = "apiVersion and kind may use only params, because the kind must be known before the apply"
     assert found == [(f"{A}.manifest.kind", f"{rule} (at column 1 of `config.data.k`)")]

@@ -148,7 +148,7 @@ def no_collection() -> Iterator[None]:
 def test_no_definition_takes_more_than_its_share(
     template: Any, parameters: Any, expected: str, no_collection: None
 ) -> None:
-    """In pieces that leave room for others; what exceeds a limit is told."""
+    """In pieces that leave room for others; what exceeds a limit is reported."""
     pieces = compiler.compile_in_pieces(
         Definition(template=template, parameters=parameters), stack=blueprints.STACK, kinds=KINDS
     )
@@ -187,7 +187,7 @@ class Answering:
 
 
 def test_large_lists_in_one_text_are_pieces_by_themselves() -> None:
-    """Reading one takes some 30 ms, and writing it as text as long again; nobody waits for two of them."""
+    """Reading one takes some 30 ms, and writing it as text as long again; is not awaited two of them."""
     template = {
         "parameters": PARAMETER,
         "resources": {"a": make_resource({"x": "${params.p.map(e, e)} ${params.p.filter(e, true)}"})},

@@ -68,13 +68,13 @@ def compile_output(value: Any) -> Blueprint:
     ],
 )
 def test_outputs(value: Any, expected: Any) -> None:
-    """Whatever is made of a sensitive value shows that there is one, and no more."""
+    """All that is made of a sensitive value shows that there is one, and no more."""
     outcome = compile_output(value).outputs["out"].evaluate(CHILDREN)
     assert outcome == Known(expected)
 
 
 def test_only_objects_with_sensitive_values_are_guarded() -> None:
-    """The others' refusals are told in full."""
+    """The others' refusals are reported in full."""
     resources = compile_output("x").resources
     assert {name for name, each in resources.items() if each.hidden is not None} == {"secret", "holder", "user"}
 

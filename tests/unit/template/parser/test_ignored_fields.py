@@ -1,4 +1,4 @@
-"""What a template may say of fields that others change, and how it is told what is wrong."""
+"""What a template may say of fields that others change, and which errors it gets."""
 
 from __future__ import annotations
 

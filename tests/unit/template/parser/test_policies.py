@@ -20,6 +20,6 @@ from hearth.template.parser import policies
     ],
     ids=["sound", "mistakes elsewhere", "no map of resources", "no template", "nothing"],
 )
-def test_what_is_to_be_retained_is_read_whatever_else_is_wrong(template: Any, expected: set[str]) -> None:
+def test_what_must_be_retained_is_read_despite_other_errors(template: Any, expected: set[str]) -> None:
     """A broken template must still delete, and keep what it says."""
     assert policies.find_retained(template) == expected

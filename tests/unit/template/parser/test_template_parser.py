@@ -1,4 +1,4 @@
-"""A template of the wrong structure is told all that is wrong with it."""
+"""A template of the wrong structure gets a report of all its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values against rules: as draft 2020-12 says, in linear time, whatever rules and values are."""
+"""Values against rules: as draft 2020-12 says, in linear time, for all rules and values."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ BIG = list(range(3000))
     ids=["evil pattern", "states", "unique", "enum", "all of", "evil patterns", "wrong ones", "many patterns"],
 )
 def test_no_piece_takes_long(rules: Any, value: Any) -> None:
-    """The loop goes on between pieces; what takes too many of them is refused."""
+    """The loop continues between pieces; what takes too many of them is refused."""
     longest = 0.0
     pieces = parameters_module.find_faults(rules, value, json_schema.Budget())
     begun = time.thread_time()

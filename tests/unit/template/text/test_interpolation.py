@@ -1,4 +1,4 @@
-"""Expressions are found where they stand in a string, whatever stands within them."""
+"""Expressions are found where they stand in a string, regardless of what stands within them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_parts(string: str, expected: tuple[str | ExpressionSource, ...]) -> Non
 
 
 @pytest.mark.parametrize("string", ["${a", "x ${'}", "${ {'a': 1}", "${a}${b", '${"}', "${'''}''"])
-def test_a_missing_brace_is_told_with_what_follows_the_opening(string: str) -> None:
+def test_a_missing_brace_is_reported_with_what_follows_the_opening(string: str) -> None:
     """Also where only a string within the expression is open."""
     with pytest.raises(interpolation.UnterminatedExpression) as caught:
         interpolation.parse(string)
@@ -106,7 +106,7 @@ def test_what_was_put_together_is_taken_apart(pairs: list[tuple[str, str]], last
 
 @given(st.text(st.sampled_from("$${}ab'"), max_size=20))
 def test_an_escaped_text_means_itself(literal: str) -> None:
-    """Whatever dollars and braces it holds."""
+    """Regardless of what dollars and braces it holds."""
     assert "".join(str(part) for part in interpolation.parse(interpolation.escape(literal))) == literal
 
 

@@ -99,7 +99,7 @@ def test_words_without_quotes_mean_what_kubectl_takes_them_for() -> None:
 
 
 @hypothesis.given(JSON)
-def test_whatever_is_written_is_read_back(value: Any) -> None:
+def test_all_that_is_written_is_read_back(value: Any) -> None:
     """Nothing is lost on the way to the file and back."""
     assert read_one(kubectl_yaml.write({"value": value})) == {"value": value}
 
@@ -124,7 +124,7 @@ def test_text_of_several_lines_is_written_as_a_block() -> None:
 
 
 def test_what_occurs_twice_is_written_twice() -> None:
-    """No anchors: nobody wrote them."""
+    """No anchors: none were written."""
     labels = {"app": "web"}
 
     assert kubectl_yaml.write({"a": labels, "b": labels}) == "a:\n  app: web\nb:\n  app: web\n"
@@ -166,7 +166,7 @@ def test_documents_know_their_number_and_line() -> None:
     ids=["twice", "open", "infinite", "no key", "endless", "unknown tag", "no text", "no character"],
 )
 def test_an_error_tells_where_it_is(text: str, message: str) -> None:
-    """In one line, whoever found it."""
+    """In one line, regardless of the finder."""
     found = find_error(text)
 
     assert message in found

@@ -41,7 +41,7 @@ def test_a_tag_makes_no_object_of_python(text: str, tmp_path: Path) -> None:
 @hypothesis.given(
     tag=strategies.from_regex(r"[!a-z/:.]{1,20}", fullmatch=True), value=strategies.sampled_from(("[a]", "{a: b}", "1"))
 )
-def test_whatever_the_tag_the_values_are_those_of_json(tag: str, value: str) -> None:
+def test_all_that_the_tag_the_values_are_those_of_json(tag: str, value: str) -> None:
     """Or it is refused with a message."""
     assert all(map(is_plain, read(f"!{tag} {value}")))
 

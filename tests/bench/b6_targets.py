@@ -1,6 +1,6 @@
 """B6: while 2,000 objects are rolled out, the user changes his mind every two seconds, for a minute.
 
-It shows how much is written for wishes that nobody has any more, and how long the last one takes.
+It shows how much is written for targets that are outdated, and how long the last one takes.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ import watches
 import workload
 from benchmark import Benchmark
 from figures import Phase
-from lab import Lab, Wish
+from lab import BenchmarkOptions, Lab
 from workload import CONFIG_MAP, Workload
 
 from hearth.model.child import Object
 
 OBJECTS, QUICK = 2000, 40
-WISHES, QUICK_WISHES = 30, 3
+TARGETS, QUICK_TARGETS = 30, 3
 PAUSE = 2.0
-"""Seconds between two wishes."""
+"""Seconds between two targets."""
 
 
 class Waste:
-    """How many writes gave an object a value that nobody wanted any more."""
+    """How many writes gave an object a value that was no longer wanted."""
 
     def __init__(self) -> None:
         self.wanted = ""
         self.is_taken = False
-        """Whether the API server has answered that wish: before, nobody but the user can know of it."""
+        """Whether the API server has answered that target: before, only the user can know of it."""
         self.writes = 0
         self.wasted = 0
         self.wasted_knowingly = 0
@@ -55,41 +55,41 @@ class Waste:
         }
 
 
-async def measure(wish: Wish, name: str) -> list[Phase]:
+async def measure(options: BenchmarkOptions, name: str) -> list[Phase]:
     """Two phases: one change of all objects, undisturbed; and one change after the other, each before the last is done."""
-    count, wishes = (QUICK, QUICK_WISHES) if wish.quick else (OBJECTS, WISHES)
+    count, targets = (QUICK, QUICK_TARGETS) if options.quick else (OBJECTS, TARGETS)
     work = Workload(template=workload.make_flat_template(count), stacks=1)
-    async with lab_module.opened(wish, name, kinds=work.kinds) as lab, lab.operator() as operator:
+    async with lab_module.opened(options, name, kinds=work.kinds) as lab, lab.operator() as operator:
         await user.create(lab, work)
         await operator.wait_quiet()
         undisturbed = await lab.measure(operator, "undisturbed", work, lambda: user.change(lab, work))
         waste = Waste()
         last: list[float] = []
         async with watches.watching(lab.api, CONFIG_MAP, lab.namespace, waste.take):
-            disturbed = await lab.measure(operator, "disturbed", work, lambda: change_often(lab, waste, wishes, last))
+            disturbed = await lab.measure(operator, "disturbed", work, lambda: change_often(lab, waste, targets, last))
         await user.delete(lab, work)
     found = {**waste.find_shares(), "last change / undisturbed": last[0] / undisturbed.seconds}
     return [undisturbed, replace(disturbed, found=found)]
 
 
-async def change_often(lab: Lab, waste: Waste, wishes: int, last: list[float]) -> None:
-    """One wish after the other; `last` gets the seconds that the last one took."""
+async def change_often(lab: Lab, waste: Waste, targets: int, last: list[float]) -> None:
+    """One target after the other; `last` gets the seconds that the last one took."""
     path = user.path_of(workload.make_stack("stack-0", lab.namespace, {}))
     begun = 0.0
-    for number in range(wishes):
+    for number in range(targets):
         await asyncio.sleep(PAUSE if number else 0)
-        waste.wanted, waste.is_taken = f"wish-{number}", False
+        waste.wanted, waste.is_taken = f"target-{number}", False
         begun = time.perf_counter()
         await lab.api.send("PATCH", path, body=workload.make_change(waste.wanted), content_type=bare_api.MERGE)
         waste.is_taken = True
-    await lab.stacks.wait_settled(1, generation=wishes + 2)
+    await lab.stacks.wait_settled(1, generation=targets + 2)
     last.append(time.perf_counter() - begun)
 
 
 BENCHMARKS = (
     Benchmark(
         id="B6",
-        work=f"a change of {OBJECTS:,} objects, undisturbed; then {WISHES} of them, one every {PAUSE:.0f} s",
+        work=f"a change of {OBJECTS:,} objects, undisturbed; then {TARGETS} of them, one every {PAUSE:.0f} s",
         measure=measure,
     ),
 )
