@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -20,6 +22,7 @@ import plane
 import processes
 
 PROGRAM = Path(places.HERE) / "controlplane.py"
+LISTENS = re.compile(r"--(?:listen-client-urls=http://[^,]*:|listen-peer-urls=http://[^,]*:|secure-port=)(\d+)")
 PATIENCE = 60.0
 """Seconds until a component that was started again must be there."""
 
@@ -30,6 +33,9 @@ class Launched:
 
     arguments: list[str]
     folder: str
+    held_ports: list[socket.socket]
+    """What it listened on, bound until it is started again: a control plane that starts meanwhile would take its ports,
+    and the API server would talk to the other's etcd."""
 
 
 @dataclass(slots=True)
@@ -48,14 +54,17 @@ class OwnPlane:
         """SIGKILL it: `kube-apiserver`, `etcd`."""
         number = self._find(component)
         arguments = Path(f"/proc/{number}/cmdline").read_bytes().decode().rstrip("\0").split("\0")
-        self.stopped[component] = Launched(arguments, str(Path(f"/proc/{number}/cwd").readlink()))
+        folder = str(Path(f"/proc/{number}/cwd").readlink())
         os.kill(number, signal.SIGKILL)
         while self._numbers(component):
             time.sleep(0.02)
+        self.stopped[component] = Launched(arguments, folder, [hold(port) for port in find_ports(arguments)])
 
     def start(self, component: str) -> None:
         """Start it again as it was started before; returns at once."""
         launched = self.stopped.pop(component)
+        for each in launched.held_ports:
+            each.close()
         with (self.home.folder / f"{component}-again.log").open("ab") as log:
             subprocess.Popen(
                 launched.arguments,
@@ -99,6 +108,22 @@ class OwnPlane:
     def _find(self, component: str) -> int:
         (number,) = self._numbers(component)
         return number
+
+
+def find_ports(arguments: list[str]) -> list[int]:
+    """The ports that a component listens on, as its command line says."""
+    found = (LISTENS.fullmatch(each) for each in arguments)
+    return sorted({int(match[1]) for match in found if match is not None})
+
+
+def hold(port: int) -> socket.socket:
+    """Keep a port from others without listening on it: connections are refused."""
+    held = socket.socket()
+    # Allowed beside connections that have just ended, and afterwards to nobody else.
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("0.0.0.0", port))
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+    return held
 
 
 @contextlib.contextmanager
