@@ -23,8 +23,9 @@ import processes
 
 PROGRAM = Path(places.HERE) / "controlplane.py"
 LISTENS = re.compile(r"--(?:listen-client-urls=http://[^,]*:|listen-peer-urls=http://[^,]*:|secure-port=)(\d+)")
-PATIENCE = 60.0
-"""Seconds until a component that was started again must be there."""
+PATIENCE = 200.0
+"""Seconds until a component that was started again must be there: after an outage of minutes, an API server waits for up
+to two minutes and a half between two attempts to reach etcd."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,9 @@ from support.stories.world import Address
 
 CONFIG_MAP = fake_kinds.CONFIG_MAP.kind
 API_VERSION = f"{names.GROUP}/{names.VERSION}"
-PATIENCE = 60.0
-"""Seconds for anything that must come about, on a machine that is busy with other tests."""
+PATIENCE = 200.0
+"""Seconds for anything that must come about, on a machine that is busy with other tests. An API server that was without
+etcd for minutes may take most of that until all its storages are connected again."""
 POLL = 0.1
 CHAINS = 5
 """Resources in a layer: each requires the one above it."""
