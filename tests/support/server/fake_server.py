@@ -276,6 +276,8 @@ class FakeServer:
         if fake_objects.has_new_generation(live, wanted, served):
             metadata["generation"] += 1
         stored = self._put(served.kind, {**wanted, "metadata": metadata})
+        if served.kind == _DEFINITIONS and stored["spec"] != live["spec"]:
+            self.kinds.serve(fake_kinds.custom_kind(stored))
         self._tell(served.kind, live, stored)
         return stored
 

@@ -129,6 +129,15 @@ class CacheSync:
             self._wanted.update(touched)
             self.refresh()
 
+    def on_kinds_changed(self, blueprint: Blueprint) -> None:
+        """Handle schemas that changed: the general health rule reads the fields that a schema declares."""
+        wanted = self.find_required_watches(blueprint)
+        touched = {kind: paths for kind, paths in wanted.items() if self._wanted.get(kind, paths) != paths}
+        if touched:
+            self.unsynced.update(touched)
+            self._wanted.update(touched)
+            self.refresh()
+
     def grace_left(self) -> float:
         """Return the seconds left in which the status is withheld because the first list of children is in progress."""
         is_unsynced = self._needs_full_refresh or self.unsynced

@@ -287,6 +287,8 @@ class StackReconciler:
                 self.definition.on_source_changed(ref)
             case KindsChanged():
                 self.results.expedite(retry_triggers.KINDS)
+                if self.planner is not None:
+                    self._cache_sync.on_kinds_changed(self.planner.blueprint)
                 if self.is_waiting_for_kinds or (self.planner is not None and self.planner.has_lost_kinds()):
                     self.definition.request_resync()
                     self._services.queue.enqueue(self.uid, DirtyScope.STACK)
