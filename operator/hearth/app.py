@@ -1,4 +1,4 @@
-"""The one place that builds the parts of the operator and joins them, and the life of the process around them.
+"""Build and connect the parts of the operator, and run the process around them. No other module does.
 
 Must hold no decision of its own about Stacks: what is built here decides.
 """
@@ -43,7 +43,7 @@ class Runtime(Protocol):
     """What the process needs of the engine and the caches below it."""
 
     async def start(self) -> None:
-        """Begin to watch and to converge; returns at once. Raises HearthError where that cannot even begin."""
+        """Start to watch and reconcile, and return at once. Raises HearthError if that cannot start."""
 
     async def stop(self) -> None:
         """Start nothing new, and stop. Requests in flight may be cut off, because a stop at any point is safe."""
@@ -67,7 +67,7 @@ class Runtime(Protocol):
         """By phase."""
 
     def count_writes(self) -> Mapping[str, float]:
-        """Of children, by what becomes of them."""
+        """Count the writes of children by their state."""
 
 
 BuildRuntime: TypeAlias = Callable[[Settings, CredentialSource, Metrics], Runtime]
@@ -79,7 +79,7 @@ def build_runtime(settings: Settings, source: CredentialSource, observer: Metric
 
 
 def run(settings: Settings, *, build: BuildRuntime = build_runtime, grace: float = SHUTDOWN_TIMEOUT) -> int:
-    """Run the operator until a signal ends it; the exit code. grace: seconds that the end may take."""
+    """Run the operator until a signal stops it, and return the exit code. grace: seconds that the shutdown may take."""
     logs.configure(format_=settings.log_format, level=settings.log_level)
     gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])
     try:

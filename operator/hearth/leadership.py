@@ -44,16 +44,16 @@ class Leadership(Protocol):
     """It must stop at once."""
 
     def explain_loss(self) -> errors.HearthError:
-        """Why it must stop, or may not start."""
+        """Return the reason why the process must stop or may not start."""
 
     def start(self) -> None:
-        """Stand for it; to be called in the loop that is to hear of it."""
+        """Start the election. Call it in the loop that receives the result."""
 
     async def stop(self) -> None:
         """Give it back; the work must have ended."""
 
     def find_not_ready(self) -> Sequence[str]:
-        """Why it cannot be said who works, a sentence each."""
+        """The reasons why the leader is unknown, a sentence each."""
 
 
 class AlwaysLeader:
@@ -127,7 +127,7 @@ class LeaseLeadership:
         self._thread = threading.Thread(target=self._run, name="election", daemon=True)
 
     def start(self) -> None:
-        """Begin, in a thread of its own."""
+        """Start the election in a thread of its own."""
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
@@ -141,11 +141,11 @@ class LeaseLeadership:
         await asyncio.to_thread(self._thread.join, JOIN_TIMEOUT)
 
     def explain_loss(self) -> errors.HearthError:
-        """Why the lease was lost."""
+        """Return the reason for the loss of the lease."""
         return leader_elector.LeadershipLost(self._reason)
 
     def find_not_ready(self) -> Sequence[str]:
-        """Why it cannot be said whose the lease is."""
+        """The reason why the holder of the lease is unknown."""
         trouble = self._election.error if self._election is not None else "has not requested its lease yet"
         return [trouble] if trouble else []
 
@@ -220,7 +220,7 @@ async def find_leader(settings: Settings, source: CredentialSource, observer: Me
 
 
 def make_election_config(settings: Settings) -> LeaderElectionConfig:
-    """Under which this process stands, by a name that no other has."""
+    """Return the configuration of the election, with a unique identity of this process."""
     return LeaderElectionConfig(
         name=settings.find_lease_name(),
         group=settings.find_lease_group(),

@@ -39,7 +39,7 @@ from hearth.settings import Settings
 logger = structlog.get_logger(__name__)
 
 START_RETRY = 2.0
-"""Seconds until the start is tried again where the API server is not there yet."""
+"""Seconds until the start is retried while the API server is unreachable."""
 WATCH_DEAD_AFTER = 300.0
 """Seconds of silence that no living watch keeps: bookmarks come every minute, a stalled one restarts before, and one
 whose server is unavailable, or no longer serves its kind, keeps retrying: a restart of the process would not help."""
@@ -97,7 +97,7 @@ class KubeRuntime:
         self._refreshing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin; what is not there yet (the API server, the CRDs) is waited for."""
+        """Start, and wait for the API server and the CRDs where they are missing."""
         self._beginning = supervision.spawn_until_done("begin", self._start_up)
 
     async def stop(self) -> None:
@@ -115,7 +115,7 @@ class KubeRuntime:
         await self._connection.close()
 
     def on_kinds(self) -> None:
-        """Kinds may have come, gone or changed: ask which there are."""
+        """Refresh the served kinds, which may have changed."""
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = supervision.spawn("discovery", self._refresh, name="refresh kinds")
 
@@ -160,7 +160,7 @@ class KubeRuntime:
         return collections.Counter(stack.phase for stack in found if stack is not None)
 
     def count_writes(self) -> Mapping[str, float]:
-        """Of children, by what becomes of them."""
+        """Count the writes of children by their state."""
         return self._engine.count_writes() if self._engine is not None else {}
 
     def _watches(self) -> Iterable[WatchStatus]:
@@ -192,7 +192,7 @@ class KubeRuntime:
         self._unready = ""
 
     async def _prepare(self) -> KeyedHasher:
-        """Reach the server and learn what it serves, as often as it takes."""
+        """Connect to the server and discover its kinds, and retry until that succeeds."""
         while True:
             try:
                 await self._connection.open()

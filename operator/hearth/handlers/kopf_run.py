@@ -1,4 +1,4 @@
-"""One life of kopf, with our handlers and settings. It takes its time to import, as kopf comes with it."""
+"""One run of kopf, with our handlers and settings. Slow to import, because it imports kopf."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 async def run_kopf(source: CredentialSource, callbacks: HandlerCallbacks) -> None:
-    """Run until cancelled, or until some fault of the API server ends it."""
+    """Run until cancelled, or until a fault of the API server stops kopf."""
     await kopf.operator(
         registry=registry.make_registry(source, callbacks),
         settings=configuration.make_settings(),

@@ -25,12 +25,12 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorTimeouts:
-    """How long to wait for what, in seconds."""
+    """Timeouts of the supervisor in seconds."""
 
     first_pause: float = 1.0
     longest_pause: float = 60.0
     settled_after: float = 60.0
-    """A life that lasted longer makes the next pause the first again."""
+    """A run that lasted longer resets the pause."""
     stop: float = 4.0
     """kopf may wait five seconds for handlers that hang; the whole process must have ended by then."""
 
@@ -41,7 +41,7 @@ RunKopf: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KopfCallbacks:
-    """What the rest of the process wants to hear; called in the loop that the frame was started in."""
+    """Callbacks to the rest of the process, called in the loop that started the supervisor."""
 
     on_kinds: Callable[[], None]
     on_restart: Callable[[], None] = lambda: None
@@ -59,7 +59,7 @@ class KopfSupervisor:
     ) -> None:
         """Use `make`, except in tests.
 
-        live: makes, of what its handlers may call, something that runs for one life.
+        run: makes the function for one run of kopf from the callbacks of its handlers.
         """
         self._callbacks = callbacks
         self._timeouts = timeouts
@@ -78,16 +78,16 @@ class KopfSupervisor:
 
     @property
     def is_running(self) -> bool:
-        """Whether its thread is there."""
+        """Whether its thread is alive."""
         return self._thread.is_alive()
 
     def start(self) -> None:
-        """Begin, in a thread of its own; call it in the loop that is to hear of things."""
+        """Start kopf in a thread of its own. Call it in the loop that receives the callbacks."""
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
     async def stop(self) -> None:
-        """End it; returns when it has ended or its patience is. The thread never keeps the process alive."""
+        """Stop kopf; return when it has stopped or after `stop` seconds. The thread never keeps the process alive."""
         self._stopping.set()
         with self._lock:
             if self._inner is not None:
@@ -107,7 +107,7 @@ class KopfSupervisor:
             self._stopping.wait(pause)
 
     def _run_until_exit(self) -> float:
-        """Run kopf until it ends; the seconds that it lasted."""
+        """Run kopf until it exits, and return the duration in seconds."""
         with asyncio.Runner() as runner:
             loop = runner.get_loop()
             loop.set_exception_handler(supervision.handle_loop_error)
@@ -146,32 +146,32 @@ class KopfSupervisor:
         self._is_up = False
 
     def _call(self, action: Callable[[], None]) -> None:
-        """Have the other loop do it, unless that has ended already."""
+        """Call the action in the engine's loop, unless that loop is closed."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(action)
 
 
 def describe_end(error: BaseException | None) -> dict[str, object]:
-    """The fields for the log of what ended kopf: type and frames, without values."""
+    """Return the log fields of an exit of kopf: error type and stack frames, without values."""
     if error is None:
         return {"error": "none: it returned"}
     return {"error": supervision.name_type(error), "traceback": supervision.describe(error)}
 
 
 def find_restart_delay(before: float | None, *, lasted: float, timeouts: SupervisorTimeouts) -> float:
-    """Seconds until the next life, after one that lasted so long and was begun after a pause of `before`."""
+    """Return the seconds until the next run. lasted: seconds of the previous run, which started after a pause of `before`."""
     if before is None or lasted > timeouts.settled_after:
         return timeouts.first_pause
     return min(2 * before, timeouts.longest_pause)
 
 
 def make_supervisor(source: CredentialSource, callbacks: KopfCallbacks) -> KopfSupervisor:
-    """The frame as the operator uses it."""
+    """Make the supervisor that the operator uses."""
     return KopfSupervisor(lambda callbacks: make_run(source, callbacks), callbacks)
 
 
 def make_run(source: CredentialSource, callbacks: HandlerCallbacks) -> RunKopf:
-    """What runs kopf once, with our handlers and settings."""
+    """Make the function that runs kopf once, with our handlers and settings."""
 
     async def run() -> None:
         # Here, in kopf's own thread: the import is slow, and no other thread may wait for it. It would take the

@@ -24,7 +24,7 @@ LOGIN_PAUSE = 5.0
 
 @dataclass(frozen=True, slots=True)
 class KopfHandlers:
-    """All handlers; what kopf hands in beyond the call itself is of no interest to any of them."""
+    """Return the registry of all handlers. They ignore the arguments that kopf passes."""
 
     source: CredentialSource
     callbacks: HandlerCallbacks

@@ -65,11 +65,11 @@ class Stack:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing of it is to come."""
+        """Whether no evaluation is pending."""
         return not self.queue and self.running is None
 
     def is_asked(self, key: bytes) -> bool:
-        """Whether that is to come already."""
+        """Whether this evaluation is already pending."""
         return key == self.running or key in self.queue
 
 
@@ -165,7 +165,7 @@ class Pool:
             release(stack)
 
     async def close(self) -> None:
-        """End all processes."""
+        """Stop all processes."""
         if self._cancel_timer is not None:
             self._cancel_timer()
         for task in self._tasks:
@@ -225,7 +225,7 @@ class Pool:
         supervision.call_later(delay, notify, where="evaluations")
 
     def _dispatch(self) -> None:
-        """Begin what can begin."""
+        """Start the evaluations that can start."""
         while len(self._tasks) < limits.EVALUATORS:
             stack = self._find_next()
             if stack is None:
@@ -239,7 +239,7 @@ class Pool:
             self._begin(stack, key, request)
 
     def _find_next(self) -> Stack | None:
-        """Whose turn it is."""
+        """Return the Stack whose turn it is."""
         now = self._now()
         return next(
             (each for each in self._stacks.values() if each.queue and not each.running and each.rests_until <= now),

@@ -30,7 +30,7 @@ TOO_LARGE = Excess(f"gives more than {limits.OBJECT_BYTES // 2**20} MiB")
 
 
 class Lost(Exception):
-    """The process did not answer; it may do so another time. The message says what it did instead, and no value."""
+    """No response from the process; a retry may succeed. The message says what happened, without values."""
 
 
 class Process:
@@ -44,7 +44,7 @@ class Process:
         self._requests = requests
         self._replies = replies
         self.is_usable = True
-        """Whether it may be asked again."""
+        """Whether the process can take another request."""
 
     @property
     def pid(self) -> int:
@@ -105,7 +105,7 @@ class Process:
 
 
 def interpret(letter: bytes, content: bytes) -> Answer:
-    """What a reply says. Raises Lost where it is none."""
+    """Decode a reply. Raises Lost if it is invalid."""
     match letter:
         case frames.VALUE:
             return Value(content)

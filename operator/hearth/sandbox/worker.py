@@ -28,7 +28,7 @@ MESSAGE_BYTES = 4096
 
 
 def main() -> None:
-    """Answer until the standard input ends."""
+    """Serve requests until the standard input closes."""
     requests, replies = sys.stdin.buffer, sys.stdout.buffer
     # Before the limit on memory, and not within the time of the first expression.
     expressions.find_environment(Library.FULL)
@@ -64,7 +64,7 @@ def find_address_space() -> int:
 
 
 def read_request(requests: BinaryIO) -> tuple[bytes, str, bytes] | None:
-    """The next language, text and inputs; None where there are no more."""
+    """Read the next language, text and inputs; None at the end of the input."""
     head = requests.read(frames.HEADER.size)
     if len(head) < frames.HEADER.size:
         return None

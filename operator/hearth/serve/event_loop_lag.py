@@ -1,4 +1,4 @@
-"""How late the event loop is: the one figure that tells whether something blocks it. Knows only a loop's clock."""
+"""Lag of the event loop, which shows blocking code. Must not know more than the loop's clock."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ TIMES = 3
 
 
 class Lateness:
-    """Whether the loop is late again and again."""
+    """Detector of an event loop that is late repeatedly."""
 
     def __init__(self) -> None:
         self._in_a_row = 0
 
     def note(self, seconds: float) -> None:
-        """It was that late."""
+        """Record one lag."""
         self._in_a_row = self._in_a_row + 1 if seconds > TOO_LATE else 0
 
     def find_trouble(self) -> list[str]:
-        """A sentence where it is."""
+        """Return a sentence if the loop is late repeatedly, else nothing."""
         if self._in_a_row < TIMES:
             return []
         return [f"the event loop was more than {TOO_LATE:.0f} s late {self._in_a_row} times in a row"]
 
 
 async def measure(report: Callable[[float], None], *, interval: float = INTERVAL) -> None:
-    """Tell `report` again and again by how many seconds the loop woke us too late; ends when cancelled."""
+    """Report periodically by how many seconds the loop is late, until cancelled."""
     loop = asyncio.get_running_loop()
     while True:
         due = loop.time() + interval

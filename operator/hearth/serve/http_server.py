@@ -61,7 +61,7 @@ class HttpServer:
         """The oldest first."""
 
     async def start(self, address: Address) -> Address:
-        """Begin to listen; the address with its actual port. Raises `CannotListen`."""
+        """Start to listen, and return the address with its actual port. Raises `CannotListen`."""
         try:
             self._server = await asyncio.start_server(
                 self._serve, host=address.host, port=address.port, limit=REQUEST_LIMIT
@@ -96,7 +96,7 @@ class HttpServer:
             writer.close()
 
     def _make_room(self) -> None:
-        """Close the oldest connection where there are too many: a health check sends its request at once, and is answered."""
+        """Close the oldest connection if there are too many. A health check sends its request at once and gets its response."""
         if len(self._connections) >= limits.HTTP_CONNECTIONS:
             oldest = next(iter(self._connections))
             del self._connections[oldest]
@@ -118,7 +118,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pag
 
 
 def parse_request_line(head: bytes) -> tuple[str, str]:
-    """Method and path of a request, both empty where it is none; a query is cut off."""
+    """Parse method and path without the query; both are empty if this is no request."""
     words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
         return "", ""
@@ -143,7 +143,7 @@ def respond(method: str, path: str, pages: Endpoints) -> HttpReply:
 
 
 def health_reply(troubles: Sequence[str]) -> HttpReply:
-    """`ok`, or what is wrong, a line each."""
+    """Return `ok`, or one line per problem."""
     if not troubles:
         return HttpReply(status=HTTPStatus.OK, body=b"ok\n")
     body = "".join(f"{trouble}\n" for trouble in troubles)

@@ -78,7 +78,7 @@ def make_formatter(format_: LogFormat) -> logging.Formatter:
 
 
 def drop_library_fields(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
-    """The event without what kopf attaches to its records: a reference to the object, and its own settings."""
+    """Remove what kopf attaches to its records: a reference to the object, and its settings."""
     for field in ("k8s_ref", "k8s_skip", "settings"):
         event.pop(field, None)
     return event
@@ -105,6 +105,6 @@ def render_text(_logger: WrappedLogger, _name: str, event: EventDict) -> str:
 
 
 def quote(value: object) -> str:
-    """`value` as it is where that is one plain word, else in quotes."""
+    """Return `value` in quotes unless it is one plain word."""
     text = str(value)
     return text if text and text.isprintable() and not set(text) & set(' ="') else repr(text)

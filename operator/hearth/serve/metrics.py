@@ -132,7 +132,7 @@ class Metrics:
         self._queue_seconds.find().observe(seconds)
 
     def on_event_to_write(self, seconds: float) -> None:
-        """A write of a child is sent, so long after what led to it was heard of."""
+        """Observe the seconds between an event and the write of a child that it causes."""
         self._reaction_seconds.find().observe(seconds)
 
     def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:
