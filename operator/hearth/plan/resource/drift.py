@@ -156,6 +156,9 @@ def describe_drift(
     subject: ResourceContext, child: Child, finding: DriftFinding, desired: AppliedObject
 ) -> tuple[ResourceCondition, ...]:
     """Describe drift that stays, for the Stack's owner: what `driftPolicy` tolerates, and what waits for `spec.paused`."""
+    if not (finding.tolerated or finding.altered or finding.to_repair):
+        # Nearly always so; the manifest is made at each call, and takes longer than the rest of the decision.
+        return ()
     resource, manifest = subject.resource, desired.manifest
     tolerated = (*finding.tolerated, *finding.altered) if resource.drift_policy is DriftPolicy.REPORT else ()
     reported = tuple(lost for lost in tolerated if not is_ignored(lost.path, resource, child, manifest))

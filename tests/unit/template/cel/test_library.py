@@ -31,7 +31,7 @@ from hearth.template.cel import cel_environment, expressions
         ("math.abs(-1)", 1),
         ("string(base64.decode('YQ=='))", "a"),
         ("cel.bind(x, 2, x + x)", 4),
-        ("'a\\nb'\n.upperAscii()", "A\nB"),
+        ("'a'\n.upperAscii // a comment\n ()", "A"),
     ],
 )
 def test_every_function_of_the_library_is_found(text: str, expected: Any) -> None:
