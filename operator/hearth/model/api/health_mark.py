@@ -42,7 +42,7 @@ class MarkedObject(ApiModel):
 
 
 class HealthMarkSpec(ApiModel):
-    """Which object does well or not, and why."""
+    """The object, its health, and the reason."""
 
     model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [ONE_TARGET, SAME_TARGET]})
 
@@ -51,15 +51,15 @@ class HealthMarkSpec(ApiModel):
     resource: ResourcePath | None = None
     """The name of the resource in the Stack's template; `cache/db` is the resource `db` of the Stack that `cache` is."""
     target: MarkedObject | None = None
-    """The object itself, in the place of `stackName` and `resource`."""
+    """The object itself, instead of `stackName` and `resource`."""
     mark_unhealthy: bool
-    """Whether the object does badly. `false` takes back what was said before, by whomever; of a healthy one it changes nothing."""
+    """Whether the object is unhealthy. `false` removes an earlier mark of any author, and changes nothing for a healthy object."""
     reason: str | None = pydantic.Field(default=None, max_length=REASON_LIMIT)
-    """Why, in words for people. Without it, that this HealthMark says so."""
+    """The reason as text. Default: the name of this HealthMark."""
 
 
 class Successor(ApiModel):
-    """The object that stands for the resource now."""
+    """The current object of the resource."""
 
     api_version: str
     """Group and version of its kind."""
@@ -74,24 +74,24 @@ class Successor(ApiModel):
 
 
 class HealthMarkStatus(ApiModel):
-    """What became of the mark."""
+    """The result of the mark."""
 
     observed_generation: int | None = pydantic.Field(default=None, ge=-1, json_schema_extra={"format": "int64"})
-    """The `metadata.generation` that this was said of."""
+    """The `metadata.generation` that this status describes."""
     observed_uid: str | None = pydantic.Field(default=None, alias="observedUID")
-    """The one object that the mark is bound to; it never means another one."""
+    """The UID of the object that the mark is bound to. It never applies to another object."""
     stack_name: str | None = None
     """The Stack that this object belongs to."""
     resource: str | None = None
     """The resource that it stands for."""
     replaced_by: Successor | None = None
     signature: str | None = None
-    """The operator's signature over what it reads back from here. A status without it counts as none."""
+    """The operator's signature of the fields that it reads back. A status without it is ignored."""
     conditions: list[Condition] | None = pydantic.Field(
         default=None,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
-    """`Ready`: the mark was understood, and the object carries it. `Resolved`: nothing more comes of it."""
+    """`Ready`: the mark is valid, and the object carries it. `Resolved`: the mark has no further effect."""
 
 
 class HealthMark(ApiModel):

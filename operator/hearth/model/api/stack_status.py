@@ -1,4 +1,4 @@
-"""What the status of a Stack tells, as pydantic models. Source of the CRD, as `hearth.model.api.stack` is."""
+"""The status of a Stack as pydantic models. Source of the CRD, as `hearth.model.api.stack` is."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class Condition(ApiModel):
     status: Literal["True", "False", "Unknown"]
     """Whether it is so."""
     observed_generation: Counter | None = None
-    """The `metadata.generation` of the Stack that this was said of."""
+    """The `metadata.generation` of the Stack that this condition describes."""
     last_transition_time: Timestamp
-    """Since when the status is what it is."""
+    """The time of the last change of the status."""
     reason: str = pydantic.Field(min_length=1, max_length=1_024)
-    """Why, in one word for programs."""
+    """The reason in one word, for programs."""
     message: str = pydantic.Field(max_length=32_768)
-    """Why, in words for people: what is waited for, or what is wrong and what to do about it."""
+    """The reason as text: what the Stack waits for, or the problem and the next step."""
 
 
 class ResourceCounts(ApiModel):
-    """How many resources are in which state. All but `obsolete` add up to `total`."""
+    """Number of resources by state. All but `obsolete` add up to `total`."""
 
     total: Counter
     """Resources that are wanted."""
@@ -52,7 +52,7 @@ class ResourceCounts(ApiModel):
 
 
 class ProblemEntry(ApiModel):
-    """What hinders one resource."""
+    """A problem of one resource."""
 
     resource: str
     """The name of the resource in the template."""
@@ -63,18 +63,18 @@ class ProblemEntry(ApiModel):
     namespace: str | None = None
     """The namespace of its child, where it has one."""
     reason: str
-    """What is wrong, in one word for programs."""
+    """The reason in one word, for programs."""
     message: str
-    """What is wrong, and what to do about it."""
+    """The problem and the next step."""
     next_retry_time: Timestamp | None = None
-    """When the next attempt follows, unless something changes before."""
+    """The time of the next attempt, unless a change triggers an earlier one."""
 
 
 class CheckStatus(ApiModel):
-    """What the last check found; which one that was says `handled.check`."""
+    """The result of the last check. `handled.check` identifies it."""
 
     checked_at: Timestamp
-    """When everything had been looked at."""
+    """The time when all objects were listed."""
     objects: Counter
     """Children that the API server listed."""
     problem_count: Counter
@@ -82,7 +82,7 @@ class CheckStatus(ApiModel):
     problems: list[ProblemEntry] | None = pydantic.Field(
         default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """The first 20 of them, as they were then."""
+    """The first 20 problems at that time."""
 
 
 class BreakpointStatus(ApiModel):
@@ -91,7 +91,7 @@ class BreakpointStatus(ApiModel):
     resource: str
     """The name of the resource in the template; of one in a nested Stack the path."""
     hook: Hook
-    """Where it waits; `hearth.dev/continue: <resource>/<hook>` lets it go on."""
+    """The hook at which it waits; `hearth.dev/continue: <resource>/<hook>` continues it."""
     kind: str | None = None
     """The kind of its child, as far as that is known."""
     name: str | None = None
@@ -174,12 +174,12 @@ class ControllerState(ApiModel):
 
 
 class StackStatus(ApiModel):
-    """What is there, as last seen. Nothing in it grows with the number of resources."""
+    """The observed state of the Stack. Its size does not grow with the number of resources."""
 
     phase: str | None = None
     """One word for the whole: `CreateInProgress`, `UpdateComplete`, `DeleteFailed` and so on."""
     observed_generation: int | None = pydantic.Field(default=None, ge=-1, json_schema_extra={"format": "int64"})
-    """The `metadata.generation` that all of this was said of; -1 before anything was said."""
+    """The `metadata.generation` that this status describes; -1 before the first one."""
     conditions: list[Condition] | None = pydantic.Field(
         default=None,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
@@ -189,32 +189,32 @@ class StackStatus(ApiModel):
     """Number of the definition (template and parameters) that runs: the first that was accepted is 1, the next new one 2.
     An earlier definition that is wanted again keeps its number."""
     last_completed_revision: Counter | None = None
-    """The revision that was reached in full last."""
+    """The revision that completed last."""
     previous_completed_revision: Counter | None = None
-    """The one that was reached in full before that."""
+    """The revision that completed before that."""
     last_failed_revision: Counter | None = None
     """The revision that failed last, even if it completed since."""
     history_unknown: bool | None = None
     """Whether it is not known which revision was reached before, as the status was not written by this operator. Such a
     Stack is never rolled back to nothing."""
     signature: str | None = None
-    """The operator's signature over what it reads back from here. A status without it counts as lost."""
+    """The operator's signature of the fields that it reads back. A status without it counts as lost."""
     target: TargetStatus | None = None
     controller_state: ControllerState | None = None
     handled: dict[str, str] | None = None
-    """By verb the token of the annotation that was obeyed last: `retry`, `cleanup`, `continue`, `check`."""
+    """The token of the last handled annotation by request: `retry`, `cleanup`, `continue`, `check`."""
     summary: str | None = None
     """Ready resources of all that are wanted, as in `12/14`."""
     resources: ResourceCounts | None = None
     problems: list[ProblemEntry] | None = pydantic.Field(
         default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """What hinders the first 20 resources that something hinders."""
+    """The first 20 resources that have a problem."""
     check: CheckStatus | None = None
     breakpoints: list[BreakpointStatus] | None = pydantic.Field(
         default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """The first 20 breakpoints that are waited at."""
+    """The first 20 breakpoints at which resources wait."""
     warnings: list[str] | None = pydantic.Field(
         default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
