@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.threats.api import Object
-from support.threats.world import Tenant, ThreatWorld, make_config_map, make_stack
+from support.threats.world import READ, WRITE, Rule, Tenant, ThreatWorld, make_config_map, make_stack
 
 CORE = "Correct-Horse-7"
 VALUE = f"xy {CORE}_Battery!"
@@ -85,20 +85,35 @@ WRONG: dict[str, Object] = {
 """By the name of its Stack a parameter that the secret does not fit."""
 
 
-def test_a_sensitive_value_is_written_down_nowhere_but_in_children(threats: ThreatWorld) -> None:
-    """Not in statuses, outputs, Events, revisions, logs or metrics, however its use fails."""
+ACCOUNTS = {
+    "able": (
+        Rule(group="", resources=("secrets", "configmaps", "services"), verbs=(*READ, *WRITE)),
+        Rule(group="apps", resources=("deployments",), verbs=(*READ, *WRITE)),
+    ),
+    "unable": (Rule(group="", resources=("secrets",), verbs=READ),),
+}
+"""By its name what an account may do."""
+
+
+@pytest.mark.parametrize("account", [None, "able", "unable"])
+@pytest.mark.operator_options("--log-level=debug")
+def test_a_sensitive_value_is_written_down_nowhere_but_in_children(threats: ThreatWorld, account: str | None) -> None:
+    """Not in statuses, outputs, Events, revisions, pages or logs of any level, however its use fails, as any account."""
     tenant = threats.tenant()
     threats.api.create(make_secret(tenant.namespace))
     author = tenant.author()
-    sources = [{"secretRef": {"name": "db"}}]
+    more: Object = {"parametersFrom": [{"secretRef": {"name": "db"}}]}
+    if account is not None:
+        made = tenant.make_account(account, *ACCOUNTS[account])
+        more["serviceAccountName"] = made.account.split("/")[1]
     for name, resource in REFUSED.items():
         declared = {"pw": {"type": "string", "sensitive": True}}
         template = {"parameters": declared, "outputs": {"pw": {"value": "${params.pw + '.'}"}}}
-        author.create(make_stack(tenant.namespace, name, {"r": resource}, template=template, parametersFrom=sources))
+        author.create(make_stack(tenant.namespace, name, {"r": resource}, template=template, **more))
     for name, parameter in WRONG.items():
         resources = {"r": make_config_map(data={"a": "${string(params.pw)}"})}
         template = {"parameters": {"pw": parameter}}
-        author.create(make_stack(tenant.namespace, name, resources, template=template, parametersFrom=sources))
+        author.create(make_stack(tenant.namespace, name, resources, template=template, **more))
 
     for name in [*REFUSED, *WRONG]:
         threats.wait_phase(tenant.namespace, name, "CreateFailed")
@@ -115,7 +130,7 @@ def find_leaks(threats: ThreatWorld, tenant: Tenant) -> list[str]:
     """The places that show a needle."""
     places = {
         "the log": threats.operator.read_log(),
-        "the metrics": threats.operator.get("/metrics").text,
+        **{page: threats.operator.get(page).text for page in ("/metrics", "/healthz", "/readyz")},
         **{
             f"{kind} {each['metadata']['name']}": str(each)
             for kind in ("Stack", "Event", "ControllerRevision")

@@ -19,6 +19,8 @@ from hearth.kube.client.connection import Connection
 from hearth.model import errors, names
 from hearth.model.api import crd
 from hearth.model.child import Object
+from hearth.model.tenancy import Mode
+from hearth.settings import DEFAULT_OPERATOR_NAMESPACE
 from support.change_signal import Pulse
 from support.real import fault_proxy, operator_process, real_user
 from support.real.fault_proxy import FaultProxy
@@ -183,8 +185,10 @@ async def run_site(
         operator = OperatorProcess(
             kubeconfig=kubeconfig,
             namespace=user.namespace if serves is None else serves,
-            operator_namespace=user.namespace,
+            # One that serves all namespaces closes its own.
+            operator_namespace=user.namespace if serves is None else DEFAULT_OPERATOR_NAMESPACE,
             log_file=folder / "operator.log",
+            options=() if serves is None else (f"--tenancy={Mode.TRUSTED}",),
         )
         site = Site(user, between, operator)
         await operator.start()
