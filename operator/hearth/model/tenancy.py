@@ -17,6 +17,7 @@ ACCOUNT_REQUIRED = "ServiceAccountRequired"
 """Reason in the status of a Stack that must name an account."""
 CORE_GROUP = ""
 ACCOUNT_NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
+ACCOUNT = re.compile(ACCOUNT_NAME)
 WRITING = "get,create,patch,delete"
 """The verbs that an account needs for a kind of children."""
 
@@ -66,7 +67,7 @@ class Boundary:
                 "the Stack names no ServiceAccount, and the operator does nothing with its own rights (--tenancy=strict); "
                 "set spec.serviceAccountName"
             )
-        if self.account and not re.fullmatch(ACCOUNT_NAME, self.account):
+        if self.account and not ACCOUNT.fullmatch(self.account):
             return "spec.serviceAccountName is not the name of a ServiceAccount; correct it"
         return ""
 
