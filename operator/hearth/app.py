@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import structlog
 import uvloop
@@ -21,6 +21,7 @@ import hearth
 from hearth import leadership, runtime, supervision
 from hearth.cli import profiling
 from hearth.handlers import kopf_supervisor
+from hearth.handlers.kopf_supervisor import KopfSupervisor
 from hearth.kube.auth import credentials
 from hearth.kube.auth.credentials import CredentialSource
 from hearth.kube.leader_election import leader_elector
@@ -29,6 +30,9 @@ from hearth.model import errors
 from hearth.serve import event_loop_lag, http_server, logs, metrics
 from hearth.serve.metrics import Metrics
 from hearth.settings import LEASE_HELD_EXIT_CODE, Settings
+
+if TYPE_CHECKING:
+    from hearth.admission import AdmissionService
 
 log = structlog.get_logger(__name__)
 
@@ -116,18 +120,25 @@ async def run_operator(settings: Settings, build: BuildRuntime, grace: float) ->
     )
     leader = leadership.make_leadership(settings, source, observer, grace=grace)
 
+    admission = make_admission(settings, source, observer)
+    kopf = make_kopf(source, engine, leader, observer, admission=admission)
+
     lateness = event_loop_lag.Lateness()
     async with contextlib.AsyncExitStack() as parts:
-        http = http_server.HttpServer(make_endpoints(engine, leader, observer, lateness), on_limit=observer.on_limit)
+        http = http_server.HttpServer(
+            make_endpoints(engine, leader, observer, lateness, admission=admission), on_limit=observer.on_limit
+        )
         address = await http.start(settings.http_address)
         parts.push_async_callback(http.stop)
 
+        await parts.enter_async_context(run_admission(admission, kopf))
         leader.start()
         parts.push_async_callback(leader.stop)
         await wait_any(leader.acquired, leader.lost, stopping)
 
         if leader.acquired.is_set():
-            await parts.enter_async_context(run_active(engine, source, observer, lateness))
+            leading = run_active(engine, kopf if admission is None else None, observer, lateness)
+            await parts.enter_async_context(leading)
             log.info("started", version=hearth.__version__, http=str(address), namespace=settings.namespace or "all")
             await wait_any(leader.lost, stopping)
         log.info("stopping")
@@ -136,28 +147,83 @@ async def run_operator(settings: Settings, build: BuildRuntime, grace: float) ->
     log.info("stopped")
 
 
+def make_admission(settings: Settings, source: CredentialSource, observer: Metrics) -> AdmissionService | None:
+    """Make the admission webhook; None if there is none."""
+    if settings.webhook_address is None:
+        return None
+    # Imported here, since the certificates need a large library.
+    from hearth import admission
+
+    return admission.AdmissionService(settings, settings.webhook_address, source, observer)
+
+
+def make_kopf(
+    source: CredentialSource,
+    engine: Runtime,
+    leader: Leadership,
+    observer: Metrics,
+    *,
+    admission: AdmissionService | None,
+) -> KopfSupervisor:
+    """Make the frame of the handlers."""
+
+    def on_kinds() -> None:
+        if admission is not None:
+            admission.on_kinds()
+        if leader.acquired.is_set():
+            engine.on_kinds()
+
+    return kopf_supervisor.make_supervisor(
+        source,
+        kopf_supervisor.KopfCallbacks(on_kinds=on_kinds, on_restart=observer.on_kopf_restart),
+        admission=admission.callbacks if admission is not None else None,
+    )
+
+
 def make_endpoints(
-    engine: Runtime, leader: Leadership, observer: Metrics, lateness: event_loop_lag.Lateness
+    engine: Runtime,
+    leader: Leadership,
+    observer: Metrics,
+    lateness: event_loop_lag.Lateness,
+    *,
+    admission: AdmissionService | None = None,
 ) -> http_server.Endpoints:
-    """Make the HTTP endpoints. A standby is ready when it knows the leader."""
+    """Make the HTTP endpoints. A standby is ready when it knows the leader, and either when it serves the webhook."""
+
+    def find_not_ready() -> Sequence[str]:
+        unready = engine.find_not_ready() if leader.acquired.is_set() else leader.find_not_ready()
+        return [*unready, *(admission.find_not_ready() if admission is not None else ())]
+
     return http_server.Endpoints(
         alive=lambda: [*engine.find_dead_watches(), *lateness.find_trouble()],
-        ready=lambda: engine.find_not_ready() if leader.acquired.is_set() else leader.find_not_ready(),
+        ready=find_not_ready,
         metrics=observer.render,
     )
 
 
 @contextlib.asynccontextmanager
+async def run_admission(admission: AdmissionService | None, kopf: KopfSupervisor) -> AsyncIterator[None]:
+    """The admission webhook, which every replica serves: its kopf does not wait for the leadership."""
+    if admission is None:
+        yield
+        return
+    admission.start()
+    kopf.start()
+    try:
+        yield
+    finally:
+        await asyncio.gather(kopf.stop(), admission.stop())
+
+
+@contextlib.asynccontextmanager
 async def run_active(
-    engine: Runtime, source: CredentialSource, observer: Metrics, lateness: event_loop_lag.Lateness
+    engine: Runtime, kopf: KopfSupervisor | None, observer: Metrics, lateness: event_loop_lag.Lateness
 ) -> AsyncIterator[None]:
-    """All that only the one process has that works."""
+    """All that only the one process has that works. kopf: None if every process has it."""
     observer.on_leading()
     await engine.start()
-    kopf = kopf_supervisor.make_supervisor(
-        source, kopf_supervisor.KopfCallbacks(on_kinds=engine.on_kinds, on_restart=observer.on_kopf_restart)
-    )
-    kopf.start()
+    if kopf is not None:
+        kopf.start()
 
     def note_lag(seconds: float) -> None:
         observer.on_lag(seconds)
@@ -169,7 +235,7 @@ async def run_active(
     finally:
         measuring.cancel()
         # Together: kopf takes its time, in which the engine must not work on.
-        await asyncio.gather(engine.stop(), kopf.stop())
+        await asyncio.gather(engine.stop(), *([kopf.stop()] if kopf is not None else []))
 
 
 async def wait_any(*events: asyncio.Event) -> None:

@@ -21,6 +21,7 @@ NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """File that contains the namespace of a pod."""
 DEFAULT_OPERATOR_NAMESPACE = "hearth-system"
 DEFAULT_LEASE = "hearth"
+DEFAULT_WEBHOOK = "hearth-webhook"
 LEASE_HELD_EXIT_CODE = 3
 """Exit code of a process that does not start because another one leads the same Stacks."""
 HIGHEST_PORT = 65_535
@@ -58,6 +59,12 @@ class Settings:
     default_service_account: str | None = None
     """The ServiceAccount of Stacks that name none."""
     http_address: Address = Address(host="127.0.0.1", port=8080)
+    webhook_address: Address | None = None
+    """Where admission reviews are served; None: nowhere."""
+    webhook_secret: str = DEFAULT_WEBHOOK
+    """Name of the Secret with the certificates of the webhook."""
+    webhook_configuration: str = DEFAULT_WEBHOOK
+    """Name of the webhook configurations that are kept up to date."""
     log_format: LogFormat = "text"
     log_level: LogLevel = "info"
     max_concurrent_writes: int = 32

@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from hearth.engine.admission.review import Review, ReviewResult
+    from hearth.kube.webhook.webhook_server import WebhookServer
+
+ReviewWrite: TypeAlias = "Callable[[Review], Awaitable[ReviewResult]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionCallbacks:
+    """The server of reviews, and who reviews what it receives."""
+
+    server: WebhookServer
+    review_stack: ReviewWrite
+    review_mark: ReviewWrite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,3 +30,5 @@ class HandlerCallbacks:
     """Kinds may have come, gone or changed."""
     on_started: Callable[[], None]
     on_ended: Callable[[], None]
+    admission: AdmissionCallbacks | None = None
+    """None: no webhook is served."""

@@ -6,10 +6,14 @@ import logging
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 import kopf
 
 from hearth.model import names
+
+if TYPE_CHECKING:
+    from hearth.kube.webhook.webhook_server import WebhookServer
 
 FIRST_PAUSES = (1.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0)
 LONGEST_PAUSE = 30.0
@@ -39,8 +43,8 @@ class EndlessBackoff:
             yield self.uniform(LONGEST_PAUSE / 2, LONGEST_PAUSE)
 
 
-def make_settings() -> kopf.OperatorSettings:
-    """The settings that kopf runs with."""
+def make_settings(server: WebhookServer | None = None) -> kopf.OperatorSettings:
+    """The settings that kopf runs with. server: of admission reviews; None: there is none."""
     settings = kopf.OperatorSettings()
     # It would send SIGKILL to the whole process, ten minutes after an exit from which the supervisor has recovered.
     settings.process.ultimate_exiting_timeout = None
@@ -54,8 +58,13 @@ def make_settings() -> kopf.OperatorSettings:
     settings.watching.client_timeout = CLIENT_TIMEOUT
     settings.watching.connect_timeout = CONNECT_TIMEOUT
     settings.queueing.exit_timeout = EXIT_TIMEOUT
-    # Our own kinds are known; what children need is discovered by the engine's side.
-    settings.scanning.disabled = True
+    # Our own kinds are known; what children need is discovered by the engine's side. Reviews are of kinds that may be
+    # installed later, so kopf then follows the definitions itself.
+    settings.scanning.disabled = server is None
+    # The webhook configurations are installed with the rights of an administrator, and kept up to date by our own code:
+    # kopf would empty them at each exit.
+    settings.admission.managed = None
+    settings.admission.server = cast("Any", server)  # kopf's protocol uses its own types of messages
     # None of our handlers makes kopf write; if one ever does, the manager is visible.
     settings.persistence.finalizer = f"kopf.{names.GROUP}/finalizer"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=f"kopf.{names.GROUP}", v1=False)

@@ -17,7 +17,7 @@ async def run_kopf(source: CredentialSource, callbacks: HandlerCallbacks) -> Non
     """Run until cancelled, or until a fault of the API server stops kopf."""
     await kopf.operator(
         registry=registry.make_registry(source, callbacks),
-        settings=configuration.make_settings(),
+        settings=configuration.make_settings(callbacks.admission.server if callbacks.admission is not None else None),
         standalone=True,
         clusterwide=True,
     )

@@ -7,6 +7,7 @@ there, and it is restarted. The engine's loop learns of it by `call_soon_threads
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -15,9 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import structlog
 
 from hearth import imports, supervision
-from hearth.handlers.callbacks import HandlerCallbacks
+from hearth.engine.admission import reviewer
+from hearth.handlers.callbacks import AdmissionCallbacks, HandlerCallbacks, ReviewWrite
 
 if TYPE_CHECKING:
+    from hearth.engine.admission.review import Review, ReviewResult
     from hearth.kube.auth.credentials import CredentialSource
 
 log = structlog.get_logger(__name__)
@@ -56,15 +59,24 @@ class KopfSupervisor:
         callbacks: KopfCallbacks,
         *,
         timeouts: SupervisorTimeouts = SupervisorTimeouts(),
+        admission: AdmissionCallbacks | None = None,
     ) -> None:
         """Use `make`, except in tests.
 
-        run: makes the function for one run of kopf from the callbacks of its handlers.
+        run: makes the function for one run of kopf from the callbacks of its handlers; admission: reviews, which run
+        in the loop that `start` is called in.
         """
         self._callbacks = callbacks
         self._timeouts = timeouts
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._run_kopf = run(HandlerCallbacks(on_kinds=self._on_kinds, on_started=self._started, on_ended=self._ended))
+        self._run_kopf = run(
+            HandlerCallbacks(
+                on_kinds=self._on_kinds,
+                on_started=self._started,
+                on_ended=self._ended,
+                admission=self._cross(admission) if admission is not None else None,
+            )
+        )
         self._stopping = threading.Event()
         self._is_up = False
         self._inner: tuple[asyncio.AbstractEventLoop, Callable[[], bool]] | None = None
@@ -145,10 +157,42 @@ class KopfSupervisor:
     def _ended(self) -> None:
         self._is_up = False
 
+    def _cross(self, admission: AdmissionCallbacks) -> AdmissionCallbacks:
+        """Have the other loop do the reviews."""
+        return AdmissionCallbacks(
+            server=admission.server,
+            review_stack=self._in_other_loop(admission.review_stack),
+            review_mark=self._in_other_loop(admission.review_mark),
+        )
+
+    def _in_other_loop(self, work: ReviewWrite) -> ReviewWrite:
+        async def review(write: Review) -> ReviewResult:
+            done: concurrent.futures.Future[ReviewResult] = concurrent.futures.Future()
+            self._call(lambda: begin(work, write, done))
+            if self._loop is None or self._loop.is_closed():
+                return reviewer.allow_unreviewed("the operator is stopping")
+            return await asyncio.wrap_future(done)
+
+        return review
+
     def _call(self, action: Callable[[], None]) -> None:
         """Call the action in the engine's loop, unless that loop is closed."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(action)
+
+
+def begin(work: ReviewWrite, write: Review, done: concurrent.futures.Future[ReviewResult]) -> None:
+    """Begin a review in this loop; its result goes to `done`, whatever happens."""
+
+    async def run() -> None:
+        result = reviewer.allow_unreviewed("the operator is stopping")
+        try:
+            result = await work(write)
+        finally:
+            if done.set_running_or_notify_cancel():
+                done.set_result(result)
+
+    supervision.spawn("admission", run, name="review")
 
 
 def describe_end(error: BaseException | None) -> dict[str, object]:
@@ -165,9 +209,11 @@ def find_restart_delay(before: float | None, *, lasted: float, timeouts: Supervi
     return min(2 * before, timeouts.longest_pause)
 
 
-def make_supervisor(source: CredentialSource, callbacks: KopfCallbacks) -> KopfSupervisor:
-    """Make the supervisor that the operator uses."""
-    return KopfSupervisor(lambda callbacks: make_run(source, callbacks), callbacks)
+def make_supervisor(
+    source: CredentialSource, callbacks: KopfCallbacks, *, admission: AdmissionCallbacks | None = None
+) -> KopfSupervisor:
+    """Make the supervisor of kopf. admission: the reviews, if a webhook is served."""
+    return KopfSupervisor(lambda handlers: make_run(source, handlers), callbacks, admission=admission)
 
 
 def make_run(source: CredentialSource, callbacks: HandlerCallbacks) -> RunKopf:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import kopf
 
-from hearth.handlers import login
+from hearth.handlers import admission_handlers, login
 
 if TYPE_CHECKING:
     from hearth.handlers.callbacks import HandlerCallbacks
@@ -55,4 +55,6 @@ def make_registry(source: CredentialSource, callbacks: HandlerCallbacks) -> kopf
     kopf.on.cleanup(id="end", registry=registry)(handlers.end)
     kopf.on.login(id="log-in", backoff=LOGIN_PAUSE, registry=registry)(handlers.authenticate)
     kopf.on.event(*CUSTOM_KINDS, id="wake-discovery", registry=registry)(handlers.wake_discovery)
+    if callbacks.admission is not None:
+        admission_handlers.register(callbacks.admission, registry)
     return registry

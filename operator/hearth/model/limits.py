@@ -261,3 +261,19 @@ SCRIPTS_COMPILED = 128
 """Compiled health scripts that an evaluator process keeps: most clusters have a dozen."""
 SCRIPT_VERDICTS_KEPT = 4_096
 """Verdicts of one health script that count while it runs again. Without one, the object is progressing meanwhile."""
+ADMISSION_SECONDS = 4.0
+"""Time of one admission review; the API server waits 5 s. Beyond it the write is allowed, and the engine decides."""
+ADMISSION_REVIEWS = 8
+"""Reviews in progress at once. Each compiles a definition in turns, so more of them only take longer each."""
+ADMISSION_REVIEWS_PER_NAMESPACE = 2
+"""The same for one namespace, so that no tenant takes all places."""
+ADMISSION_PENDING = 200
+"""Reviews in progress or waiting for a place. Beyond them a write is allowed at once, unreviewed."""
+ADMISSION_BYTES = 8 * 1024 * 1024
+"""Size of one request: the old and the new object, each at most 3 MiB in the API server."""
+ADMISSION_CONNECTIONS = 100
+"""Connections to the webhook. An API server reuses one for many requests."""
+ADMISSION_WARNING_LENGTH = 256
+"""Characters of one warning: the API server cuts longer ones off."""
+ADMISSION_WARNINGS = 15
+"""Warnings of one review: the API server passes on 4,096 characters in all."""

@@ -16,9 +16,10 @@ from hearth.settings import LogFormat, LogLevel
 
 FIRST_FIELDS = ("timestamp", "level", "logger", "event", "stack", "resource")
 
+KOPF_OBJECTS = "kopf.objects"
 LIBRARY_LEVELS = {
     # It narrates every event, and at DEBUG prints whole objects, Secrets among them.
-    "kopf.objects": logging.WARNING,
+    KOPF_OBJECTS: logging.WARNING,
     # Its start does not matter to the administrator: the supervisor logs the relevant facts.
     "kopf": logging.WARNING,
     # It warns that it hears no signals; they are meant for us.
@@ -48,8 +49,15 @@ def configure(*, format_: LogFormat, level: LogLevel, stream: TextIO = sys.stder
     # Else Python writes its warnings between the lines of JSON.
     logging.captureWarnings(False)  # where something else took them back since the last time, this alone makes it try
     logging.captureWarnings(True)
+    # Without it, each denial of a tenant's write is an error of the operator.
+    logging.getLogger(KOPF_OBJECTS).addFilter(is_no_denial)
     for name, least in LIBRARY_LEVELS.items():
         logging.getLogger(name).setLevel(max(least, number))
+
+
+def is_no_denial(record: logging.LogRecord) -> bool:
+    """Whether a record of kopf is anything but the outcome of an admission handler, which the user gets."""
+    return not str(record.msg).startswith("Webhook ")
 
 
 def make_common_processors() -> list[Processor]:

@@ -6,6 +6,7 @@ Imports nothing of Hearth, so that the same test drives an older operator.
 from __future__ import annotations
 
 import json
+import re
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -33,6 +34,8 @@ HOME = {
     "ClusterRoleBinding": ("rbac.authorization.k8s.io/v1", "clusterrolebindings"),
     "CustomResourceDefinition": ("apiextensions.k8s.io/v1", "customresourcedefinitions"),
     "Event": ("v1", "events"),
+    "ValidatingWebhookConfiguration": ("admissionregistration.k8s.io/v1", "validatingwebhookconfigurations"),
+    "MutatingWebhookConfiguration": ("admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations"),
 }
 """Version and plural of each kind that is not simply `v1` and its name in lower case with an s."""
 
@@ -43,6 +46,8 @@ class Answer:
 
     code: int
     text: str
+    warnings: tuple[str, ...] = ()
+    """What kubectl shows as `Warning: …`."""
 
     @property
     def is_accepted(self) -> bool:
@@ -84,7 +89,11 @@ class Api:
         url = f"{self.server}{path}?{urllib.parse.urlencode(query)}"
         data = None if body is None else raw
         answer = self.pool.request(method, url, body=data, headers=headers, retries=False, timeout=60)
-        return Answer(code=answer.status, text=answer.data.decode(errors="replace"))
+        return Answer(
+            code=answer.status,
+            text=answer.data.decode(errors="replace"),
+            warnings=tuple(parse_warning(each) for each in answer.headers.getlist("Warning")),
+        )
 
     def create(self, manifest: Object) -> Object:
         """As `kubectl create`; the created object. See `try_create` where it may be refused."""
@@ -143,6 +152,11 @@ class Api:
             "Impersonate-User": f"system:serviceaccount:{namespace}:{name}",
             "Impersonate-Group": "system:authenticated",
         }
+
+
+def parse_warning(header: str) -> str:
+    """The text in a header as the API server writes it: `299 - "text"`."""
+    return re.sub(r"\\(.)", r"\1", header.partition('"')[2].rpartition('"')[0])
 
 
 def find_home(kind: str) -> tuple[str, str]:

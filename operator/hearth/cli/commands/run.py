@@ -81,6 +81,26 @@ PROFILE = TextType("file", profiling.claim)
     help="Address of /healthz, /readyz and /metrics; port 0 selects any free port.",
 )
 @click.option(
+    "--webhook-address",
+    type=ADDRESS,
+    show_default="off",
+    show_envvar=True,
+    help="Address of the admission webhook (HTTPS), e.g. :9443. Every replica serves it.",
+)
+@click.option(
+    "--webhook-secret",
+    default=settings_module.DEFAULT_WEBHOOK,
+    show_envvar=True,
+    help="Secret in --operator-namespace with the certificates of the webhook; created and renewed, or read if another "
+    "program fills it.",
+)
+@click.option(
+    "--webhook-configuration",
+    default=settings_module.DEFAULT_WEBHOOK,
+    show_envvar=True,
+    help="Name of the ValidatingWebhookConfiguration and MutatingWebhookConfiguration to keep up to date.",
+)
+@click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",

@@ -21,10 +21,10 @@ def refuse_order(error: RollbackRevisionNotFound, unverified: Revision | None) -
     )
 
 
-def describe_mistakes(error: InvalidDefinition) -> str:
+def describe_mistakes(error: InvalidDefinition, *, consequence: str = "the active revision is unchanged") -> str:
     """Describe all errors in one message, one line each."""
     count = len(error.mistakes)
     head = "the definition has an error" if count == 1 else f"the definition has {count} errors"
     shown = [f"- {str(mistake)[: limits.MISTAKE_LENGTH]}" for mistake in error.mistakes[: limits.MISTAKES]]
     rest = [f"- and {count - limits.MISTAKES} more, at least"] if count > limits.MISTAKES else []
-    return "\n".join([f"{head}; the active revision is unchanged:", *shown, *rest])
+    return "\n".join([f"{head}; {consequence}:", *shown, *rest])

@@ -118,10 +118,12 @@ def _entry(wait: BreakpointWait) -> Object:
 
 def warn(plan: StackPlan) -> list[str]:
     """Describe the rules that match no resource, as many as a status may name."""
-    return [
-        f"{rule.place}: there is no {_call(rule)} now, so this entry has no effect"
-        for rule in itertools.islice(plan.find_idle_rules(), NAMED_AT_MOST)
-    ]
+    return [describe_idle_rule(rule) for rule in itertools.islice(plan.find_idle_rules(), NAMED_AT_MOST)]
+
+
+def describe_idle_rule(rule: EnvironmentRule) -> str:
+    """Describe a rule that matches no resource."""
+    return f"{rule.place}: there is no {_call(rule)} now, so this entry has no effect"
 
 
 def warn_polled(sources: Sequence[str]) -> Iterator[str]:

@@ -1,0 +1,186 @@
+"""The admission webhook of one process: its own connection and discovery, its certificates, and the reviews.
+
+Runs in every replica, leader or not, beside the engine: neither waits for the requests of the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import structlog
+
+from hearth import settings as settings_module
+from hearth import supervision
+from hearth.engine.admission import reviewer
+from hearth.engine.admission.reviewer import Reviewer
+from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.engine.work_queue import WorkQueue
+from hearth.handlers.callbacks import AdmissionCallbacks
+from hearth.kube.cache.revision_cache import RevisionCache
+from hearth.kube.cache.source_cache import SourceCache
+from hearth.kube.cache.stack_cache import StackCache
+from hearth.kube.client import api_client
+from hearth.kube.client.connection import Connection
+from hearth.kube.management_cluster import KubeManagementCluster
+from hearth.kube.webhook import certificates, webhook_configuration
+from hearth.kube.webhook.certificate_secret import CertificateSecret
+from hearth.kube.webhook.webhook_configuration import WebhookConfigurations
+from hearth.kube.webhook.webhook_server import WebhookServer
+from hearth.kube.workload_cluster import KubeWorkloadCluster
+from hearth.model import errors
+from hearth.plan.ownership.keyed_hash import KeyedHasher
+from hearth.sandbox.pool import Pool
+
+if TYPE_CHECKING:
+    from hearth.engine.admission.review import Review, ReviewResult
+    from hearth.engine.ports import Observer
+    from hearth.kube.auth.credentials import CredentialSource
+    from hearth.kube.webhook.certificates import CertificateSet
+    from hearth.settings import Address, Settings
+
+logger = structlog.get_logger(__name__)
+
+START_RETRY = 2.0
+"""Seconds until the start is tried again where the API server is not there yet."""
+REFRESH_INTERVAL = 60.0
+"""Seconds between two looks at the Secret and the configurations: a certificate is renewed weeks before it expires."""
+
+
+class AdmissionService:
+    """Serves reviews from its start on."""
+
+    def __init__(self, settings: Settings, address: Address, source: CredentialSource, observer: Observer) -> None:
+        """Nothing is asked before `start`."""
+        self._settings = settings
+        self._observer = observer
+        self._connection = Connection(source)
+        self._queue = WorkQueue()
+        self._cluster = KubeWorkloadCluster(self._connection, self._queue, observer=observer)
+        self._evaluations = Pool(tell=lambda _uid: None, on_limit=observer.on_limit)
+        sender = api_client.ApiClient(self._connection, observer)
+        self._secret = CertificateSecret(
+            sender=sender, namespace=settings.operator_namespace, name=settings.webhook_secret
+        )
+        self._configurations = WebhookConfigurations(connection=self._connection, name=settings.webhook_configuration)
+        self._home = self._make_home()
+        self._server = WebhookServer(address.host, address.port)
+        self._hasher: KeyedHasher | None = None
+        self._reviewer: Reviewer | None = None
+        self._served: CertificateSet | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._refreshing: asyncio.Task[None] | None = None
+
+    @property
+    def callbacks(self) -> AdmissionCallbacks:
+        """The server, and the reviews that it asks for."""
+        return AdmissionCallbacks(server=self._server, review_stack=self._review_stack, review_mark=self._review_mark)
+
+    def start(self) -> None:
+        """Begin; what is not there yet is waited for."""
+        self._tasks.append(supervision.spawn_forever("admission", self._run))
+
+    async def stop(self) -> None:
+        """Stop. A review that is cut off allows its write."""
+        running = [*self._tasks, *([self._refreshing] if self._refreshing is not None else [])]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await self._evaluations.close()
+        await asyncio.gather(self._cluster.close(), self._connection.close())
+
+    def on_kinds(self) -> None:
+        """Kinds may have come, gone or changed."""
+        is_open = self._reviewer is not None
+        if is_open and (self._refreshing is None or self._refreshing.done()):
+            self._refreshing = supervision.spawn("admission", self._refresh_kinds, name="refresh kinds for reviews")
+
+    def find_not_ready(self) -> Sequence[str]:
+        """Why no review is served."""
+        return () if self._server.is_serving else ("the admission webhook is not serving yet",)
+
+    def _make_home(self) -> KubeManagementCluster:
+        """The sources of definitions; nothing is watched."""
+        connection, queue = self._connection, self._queue
+        return KubeManagementCluster(
+            connection,
+            stacks=StackCache(connection, queue),
+            revisions=RevisionCache(connection, queue),
+            sources=SourceCache(connection, queue),
+            observer=self._observer,
+        )
+
+    async def _review_stack(self, review: Review) -> ReviewResult:
+        if self._reviewer is None:
+            return reviewer.allow_unreviewed("the operator is starting")
+        return await self._reviewer.review_stack(review)
+
+    async def _review_mark(self, review: Review) -> ReviewResult:
+        if self._reviewer is None:
+            return reviewer.allow_unreviewed("the operator is starting")
+        return await self._reviewer.review_mark(review)
+
+    async def _run(self) -> None:
+        hasher = await self._open()
+        while True:
+            delay = REFRESH_INTERVAL * random.uniform(0.9, 1.1)  # noqa: S311 -- spreads the replicas
+            try:
+                await self._refresh_certificate(hasher)
+            except (errors.ApiStatusError, errors.Unreachable) as error:
+                is_conflict = isinstance(error, errors.ApiStatusError) and error.code == 409
+                if not is_conflict:
+                    logger.warning("cannot refresh the webhook certificate; retrying", error=str(error))
+                delay = START_RETRY
+            await asyncio.sleep(delay)
+
+    async def _open(self) -> KeyedHasher:
+        """Reach the server and learn what it serves, as often as it takes."""
+        while self._hasher is None or self._reviewer is None:
+            try:
+                await self._connection.open()
+                await self._cluster.open()
+                self._hasher = KeyedHasher(await self._home.get_hash_key(self._settings.operator_namespace))
+            except errors.HearthError as error:
+                logger.warning("startup of the admission webhook failed; retrying", error=str(error))
+                await asyncio.sleep(START_RETRY)
+            else:
+                builder = RevisionBuilder(
+                    home=self._home, cluster=self._cluster, hashes=self._hasher, evaluations=self._evaluations
+                )
+                self._reviewer = Reviewer(builder, on_limit=self._observer.on_limit)
+        return self._hasher
+
+    async def _refresh_certificate(self, hasher: KeyedHasher) -> None:
+        """Renew the certificate if due, have the API server trust it, then serve it."""
+        installed = await self._configurations.load()
+        hosts = {host for _, raw in installed for host in webhook_configuration.find_hosts(raw)}
+        # The Service that is usually installed, in case no configuration is.
+        usual = f"{settings_module.DEFAULT_WEBHOOK}.{self._settings.operator_namespace}.svc"
+        found = await self._secret.load(hosts=hosts or {usual}, now=datetime.now(UTC))
+        if found is None:
+            logger.warning("the webhook certificate is not issued yet", secret=self._settings.webhook_secret)
+            return
+        # All replicas have the key of the hashes, so all serve the same path.
+        path = (
+            "/" + hasher.sign("path of the admission webhook", [self._settings.operator_namespace]).rpartition(":")[2]
+        )
+        for kind, raw in installed:
+            await self._configurations.update(kind, raw, authorities=found.authorities, path=path)
+        if found == self._served:
+            return
+        try:
+            await asyncio.to_thread(self._server.load, found, path=path)
+        except OSError as error:
+            logger.warning("the webhook certificate cannot be used", error=supervision.name_type(error))
+            return
+        self._served = found
+        logger.info("serving the webhook certificate", expires=str(certificates.find_expiration(found)))
+
+    async def _refresh_kinds(self) -> None:
+        try:
+            await self._cluster.refresh_kinds()
+        except (errors.ApiStatusError, errors.Unreachable) as error:
+            logger.warning("discovery failed", error=str(error))

@@ -1,0 +1,85 @@
+"""Review of a HealthMark: the resource that it names must exist, since a mark never applies to a later object."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from hearth.engine.admission import review as review_module
+from hearth.engine.admission.review import Review, ReviewResult
+from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.model import errors, names
+from hearth.model.child import Object
+from hearth.model.kinds import ObjectRef
+from hearth.plan.resource.readiness import enumerate_names
+from hearth.template.text import error_hints
+
+API_VERSION = f"{names.GROUP}/{names.VERSION}"
+NO_REASON = (
+    "spec.reason: is missing, so the object is marked with the name of this HealthMark alone; "
+    "say what is wrong, for those who look at the object"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkReviewer:
+    """The reviewer of HealthMarks."""
+
+    builder: RevisionBuilder
+
+    async def review(self, review: Review) -> ReviewResult:
+        """Return the denial of a mark on a Stack or resource that does not exist, or warnings."""
+        spec = review.spec
+        is_unexplained = bool(spec.get("markUnhealthy")) and not str(spec.get("reason") or "").strip()
+        warnings = (review_module.shorten(NO_REASON),) if is_unexplained else ()
+        # The target is immutable, and an existing mark may outlive its resource.
+        if review.old is not None or not spec.get("stackName"):
+            return ReviewResult(warnings=warnings)
+        denial = await self._find_denial(review.namespace, spec)
+        return ReviewResult(denial=denial, warnings=warnings)
+
+    async def _find_denial(self, namespace: str, spec: Object) -> str:
+        """Return why the mark cannot apply to anything; "" if it can, or if that is unknown."""
+        stack = await self._find_stack(namespace, str(spec["stackName"]))
+        if stack is None:
+            return f"spec.stackName: namespace {namespace} has no Stack {spec['stackName']}; name an existing one"
+        resources = await self._find_resources(namespace, stack)
+        first = str(spec.get("resource") or "").partition("/")[0]
+        if resources is None or first in resources:
+            return ""
+        hint = error_hints.did_you_mean(first, resources)
+        there = f"it has: {enumerate_names(sorted(resources))}" if resources else "it has none"
+        return f"spec.resource: Stack {spec['stackName']} has no resource {first}{hint}; {there}"
+
+    async def _find_stack(self, namespace: str, name: str) -> Object | None:
+        """Return the live Stack; None if there is none."""
+        kind = self.builder.cluster.kinds.find(API_VERSION, names.STACK)
+        if kind is None:
+            return None
+        ref = ObjectRef(group=names.GROUP, kind=names.STACK, namespace=namespace, name=name)
+        try:
+            return await self.builder.cluster.get(ref, kind=kind)
+        except errors.ApiStatusError as error:
+            if error.code != 404:
+                raise
+            return None
+
+    async def _find_resources(self, namespace: str, stack: Object) -> Collection[str] | None:
+        """Return the resources of a Stack; None if they may not be those of its spec."""
+        if is_elsewhere(stack):
+            return None
+        try:
+            definition = await self.builder.read_spec(namespace, review_module.read_spec(stack))
+        except (errors.InvalidDefinition, errors.SourceNotFound):
+            return None
+        resources = definition.template.get("resources")
+        return resources.keys() if isinstance(resources, dict) else None
+
+
+def is_elsewhere(stack: Object) -> bool:
+    """Return whether another revision than that of the spec may be active, or some of its objects still exist."""
+    status = stack.get("status") or {}
+    is_current = status.get("observedGeneration") == stack.get("metadata", {}).get("generation")
+    is_requested = (review_module.read_spec(stack).get("rollback") or {}).get("toRevision") is not None
+    is_settled = status.get("phase") in ("CreateComplete", "UpdateComplete")
+    return is_requested or not (is_current and is_settled)

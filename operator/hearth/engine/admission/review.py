@@ -1,0 +1,74 @@
+"""What is reviewed and the result. Must not know the transport, nor who asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.model import limits
+from hearth.model.child import Object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Author:
+    """The user who sends the write, as the API server authenticated it."""
+
+    name: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """One write of an object that the API server asks about."""
+
+    new: Object = field(repr=False)
+    """The object as it would be stored."""
+    old: Object | None = field(default=None, repr=False)
+    """The stored object; None for a creation."""
+    author: Author = Author()
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the object."""
+        return str((self.new.get("metadata") or {}).get("namespace") or "")
+
+    @property
+    def name(self) -> str:
+        """The name of the object; "" if the API server generates it later."""
+        return str((self.new.get("metadata") or {}).get("name") or "")
+
+    @property
+    def spec(self) -> Object:
+        """The spec as it would be stored."""
+        return read_spec(self.new)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewResult:
+    """The answer: the write is allowed if `denial` is empty."""
+
+    denial: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+ALLOWED = ReviewResult()
+
+
+def read_spec(raw: Object | None) -> Object:
+    """Return the spec of an object; empty if it has none."""
+    spec: Any = (raw or {}).get("spec")
+    return spec if isinstance(spec, dict) else {}
+
+
+def to_warnings(text: str) -> tuple[str, ...]:
+    """Split a message into warnings, one per line, within what the API server passes on."""
+    lines = [line.removeprefix("- ") for line in text.splitlines() if line.strip()]
+    shown = [shorten(line) for line in lines[: limits.ADMISSION_WARNINGS]]
+    rest = len(lines) - len(shown)
+    return (*shown, *([f"and {rest} more"] if rest > 0 else []))
+
+
+def shorten(line: str) -> str:
+    """Cut a warning to the length that the API server passes on."""
+    return line if len(line) <= limits.ADMISSION_WARNING_LENGTH else line[: limits.ADMISSION_WARNING_LENGTH - 1] + "…"

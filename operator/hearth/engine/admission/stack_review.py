@@ -1,0 +1,121 @@
+"""Review of a Stack: the same compiler as the engine's, against the kinds that the cluster serves.
+
+A definition that reads other objects is never denied, because these may change before the operator reads them; nor is
+a write that leaves the definition as it is, so that an invalid Stack can still be paused or deleted. Both get warnings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import orjson
+
+from hearth.engine.admission import review as review_module
+from hearth.engine.admission.review import Review, ReviewResult
+from hearth.engine.definition import rejections
+from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.engine.ports import StackObject
+from hearth.model import errors
+from hearth.model.child import Object
+from hearth.model.kinds import Kinds
+from hearth.plan.environment import environment_rules
+from hearth.plan.status import breakpoint_waits
+from hearth.template.blueprint import Blueprint, Definition
+from hearth.template.chunked_work import Unevaluated
+
+DEFINING_FIELDS = ("template", "templateRef", "parameters", "parametersFrom", "adoptionPolicy")
+"""The fields of the spec that the compiler reads."""
+CONSEQUENCE = "nothing is changed"
+
+
+@dataclass(slots=True)
+class StackReviewer:
+    """The reviewer of Stacks; has the evaluator processes of `builder` to itself."""
+
+    builder: RevisionBuilder
+
+    async def review(self, review: Review) -> ReviewResult:
+        """Return the denial with all mistakes, or warnings."""
+        if review.new.get("metadata", {}).get("deletionTimestamp"):
+            return review_module.ALLOWED
+        stack = make_stack(review)
+        try:
+            return await self._review(review, stack)
+        finally:
+            self.builder.evaluations.forget(stack.uid)
+
+    async def _review(self, review: Review, stack: StackObject) -> ReviewResult:
+        try:
+            definition = await self.builder.read_spec(review.namespace, review.spec)
+        except errors.SourceNotFound as error:
+            return ReviewResult(warnings=review_module.to_warnings(str(error)))
+        except errors.InvalidDefinition as error:
+            return judge(review, error, definition=None)
+        try:
+            blueprint = await self._compile(definition, stack)
+        except errors.InvalidDefinition as error:
+            return judge(review, error, definition=definition)
+        found = find_warnings(review.spec, blueprint, kinds=self.builder.cluster.kinds)
+        return ReviewResult(warnings=review_module.to_warnings("\n".join(found)))
+
+    async def _compile(self, definition: Definition, stack: StackObject) -> Blueprint:
+        """Compile, and wait for slow expressions; the caller limits the time."""
+        while True:
+            try:
+                return await self.builder.compile(definition, stack)
+            except Unevaluated:
+                await self.builder.evaluations.wait(stack.uid)
+
+
+def make_stack(review: Review) -> StackObject:
+    """Return the Stack as the compiler wants it."""
+    return StackObject(
+        name=review.name,
+        namespace=review.namespace,
+        uid=str(review.new.get("metadata", {}).get("uid") or f"{review.namespace}/{review.name}"),
+        generation=0,
+        resource_version=0,
+        deleting=False,
+        finalizers=(),
+        annotations={},
+        packed_spec=orjson.dumps({"adoptionPolicy": review.spec.get("adoptionPolicy")}),
+        packed_status=b"{}",
+    )
+
+
+def judge(review: Review, error: errors.InvalidDefinition, *, definition: Definition | None) -> ReviewResult:
+    """Deny the mistakes, unless they may not be the author's. definition: None if it could not be read."""
+    text = rejections.describe_mistakes(error, consequence=CONSEQUENCE)
+    if is_defined_elsewhere(review.spec, definition) or is_definition_kept(review):
+        return ReviewResult(warnings=review_module.to_warnings(text))
+    return ReviewResult(denial=text)
+
+
+def is_defined_elsewhere(spec: Object, definition: Definition | None) -> bool:
+    """Return whether the definition contains anything that another object supplies."""
+    if spec.get("templateRef") is not None:
+        return True
+    return bool(definition.origins) if definition is not None else bool(spec.get("parametersFrom"))
+
+
+def is_definition_kept(review: Review) -> bool:
+    """Return whether the write leaves an existing definition as it is."""
+    if review.old is None:
+        return False
+    before, after = review_module.read_spec(review.old), review.spec
+    return all(before.get(each) == after.get(each) for each in DEFINING_FIELDS)
+
+
+def find_warnings(spec: Object, blueprint: Blueprint, *, kinds: Kinds) -> Iterator[str]:
+    """Find what is valid but probably not meant."""
+    resources = blueprint.resources
+    for resource in resources.values():
+        if kinds.find(resource.api_version, resource.kind) is None:
+            yield (
+                f"{resource.path}: the cluster does not serve {resource.api_version} {resource.kind}, "
+                f"so this resource waits until it does"
+            )
+    nested = [name for name, resource in resources.items() if resource.is_stack]
+    for rule in environment_rules.parse(spec.get("environment")).find_unmatched(resources.keys(), nested=nested):
+        yield breakpoint_waits.describe_idle_rule(rule)

@@ -1,0 +1,68 @@
+"""The admission handlers. Each only passes a write on for review, or adds the finalizer; none decides anything.
+
+A handler that raises anything denies the write, so the reviews that it calls raise nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import kopf
+
+from hearth.engine.admission.review import Author, Review
+from hearth.kube.webhook import webhook_server
+from hearth.model import names
+
+if TYPE_CHECKING:
+    from hearth.engine.admission.review import ReviewResult
+    from hearth.handlers.callbacks import AdmissionCallbacks
+
+STACKS = (names.GROUP, names.VERSION, "stacks")
+HEALTH_MARKS = (names.GROUP, names.VERSION, "healthmarks")
+INVALID = 422
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionHandlers:
+    """All admission handlers."""
+
+    admission: AdmissionCallbacks
+
+    async def validate_stack(self, warnings: list[str], **_: Any) -> None:
+        """Review a Stack."""
+        report(await self.admission.review_stack(make_review()), warnings)
+
+    async def validate_mark(self, warnings: list[str], **_: Any) -> None:
+        """Review a HealthMark."""
+        report(await self.admission.review_mark(make_review()), warnings)
+
+    async def add_finalizer(self, meta: Mapping[str, Any], patch: kopf.Patch, **_: Any) -> None:
+        """Add the finalizer to a Stack at its creation."""
+        known = list(meta.get("finalizers") or ())
+        if names.FINALIZER not in known:
+            patch.metadata["finalizers"] = [*known, names.FINALIZER]
+
+
+def make_review() -> Review:
+    """The write that the current request asks about."""
+    request = webhook_server.current_request.get()
+    user = request.get("userInfo") or {}
+    author = Author(name=user.get("username") or "", uid=user.get("uid") or "", groups=tuple(user.get("groups") or ()))
+    return Review(new=request.get("object") or {}, old=request.get("oldObject"), author=author)
+
+
+def report(result: ReviewResult, warnings: list[str]) -> None:
+    """Pass on the result of a review."""
+    warnings.extend(result.warnings)
+    if result.denial:
+        raise kopf.AdmissionError(result.denial, code=INVALID)
+
+
+def register(admission: AdmissionCallbacks, registry: kopf.OperatorRegistry) -> None:
+    """Make the handlers known to kopf, by the names of the webhooks in the configurations."""
+    handlers = AdmissionHandlers(admission)
+    kopf.on.validate(*STACKS, id="stacks.hearth.dev", registry=registry)(handlers.validate_stack)
+    kopf.on.validate(*HEALTH_MARKS, id="healthmarks.hearth.dev", registry=registry)(handlers.validate_mark)
+    kopf.on.mutate(*STACKS, id="finalizer.hearth.dev", operation="CREATE", registry=registry)(handlers.add_finalizer)

@@ -1,0 +1,92 @@
+"""The webhook configurations of this installation: whom they call, whom they trust, and under which path.
+
+An administrator installs them; the operator only sets the certificate authority and the path in them.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib import parse
+
+import orjson
+
+from hearth.kube.client import api_requests
+from hearth.kube.client.connection import Connection
+from hearth.model import errors
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+
+JSON_PATCH = "application/json-patch+json"
+GROUP = "admissionregistration.k8s.io"
+KINDS = tuple(
+    Kind(
+        group=GROUP,
+        version="v1",
+        name=f"{word}WebhookConfiguration",
+        plural=f"{word.lower()}webhookconfigurations",
+        namespaced=False,
+    )
+    for word in ("Validating", "Mutating")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookConfigurations:
+    """The two configurations of that name."""
+
+    connection: Connection
+    name: str
+
+    async def load(self) -> list[tuple[Kind, Object]]:
+        """Return those that are installed."""
+        found: list[tuple[Kind, Object]] = []
+        for kind in KINDS:
+            try:
+                raw = await self.connection.request("GET", api_requests.object_path(kind, "", self.name))
+            except errors.ApiStatusError as refused:
+                if refused.code != 404:
+                    raise
+            else:
+                found.append((kind, raw))
+        return found
+
+    async def update(self, kind: Kind, raw: Object, *, authorities: bytes, path: str) -> None:
+        """Make every webhook of a configuration trust these authorities, and call this path and its own name."""
+        changes = list(find_changes(raw, authorities=authorities, path=path))
+        if changes:
+            where = api_requests.object_path(kind, "", self.name)
+            await self.connection.request("PATCH", where, body=orjson.dumps(changes), content_type=JSON_PATCH)
+
+
+def find_changes(raw: Object, *, authorities: bytes, path: str) -> Iterator[dict[str, Any]]:
+    """Return the operations of a JSON patch; nothing if the configuration is as wanted."""
+    bundle = base64.b64encode(authorities).decode()
+    for index, webhook in enumerate(raw.get("webhooks") or ()):
+        config = webhook.get("clientConfig") or {}
+        where = f"/webhooks/{index}/clientConfig"
+        changes = []
+        if bundle and config.get("caBundle") != bundle:
+            changes.append({"op": "add", "path": f"{where}/caBundle", "value": bundle})
+        own = f"{path}/{webhook['name']}"
+        if "service" in config:
+            if config["service"].get("path") != own:
+                changes.append({"op": "add", "path": f"{where}/service/path", "value": own})
+        elif (url := parse.urlsplit(config.get("url", ""))).path != own:
+            changes.append({"op": "add", "path": f"{where}/url", "value": url._replace(path=own).geturl()})
+        if changes:
+            # Another writer may have changed the order.
+            yield {"op": "test", "path": f"/webhooks/{index}/name", "value": webhook["name"]}
+            yield from changes
+
+
+def find_hosts(raw: Object) -> Iterator[str]:
+    """Return the names under which a configuration calls the webhook."""
+    for webhook in raw.get("webhooks") or ():
+        config = webhook.get("clientConfig") or {}
+        if "service" in config:
+            yield f"{config['service']['name']}.{config['service']['namespace']}.svc"
+        elif host := parse.urlsplit(config.get("url", "")).hostname:
+            yield host

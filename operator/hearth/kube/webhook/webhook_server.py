@@ -1,0 +1,111 @@
+"""The HTTPS server that the API server sends reviews to. Runs in kopf's event loop, and calls kopf for each review.
+
+Only requests under a secret path are answered: the API server presents no credentials, and answers may quote objects
+that a caller within the cluster network must not see. Must not know what is reviewed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ssl
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
+from typing import Any, TypeAlias
+
+import orjson
+from aiohttp import web
+
+from hearth import supervision
+from hearth.kube.client import http_transport
+from hearth.kube.webhook.certificates import CertificateSet
+from hearth.model import limits
+
+IDENTIFYING_FIELDS = ("apiVersion", "kind", "metadata")
+current_request: ContextVar[dict[str, Any]] = ContextVar("current_request")
+"""The whole `request` of the AdmissionReview that the handler is called for. kopf gets the metadata alone, since it
+copies and compares whole objects, which takes longer than the review."""
+Serve: TypeAlias = Callable[..., Awaitable[Any]]
+"""Answers one AdmissionReview; kopf's function."""
+
+
+class WebhookServer:
+    """A server for kopf's `settings.admission.server`, started once there is a certificate."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host, self._port = host, port
+        self._path = ""
+        self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self._context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._loaded = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._starting: asyncio.Event | None = None
+        self._connections = 0
+        self._lock = threading.Lock()
+        self.is_serving = False
+
+    def load(self, found: CertificateSet, *, path: str) -> None:
+        """Serve this certificate from the next handshake on, under this path. Callable from any thread; blocks briefly.
+
+        Raises OSError if certificate and key do not belong together.
+        """
+        with self._lock:
+            self._path = path
+            http_transport.load_certificate(self._context, found.certificate, found.key)
+            self._loaded.set()
+            if self._loop is not None and not self._loop.is_closed() and self._starting is not None:
+                self._loop.call_soon_threadsafe(self._starting.set)
+
+    async def __call__(self, serve: Serve) -> AsyncIterator[dict[str, Any]]:
+        """Serve until cancelled; what kopf expects of a server."""
+        with self._lock:
+            self._loop, self._starting = asyncio.get_running_loop(), asyncio.Event()
+            if self._loaded.is_set():
+                self._starting.set()
+        await self._starting.wait()
+        app = web.Application(client_max_size=limits.ADMISSION_BYTES)
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            return await self._answer(request, serve)
+
+        app.add_routes([web.post("/{path:.*}", answer)])
+        runner = web.AppRunner(app, handle_signals=False, access_log=None)
+        await runner.setup()
+        try:
+            # A restarted kopf may bind while the last connections of its predecessor still close.
+            site = web.TCPSite(runner, self._host, self._port, ssl_context=self._context, reuse_address=True)
+            await site.start()
+            self.is_serving = True
+            yield {}
+            await asyncio.Event().wait()
+        finally:
+            self.is_serving = False
+            await runner.cleanup()
+
+    async def _answer(self, request: web.Request, serve: Serve) -> web.StreamResponse:
+        path, _, webhook = request.path.rpartition("/")
+        if not hmac.compare_digest(path.encode(errors="replace"), self._path.encode()):
+            raise web.HTTPNotFound
+        try:
+            review = orjson.loads(await request.read())
+            whole = review["request"]
+            review = {
+                **review,
+                "request": {**whole, **{key: identify(whole.get(key)) for key in ("object", "oldObject")}},
+            }
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise web.HTTPBadRequest from error
+        current_request.set(whole)
+        try:
+            answer = orjson.dumps(await serve(review, webhook=webhook))
+        except Exception as error:
+            # The API server then allows the write. The classes of kopf's errors are unknown here.
+            supervision.report("admission", error)
+            raise web.HTTPInternalServerError from error
+        return web.Response(body=answer, content_type="application/json")
+
+
+def identify(raw: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the object without anything but its identity and metadata."""
+    return None if raw is None else {key: raw[key] for key in IDENTIFYING_FIELDS if key in raw}

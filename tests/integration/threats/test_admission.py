@@ -1,0 +1,346 @@
+"""The admission webhook on a real API server: under the shipped rights, with the shipped configurations.
+
+The API server has no Services here, so the configurations call a URL on loopback instead; nothing else is changed.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import ssl
+import statistics
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hearth.kube.webhook import certificate_secret, certificates
+from hearth.kube.webhook.certificates import CertificateSet
+from support.threats import installation
+from support.threats.api import Api, Object, find_path
+from support.threats.operator import Operator, find_free_port
+from support.threats.world import Rule, Tenant, ThreatWorld, make_config_map, make_stack
+
+NAME = "hearth-webhook"
+SYSTEM = "hearth-system"
+KINDS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
+MARKS = Rule(group="hearth.dev", resources=("healthmarks",), verbs=("get", "list", "create", "update", "patch"))
+FINALIZER = "hearth.dev/children"
+MISTAKEN = {
+    "a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "${params.nothing}"}}},
+    "b": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}, "dependsOn": ["nowhere"]},
+    "c": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "${a.data.("}}},
+}
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Reviewed:
+    """A world whose operator serves the webhook."""
+
+    threats: ThreatWorld
+    port: int
+
+    def point_to(self, port: int, *, timeout: int = 5) -> None:
+        """Have the API server call that port."""
+        for kind in KINDS:
+            found = self.threats.api.get(kind, "", NAME)
+            for index in range(len(found["webhooks"]) if found else 0):
+                url = f"https://127.0.0.1:{port}/"
+                steps = [{"op": "add", "path": f"/webhooks/{index}/clientConfig/url", "value": url}]
+                self.threats.api.patch(kind, "", NAME, steps).expect()
+
+    def is_reviewing(self) -> bool:
+        """Whether the API server asks the operator."""
+        stack = make_stack("default", "probe", MISTAKEN)
+        return self.threats.api.send("POST", find_path("Stack", "default"), body=stack, dryRun="All").code == 422
+
+    def read_configuration(self, kind: str = KINDS[0]) -> Object:
+        """A configuration as it is now."""
+        found = self.threats.api.get(kind, "", NAME)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def reviewed(threats: ThreatWorld) -> Iterator[Reviewed]:
+    """The shipped configurations, and an operator that serves them."""
+    made = Reviewed(threats=threats, port=find_free_port())
+    configure(threats.api, made.port)
+    threats.operator.kill()
+    threats.operator.options = (f"--webhook-address=127.0.0.1:{made.port}",)
+    threats.operator.start()
+    threats.wait_for(made.is_reviewing, what="the API server asks the webhook")
+    try:
+        yield made
+    finally:
+        for kind in KINDS:
+            threats.api.delete(kind, "", NAME)
+        threats.api.delete("Secret", SYSTEM, NAME)
+
+
+def configure(api: Api, port: int) -> None:
+    """Install the shipped configurations, with a URL for the Service."""
+    file = installation.find_root() / "manifests" / "install" / "webhook.yaml"
+    for manifest in yaml.safe_load_all(file.read_text()):
+        for webhook in manifest.get("webhooks", ()):
+            webhook["clientConfig"] = {"url": f"https://127.0.0.1:{port}/"}
+        if manifest["kind"] in KINDS:
+            api.apply(manifest).expect()
+
+
+def try_dry_run(api: Api, stack: Object) -> Any:
+    """As `kubectl create --dry-run=server`."""
+    return api.send("POST", find_path("Stack", stack["metadata"]["namespace"]), body=stack, dryRun="All")
+
+
+def test_reviews(reviewed: Reviewed) -> None:
+    """One denial lists all mistakes, a dry run asks the live cluster, and what is probably not meant is a warning."""
+    threats, tenant = reviewed.threats, reviewed.threats.tenant()
+    author = tenant.author(MARKS)
+    check_denial(author, tenant)
+    check_dry_run(author, tenant)
+    check_sources(author, tenant)
+    check_finalizer(threats, author, tenant)
+    check_kept_definition(threats, author, tenant)
+    check_marks(threats, author, tenant)
+    assert "error" not in {each["level"] for each in threats.operator.read_events()}
+
+
+def check_denial(author: Api, tenant: Tenant) -> None:
+    """All mistakes at once, in the words of the status; nothing is stored."""
+    answer = author.try_create(make_stack(tenant.namespace, "wrong", MISTAKEN))
+
+    assert answer.code == 422
+    message = answer.body["message"]
+    assert 'admission webhook "stacks.hearth.dev" denied the request: the definition has 3 errors' in message
+    assert all(f"- spec.template.resources.{name}" in message for name in MISTAKEN)
+    assert author.get("Stack", tenant.namespace, "wrong") is None
+
+
+def check_dry_run(author: Api, tenant: Tenant) -> None:
+    """A template is checked against the kinds that the cluster serves."""
+    unserved = {"a": {"manifest": {"apiVersion": "example.org/v1", "kind": "Gadget"}}}
+    waits = try_dry_run(author, make_stack(tenant.namespace, "dry", unserved))
+    mistyped = {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": 5}}}}
+    wrong = try_dry_run(author, make_stack(tenant.namespace, "dry", mistyped))
+    sound = try_dry_run(author, make_stack(tenant.namespace, "dry", {"a": make_config_map("dry-a")}))
+
+    assert waits.is_accepted
+    assert any("does not serve example.org/v1 Gadget" in each for each in waits.warnings)
+    assert (wrong.code, "spec.template.resources.a.manifest.data.k" in wrong.text) == (422, True)
+    assert (sound.is_accepted, sound.warnings) == (True, ())
+    assert author.get("Stack", tenant.namespace, "dry") is None
+
+
+def check_sources(author: Api, tenant: Tenant) -> None:
+    """What another object may still supply is a warning."""
+    stack = make_stack(tenant.namespace, "later", {})
+    stack["spec"] = {"templateRef": {"kind": "ConfigMap", "name": "later"}}
+    answer = try_dry_run(author, stack)
+
+    assert answer.is_accepted, answer.text
+    assert any("spec.templateRef: configmap/later does not exist" in each for each in answer.warnings), answer.warnings
+
+
+def check_finalizer(threats: ThreatWorld, author: Api, tenant: Tenant) -> None:
+    """It is there at creation, so the operator does not write it."""
+    before = threats.operator.read_metric("hearth_api_requests_total", kind="stacks.hearth.dev", verb="patch")
+    made = author.create(make_stack(tenant.namespace, "shop", {"a": make_config_map("shop-a")}))
+
+    assert made["metadata"]["finalizers"] == [FINALIZER]
+    stack = threats.wait_phase(tenant.namespace, "shop", "CreateComplete")
+    assert stack["metadata"]["finalizers"] == [FINALIZER]
+    managers = {each["manager"] for each in stack["metadata"]["managedFields"] if each.get("subresource") != "status"}
+    assert not any(each.startswith("hearth") for each in managers), managers
+    print("writes of the Stack:", threats.operator.read_metric("hearth_api_requests_total", verb="patch") - before)
+
+
+def check_kept_definition(threats: ThreatWorld, author: Api, tenant: Tenant) -> None:
+    """A Stack that became invalid can still be paused, resumed and deleted."""
+    namespace = tenant.namespace
+    for kind in KINDS[:1]:
+        saved = threats.api.get(kind, "", NAME)
+        threats.api.delete(kind, "", NAME)
+    threats.wait_for(lambda: author.apply(make_stack(namespace, "broken", MISTAKEN)).is_accepted)
+    assert saved is not None
+    metadata = {"name": NAME}
+    threats.api.create({**saved, "metadata": metadata})
+    threats.wait_for(lambda: try_dry_run(author, make_stack(namespace, "x", MISTAKEN)).code == 422)
+
+    paused = author.patch("Stack", namespace, "broken", {"spec": {"paused": True}})
+    changed = author.patch("Stack", namespace, "broken", {"spec": {"parameters": {"a": 1}}})
+    gone = author.delete("Stack", namespace, "broken")
+
+    assert paused.is_accepted, paused.text
+    assert any("spec.template.resources.a" in each for each in paused.warnings), paused.warnings
+    assert changed.code == 422
+    assert gone.is_accepted
+    threats.wait_for(lambda: author.get("Stack", namespace, "broken") is None, what="deletion of an invalid Stack")
+
+
+def check_marks(threats: ThreatWorld, author: Api, tenant: Tenant) -> None:
+    """A mark on nothing is refused; one without a reason gets a warning."""
+
+    def mark(name: str, **spec: Any) -> Any:
+        metadata = {"name": name, "namespace": tenant.namespace}
+        kind = {"apiVersion": "hearth.dev/v1alpha1", "kind": "HealthMark"}
+        return author.try_create({**kind, "metadata": metadata, "spec": {"markUnhealthy": False, **spec}})
+
+    wrong_resource = mark("m1", stackName="shop", resource="b", markUnhealthy=True, reason="slow")
+    wrong_stack = mark("m2", stackName="shoop", resource="a", markUnhealthy=True, reason="slow")
+    unexplained = mark("m3", stackName="shop", resource="a", markUnhealthy=True)
+
+    assert (wrong_resource.code, wrong_stack.code, unexplained.code) == (422, 422, 201)
+    assert "Stack shop has no resource b" in wrong_resource.text
+    assert "has no Stack shoop" in wrong_stack.text
+    assert any("spec.reason: is missing" in each for each in unexplained.warnings)
+
+
+def test_a_webhook_that_is_down_blocks_nothing(reviewed: Reviewed) -> None:
+    """Dead, hanging, or with a certificate that nobody trusts: writes pass, and the engine reports the mistakes."""
+    threats, tenant = reviewed.threats, reviewed.threats.tenant()
+    author = tenant.author()
+    threats.operator.kill()
+
+    began = time.monotonic()
+    author.create(make_stack(tenant.namespace, "wrong", MISTAKEN))
+    assert time.monotonic() - began < 2.0
+
+    threats.operator.start()
+    stack = threats.wait_phase(tenant.namespace, "wrong", "CreateFailed")
+    assert "the definition has 3 errors" in str(stack["status"])
+
+
+def test_two_replicas_serve_and_renew_under_load(reviewed: Reviewed, tmp_path: Path) -> None:
+    """The standby answers like the leader, from the same Secret; a renewal fails no review."""
+    threats, api = reviewed.threats, reviewed.threats.api
+    threats.operator.kill()
+    first = make_replica(threats.operator, reviewed.port, tmp_path / "first.log")
+    second = make_replica(threats.operator, find_free_port(), tmp_path / "second.log")
+    second_port = int(second.options[0].rpartition(":")[2])
+    try:
+        first.start()
+        second.start()
+        threats.wait_for(reviewed.is_reviewing, what="the first replica reviews")
+        assert (first.read_metric("hearth_leader"), second.read_metric("hearth_leader")) == (1, 0)
+        reviewed.point_to(second_port)
+        threats.wait_for(
+            lambda: str(second_port) in str(reviewed.read_configuration()) and reviewed.is_reviewing(),
+            what="the standby reviews",
+        )
+        first.kill()
+        assert reviewed.is_reviewing()
+        check_renewal(reviewed, api, second)
+    finally:
+        first.kill()
+        second.kill()
+
+
+def make_replica(like: Operator, port: int, log_file: Path) -> Operator:
+    """One of two replicas."""
+    options = (f"--webhook-address=127.0.0.1:{port}", "--leader-election")
+    return Operator(checkout=like.checkout, kubeconfig=like.kubeconfig, log_file=log_file, options=options)
+
+
+def check_renewal(reviewed: Reviewed, api: Api, replica: Operator) -> None:
+    """An old certificate is replaced by one of a new authority, while reviews go on without a failure."""
+    before = read_certificates(api)
+    unreviewed, count, is_done = [], 0, threading.Event()
+
+    def ask() -> None:
+        nonlocal count
+        while not is_done.is_set():
+            count += 1
+            if not reviewed.is_reviewing():
+                unreviewed.append(time.monotonic())
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        make_old(api)
+        reviewed.threats.wait_for(
+            lambda: read_certificates(api).certificate not in (before.certificate, make_old(api, is_read=True)),
+            within=150,
+            what="a renewed certificate",
+        )
+        time.sleep(3)
+    finally:
+        is_done.set()
+        thread.join()
+    assert unreviewed == []
+    assert len(replica.read_events("serving the webhook certificate")) >= 2
+    print("reviews during the renewal:", count)
+
+
+OLD: list[bytes] = []
+
+
+def make_old(api: Api, *, is_read: bool = False) -> bytes:
+    """Put certificates into the Secret that were issued 70 days ago; the serving certificate, as PEM."""
+    if not is_read:
+        found = read_certificates(api)
+        then = datetime.now(UTC) - certificates.SERVING_LIFETIME * 0.8
+        old = certificates.renew(CertificateSet(), hosts={"127.0.0.1"}, now=then)
+        # The present authority stays trusted, as in a renewal.
+        old = dataclasses.replace(old, authorities=old.authorities + found.authorities)
+        api.patch("Secret", SYSTEM, NAME, {"data": certificate_secret.write(old)}).expect()
+        OLD.append(old.certificate)
+    return OLD[-1]
+
+
+def read_certificates(api: Api) -> CertificateSet:
+    """The Secret as it is now."""
+    return certificate_secret.parse(api.get("Secret", SYSTEM, NAME))
+
+
+def test_only_the_api_server_knows_the_path(reviewed: Reviewed) -> None:
+    """A pod that reaches the port cannot ask about objects of others."""
+    review = b'{"request":{"uid":"u","object":{"metadata":{"namespace":"kube-system","name":"x"}}}}'
+    context = ssl.create_default_context(cadata=read_certificates(reviewed.threats.api).authorities.decode())
+    for path in ("/", "/stacks.hearth.dev", "/" + "0" * 32 + "/stacks.hearth.dev"):
+        request = urllib.request.Request(f"https://127.0.0.1:{reviewed.port}{path}", data=review, method="POST")
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(request, context=context, timeout=10)
+    url = reviewed.read_configuration()["webhooks"][0]["clientConfig"]["url"]
+    assert len(url.rpartition("/")[0].rpartition("/")[2]) >= 32
+
+
+def test_reviews_are_fast(reviewed: Reviewed) -> None:
+    """2,000 resources within a second; a small Stack, with its round trip, within milliseconds."""
+    author, namespace = reviewed.threats.api, reviewed.threats.tenant().namespace
+    configuration = reviewed.read_configuration()
+    small = make_stack(namespace, "small", {name: make_config_map(f"small-{name}") for name in "abcd"})
+    large = make_stack(
+        namespace, "large", {f"r{at}": make_config_map(f"large-{at}", {"k": "${stack.name}"}) for at in range(2000)}
+    )
+
+    with_review = measure(author, small, 300), measure(author, large, 5)
+    for kind in KINDS:
+        author.delete(kind, "", NAME)
+    time.sleep(2)
+    without = measure(author, small, 300), measure(author, large, 5)
+    assert configuration
+    for word, a, b in zip(("4 resources", "2,000 resources"), with_review, without, strict=True):
+        p50 = statistics.median(a) - statistics.median(b)
+        p99 = statistics.quantiles(a, n=100)[98]
+        print(
+            f"{word}: p50 {statistics.median(a) * 1e3:.1f} ms, without {statistics.median(b) * 1e3:.1f}, review {p50 * 1e3:.1f}; p99 {p99 * 1e3:.1f}"
+        )
+    assert statistics.median(with_review[1]) - statistics.median(without[1]) < 1.0
+
+
+def measure(api: Api, stack: Object, times: int) -> list[float]:
+    """Seconds of each dry-run creation."""
+    took = []
+    for _ in range(times):
+        began = time.perf_counter()
+        try_dry_run(api, stack).expect()
+        took.append(time.perf_counter() - began)
+    return took
