@@ -60,7 +60,7 @@ class AdmissionService:
         self._connection = Connection(source)
         self._queue = WorkQueue()
         self._cluster = KubeWorkloadCluster(self._connection, self._queue, observer=observer)
-        self._evaluations = Pool(tell=lambda _uid: None, on_limit=observer.on_limit)
+        self._evaluations = Pool(notify=lambda _uid: None, on_limit=observer.on_limit)
         sender = api_client.ApiClient(self._connection, observer)
         self._secret = CertificateSecret(
             sender=sender, namespace=settings.operator_namespace, name=settings.webhook_secret
@@ -148,7 +148,10 @@ class AdmissionService:
                 await asyncio.sleep(START_RETRY)
             else:
                 builder = RevisionBuilder(
-                    home=self._home, cluster=self._cluster, hashes=self._hasher, evaluations=self._evaluations
+                    management_cluster=self._home,
+                    cluster=self._cluster,
+                    hashes=self._hasher,
+                    evaluations=self._evaluations,
                 )
                 self._reviewer = Reviewer(builder, on_limit=self._observer.on_limit)
         return self._hasher

@@ -22,6 +22,8 @@ from hearth.kube.client import http_transport
 from hearth.kube.webhook.certificates import CertificateSet
 from hearth.model import limits
 
+SHUTDOWN_TIMEOUT = 1.0
+"""Seconds for reviews in progress; the API server allows a write whose review is cut off."""
 IDENTIFYING_FIELDS = ("apiVersion", "kind", "metadata")
 current_request: ContextVar[dict[str, Any]] = ContextVar("current_request")
 """The whole `request` of the AdmissionReview that the handler is called for. kopf gets the metadata alone, since it
@@ -70,7 +72,7 @@ class WebhookServer:
             return await self._answer(request, serve)
 
         app.add_routes([web.post("/{path:.*}", answer)])
-        runner = web.AppRunner(app, handle_signals=False, access_log=None)
+        runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT)
         await runner.setup()
         try:
             # A restarted kopf may bind while the last connections of its predecessor still close.
