@@ -50,6 +50,10 @@ REFRESH_INTERVAL = 60.0
 """Seconds between two looks at the Secret and the configurations: a certificate is renewed weeks before it expires."""
 
 
+TRUST_INTERVAL = 10.0
+"""Seconds from a change of the trusted authorities until a certificate of a new one is served."""
+
+
 class AdmissionService:
     """Serves reviews from its start on."""
 
@@ -128,7 +132,8 @@ class AdmissionService:
         while True:
             delay = REFRESH_INTERVAL * random.uniform(0.9, 1.1)  # noqa: S311 -- spreads the replicas
             try:
-                await self._refresh_certificate(hasher)
+                if not await self._refresh_certificate(hasher):
+                    delay = TRUST_INTERVAL
             except (errors.ApiStatusError, errors.Unreachable) as error:
                 is_conflict = isinstance(error, errors.ApiStatusError) and error.code == 409
                 if not is_conflict:
@@ -156,8 +161,8 @@ class AdmissionService:
                 self._reviewer = Reviewer(builder, on_limit=self._observer.on_limit)
         return self._hasher
 
-    async def _refresh_certificate(self, hasher: KeyedHasher) -> None:
-        """Renew the certificate if due, have the API server trust it, then serve it."""
+    async def _refresh_certificate(self, hasher: KeyedHasher) -> bool:
+        """Renew the certificate if due, have the API server trust it, then serve it; False if that comes later."""
         installed = await self._configurations.load()
         hosts = {host for _, raw in installed for host in webhook_configuration.find_hosts(raw)}
         # The Service that is usually installed, in case no configuration is.
@@ -165,15 +170,23 @@ class AdmissionService:
         found = await self._secret.load(hosts=hosts or {usual}, now=datetime.now(UTC))
         if found is None:
             logger.warning("the webhook certificate is not issued yet", secret=self._settings.webhook_secret)
-            return
+            return False
         # All replicas have the key of the hashes, so all serve the same path.
         path = (
             "/" + hasher.sign("path of the admission webhook", [self._settings.operator_namespace]).rpartition(":")[2]
         )
-        for kind, raw in installed:
+        updates = [
             await self._configurations.update(kind, raw, authorities=found.authorities, path=path)
-        if found == self._served:
-            return
+            for kind, raw in installed
+        ]
+        if self._served is not None and any(updates):
+            # API servers read the change a moment later; until then they may not trust the new certificate.
+            return found == self._served
+        if found != self._served:
+            await self._serve(found, path=path)
+        return True
+
+    async def _serve(self, found: CertificateSet, *, path: str) -> None:
         try:
             await asyncio.to_thread(self._server.load, found, path=path)
         except OSError as error:

@@ -104,7 +104,10 @@ def is_definition_kept(review: Review) -> bool:
     if review.old is None:
         return False
     before, after = review_module.read_spec(review.old), review.spec
-    return all(before.get(each) == after.get(each) for each in DEFINING_FIELDS)
+    try:
+        return all(before.get(each) == after.get(each) for each in DEFINING_FIELDS)
+    except RecursionError:
+        return False
 
 
 def find_warnings(spec: Object, blueprint: Blueprint, *, kinds: Kinds) -> Iterator[str]:

@@ -53,12 +53,16 @@ class WebhookConfigurations:
                 found.append((kind, raw))
         return found
 
-    async def update(self, kind: Kind, raw: Object, *, authorities: bytes, path: str) -> None:
-        """Make every webhook of a configuration trust these authorities, and call this path and its own name."""
+    async def update(self, kind: Kind, raw: Object, *, authorities: bytes, path: str) -> bool:
+        """Make every webhook of a configuration trust these authorities, and call this path and its own name.
+
+        Returns whether that was a change.
+        """
         changes = list(find_changes(raw, authorities=authorities, path=path))
         if changes:
             where = api_requests.object_path(kind, "", self.name)
             await self.connection.request("PATCH", where, body=orjson.dumps(changes), content_type=JSON_PATCH)
+        return bool(changes)
 
 
 def find_changes(raw: Object, *, authorities: bytes, path: str) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,246 @@
+"""Reviews: what is denied, what is only a warning, and that no limit or fault ever denies a write."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from hearth.engine.admission import review as review_module
+from hearth.engine.admission.review import Review, ReviewResult
+from hearth.engine.admission.reviewer import Reviewer
+from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.model import limits
+from hearth.model.errors import ApiStatusError
+from hearth.model.kinds import Kind
+from support.units.blueprints import CONFIG_MAP, HASHER, ServedKinds
+
+STACK_KIND = Kind(group="hearth.dev", version="v1alpha1", name="Stack", plural="stacks", namespaced=True)
+SOUND = {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v"}}}}
+MISTAKEN = {
+    "a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "${params.nothing}"}}},
+    "b": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}, "dependsOn": ["nowhere"]},
+}
+
+
+class Cluster:
+    """The ports that a review uses: served kinds, stored objects."""
+
+    def __init__(self, **stacks: dict[str, Any]) -> None:
+        self.kinds = ServedKinds(CONFIG_MAP, STACK_KIND)
+        self.sources: dict[str, dict[str, str]] = {}
+        self.stacks = stacks
+        self.fault: Exception | None = None
+
+    async def load_schemas(self, _kinds: object) -> None:
+        if self.fault is not None:
+            raise self.fault
+
+    async def get_source(self, ref: Any) -> dict[str, str]:
+        if ref.name not in self.sources:
+            raise ApiStatusError(code=404, status=None)
+        return self.sources[ref.name]
+
+    async def get(self, ref: Any, *, kind: object) -> dict[str, Any]:
+        if ref.name not in self.stacks:
+            raise ApiStatusError(code=404, status=None)
+        return self.stacks[ref.name]
+
+
+def make_reviewer(cluster: Cluster | None = None, *, seconds: float = 4.0, hits: list[str] | None = None) -> Reviewer:
+    ports: Any = cluster or Cluster()
+    builder = RevisionBuilder(management_cluster=ports, cluster=ports, hashes=HASHER)
+    return Reviewer(builder, seconds=seconds, on_limit=(hits if hits is not None else []).append)
+
+
+def write(resources: Any, *, old: Any = None, **spec: Any) -> Review:
+    """A write of a Stack, over one with the spec `old`."""
+    metadata = {"name": "shop", "namespace": "a"}
+    new = {"metadata": metadata, "spec": {"template": {"resources": resources}, **spec}}
+    return Review(new=new, old=None if old is None else {"metadata": metadata, "spec": old})
+
+
+async def test_all_mistakes_are_one_denial() -> None:
+    """As the status lists them."""
+    result = await make_reviewer().review_stack(write(MISTAKEN))
+
+    assert result.denial.startswith("the definition has 2 errors; nothing is changed:\n- spec.template.resources.a")
+    assert "- spec.template.resources.b" in result.denial
+    assert await make_reviewer().review_stack(write(SOUND)) == ReviewResult()
+
+
+async def test_a_write_that_keeps_the_definition_is_never_denied() -> None:
+    """An invalid Stack can be paused; a changed definition is judged."""
+    old = {"template": {"resources": MISTAKEN}}
+    paused = await make_reviewer().review_stack(write(MISTAKEN, old=old, paused=True))
+    changed = await make_reviewer().review_stack(write(MISTAKEN, old={**old, "parameters": {"x": 1}}))
+
+    assert (paused.denial, len(paused.warnings)) == ("", 3)
+    assert changed.denial
+
+
+async def test_a_stack_that_is_being_deleted_is_not_reviewed() -> None:
+    """Nothing may stand in its way."""
+    review = write(MISTAKEN)
+    review.new["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+    assert await make_reviewer().review_stack(review) == ReviewResult()
+
+
+async def test_what_another_object_supplies_is_a_warning() -> None:
+    """It may come, or be corrected, before the operator reads it."""
+    cluster = Cluster()
+    reference = {"templateRef": {"kind": "ConfigMap", "name": "later"}}
+    review = Review(new={"metadata": {"name": "s", "namespace": "a"}, "spec": reference})
+    missing = await make_reviewer(cluster).review_stack(review)
+    cluster.sources["later"] = {"template.yaml": "resources: {a: {manifest: {apiVersion: v1, kind: ConfigMap}, x: 1}}"}
+    mistaken = await make_reviewer(cluster).review_stack(review)
+
+    assert missing.warnings == ("spec.templateRef: configmap/later does not exist in namespace a; create it",)
+    assert (mistaken.denial, len(mistaken.warnings)) == ("", 2)
+
+
+async def test_a_mistake_of_the_author_is_denied_although_a_source_is_named() -> None:
+    """The source supplies nothing of this definition."""
+    cluster = Cluster()
+    cluster.sources["more"] = {"other": "1"}
+    result = await make_reviewer(cluster).review_stack(
+        write(MISTAKEN, parametersFrom=[{"configMapRef": {"name": "more"}}])
+    )
+
+    assert result.denial
+
+
+async def test_what_is_probably_not_meant_is_a_warning() -> None:
+    """A kind that is not served, and a breakpoint on nothing."""
+    resources = {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMapp"}}}
+    stops = {"breakpoints": [{"resource": "typo", "at": ["PreUpdate"]}]}
+    result = await make_reviewer().review_stack(write(resources, environment=stops))
+
+    assert result.denial == ""
+    assert [each.partition(":")[0] for each in result.warnings] == [
+        "spec.template.resources.a",
+        "spec.environment.breakpoints[0]",
+    ]
+
+
+SETTLED = {
+    "metadata": {"generation": 1},
+    "spec": {"template": {"resources": SOUND}},
+    "status": {"observedGeneration": 1, "phase": "UpdateComplete"},
+}
+
+
+def mark(**spec: Any) -> Review:
+    """A new HealthMark."""
+    return Review(new={"metadata": {"name": "m", "namespace": "a"}, "spec": {"markUnhealthy": True, **spec}})
+
+
+@pytest.mark.parametrize(
+    ("spec", "denial"),
+    [
+        ({"stackName": "shop", "resource": "a"}, ""),
+        ({"stackName": "shop", "resource": "a/db"}, ""),
+        ({"stackName": "shop", "resource": "b"}, "spec.resource: Stack shop has no resource b; it has: a"),
+        (
+            {"stackName": "shoop", "resource": "a"},
+            "spec.stackName: namespace a has no Stack shoop; name an existing one",
+        ),
+        ({"stackName": "moving", "resource": "b"}, ""),
+        ({"target": {"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}}, ""),
+    ],
+    ids=["known", "path", "unknown resource", "unknown Stack", "Stack in progress", "by object"],
+)
+async def test_a_mark_on_nothing_is_denied(spec: dict[str, Any], denial: str) -> None:
+    """If it is certain that it is nothing: a mark never applies to a later object."""
+    moving = {**SETTLED, "status": {"observedGeneration": 1, "phase": "UpdateInProgress"}}
+    result = await make_reviewer(Cluster(shop=SETTLED, moving=moving)).review_mark(mark(reason="slow", **spec))
+
+    assert (result.denial, result.warnings) == (denial, ())
+
+
+async def test_a_mark_should_say_why() -> None:
+    """It may be left out, as the API says, so that is a warning."""
+    result = await make_reviewer(Cluster(shop=SETTLED)).review_mark(mark(stackName="shop", resource="a"))
+
+    assert (result.denial, len(result.warnings)) == ("", 1)
+
+
+class Hanging(Cluster):
+    """A cluster whose answers do not come."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.running: list[str] = []
+
+    async def load_schemas(self, _kinds: object) -> None:
+        self.running.append("")
+        await asyncio.get_running_loop().create_future()
+
+
+async def test_time_allows_a_write() -> None:
+    """The API server would wait no longer either."""
+    hits: list[str] = []
+    result = await make_reviewer(Hanging(), seconds=0.01, hits=hits).review_stack(write(MISTAKEN))
+
+    assert result.denial == ""
+    assert "was not reviewed" in result.warnings[0]
+    assert hits == ["admission-reviews"]
+
+
+async def test_no_namespace_takes_all_places() -> None:
+    """Two reviews of a namespace run at once; too many that wait are allowed at once."""
+    cluster, hits = Hanging(), list[str]()
+    reviewer = make_reviewer(cluster, seconds=60, hits=hits)
+    tasks = [asyncio.create_task(reviewer.review_stack(write(SOUND))) for _ in range(limits.ADMISSION_PENDING)]
+    await asyncio.sleep(0.05)
+    started = len(cluster.running)
+    beyond = await reviewer.review_stack(write(SOUND))
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert started == limits.ADMISSION_REVIEWS_PER_NAMESPACE
+    assert "too many reviews" in beyond.warnings[0]
+    assert reviewer._by_namespace == {}
+
+
+@pytest.mark.parametrize(
+    "fault", [ApiStatusError(code=500, status=None), RuntimeError("ours")], ids=["the API server's", "ours"]
+)
+async def test_a_fault_allows_a_write(fault: Exception) -> None:
+    """The engine judges again."""
+    cluster = Cluster()
+    cluster.fault = fault
+    result = await make_reviewer(cluster).review_stack(write(MISTAKEN))
+
+    assert (result.denial, len(result.warnings)) == ("", 1)
+
+
+async def test_hostile_specs_are_answered() -> None:
+    """Of any type and depth; nothing is raised, since a handler that raises denies."""
+    deep: Any = {}
+    for _ in range(2000):
+        deep = {"a": deep}
+    for spec in (
+        None,
+        [],
+        "x",
+        {"template": deep},
+        {"template": 5},
+        {"template": {"resources": [1]}},
+        {"parameters": deep},
+    ):
+        raw: Any = {"metadata": {"name": "s", "namespace": "a"}, "spec": spec}
+        result = await make_reviewer().review_stack(Review(new=raw, old=raw))
+        assert result.denial == "", spec if not isinstance(spec, dict) else list(spec)
+
+
+def test_warnings_fit_into_a_header() -> None:
+    """The API server cuts off what is longer."""
+    made = review_module.to_warnings("\n".join(["- " + "x" * 1000] * 50))
+
+    assert len(made) == limits.ADMISSION_WARNINGS + 1
+    assert max(map(len, made)) == limits.ADMISSION_WARNING_LENGTH
+    assert made[-1] == "and 35 more"

@@ -1,0 +1,128 @@
+"""Certificates of the webhook: made, renewed in time, and trusted before they are served."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+
+from hearth.kube.webhook import certificate_secret, certificates
+from hearth.kube.webhook.certificates import CertificateSet
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+HOST = "hearth-webhook.hearth-system.svc"
+DAY = timedelta(days=1)
+
+
+def make(hosts: set[str] | None = None, now: datetime = NOW) -> CertificateSet:
+    return certificates.renew(CertificateSet(), hosts=hosts or {HOST}, now=now)
+
+
+def authorities(found: CertificateSet) -> list[x509.Certificate]:
+    return x509.load_pem_x509_certificates(found.authorities)
+
+
+def test_new_certificates_are_valid_for_all_hosts() -> None:
+    """DNS names and addresses alike, and nothing is due right away."""
+    hosts = {HOST, "127.0.0.1", "::1"}
+    made = make(hosts)
+
+    assert certificates.is_valid(made, hosts=hosts, now=NOW)
+    assert certificates.renew(made, hosts=hosts, now=NOW) is made
+    assert certificates.find_expiration(made) == NOW + certificates.SERVING_LIFETIME
+
+
+@pytest.mark.parametrize(
+    ("days", "is_renewed"), [(0, False), (59, False), (61, True), (200, True)], ids=["new", "young", "old", "expired"]
+)
+def test_a_serving_certificate_is_renewed_after_two_thirds_of_its_life(days: int, is_renewed: bool) -> None:
+    """By the same authority, so that no API server has to learn anything."""
+    before = make()
+    after = certificates.renew(before, hosts={HOST}, now=NOW + days * DAY)
+
+    assert (after.certificate != before.certificate) is is_renewed
+    assert after.authorities == before.authorities
+    assert certificates.is_valid(after, hosts={HOST}, now=NOW + days * DAY)
+
+
+def test_a_new_authority_is_trusted_before_it_signs() -> None:
+    """API servers first learn both; replicas with the old certificate stay trusted all the time."""
+    before = renew_until(NOW + certificates.AUTHORITY_LIFETIME * 0.65)
+    # Two thirds of the authority's life are over, and less of the serving certificate's.
+    late = NOW + certificates.AUTHORITY_LIFETIME * 2 / 3
+    first = certificates.renew(before, hosts={HOST}, now=late)
+    second = certificates.renew(first, hosts={HOST}, now=late + certificates.SPREAD)
+
+    assert (len(authorities(before)), len(authorities(first))) == (1, 2)
+    assert first.certificate == before.certificate
+    assert second.certificate != before.certificate
+    assert second.authorities == first.authorities
+    assert certificates.is_valid(second, hosts={HOST}, now=late + certificates.SPREAD)
+
+
+def renew_until(end: datetime) -> CertificateSet:
+    """The certificates after renewals in time until then."""
+    made, now = make(), NOW
+    while now < end:
+        now += 61 * DAY
+        made = certificates.renew(made, hosts={HOST}, now=now)
+    return made
+
+
+def test_another_host_needs_another_certificate() -> None:
+    """The configurations name another Service, or a URL."""
+    before = make()
+    after = certificates.renew(before, hosts={"10.0.0.1"}, now=NOW + DAY)
+
+    assert after.certificate != before.certificate
+    assert certificates.is_valid(after, hosts={"10.0.0.1"}, now=NOW + DAY)
+
+
+@pytest.mark.parametrize("field", ["authorities", "authority_key", "certificate", "key"])
+@pytest.mark.parametrize("value", [b"", b"garbage", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
+def test_what_is_broken_is_made_again(field: str, value: bytes) -> None:
+    """An edited Secret costs the certificates in it, never the webhook."""
+    broken = dataclasses.replace(make(), **{field: value})
+    mended = certificates.renew(broken, hosts={HOST}, now=NOW + DAY)
+
+    assert certificates.is_valid(mended, hosts={HOST}, now=NOW + DAY)
+
+
+def test_a_key_of_another_certificate_is_not_served() -> None:
+    """Two writers mixed up their halves."""
+    assert not certificates.is_valid(dataclasses.replace(make(), key=make().key), hosts={HOST}, now=NOW)
+
+
+def test_keys_are_not_shown() -> None:
+    """In no log, and in no crash."""
+    assert "PRIVATE" not in repr(make())
+
+
+@pytest.mark.parametrize(
+    ("annotations", "authority_key", "is_elsewhere"),
+    [
+        ({}, b"key", False),
+        ({}, b"", True),
+        ({"cert-manager.io/certificate-name": "hearth"}, b"key", True),
+    ],
+    ids=["ours", "an administrator's", "cert-manager's"],
+)
+def test_a_secret_of_another_program_is_never_written(
+    annotations: dict[str, str], authority_key: bytes, is_elsewhere: bool
+) -> None:
+    """It has no key of an authority, or says who made it."""
+    found = dataclasses.replace(make(), authority_key=authority_key)
+    raw = {"metadata": {"annotations": annotations}, "data": certificate_secret.write(found)}
+
+    assert certificate_secret.is_issued_elsewhere(raw, certificate_secret.parse(raw)) is is_elsewhere
+
+
+def test_a_secret_keeps_what_was_written() -> None:
+    """And what is no base64 counts as missing."""
+    made = make()
+
+    assert certificate_secret.parse({"data": certificate_secret.write(made)}) == made
+    assert certificate_secret.parse({"data": {"tls.crt": "%%%", "ca.crt": 5}}) == CertificateSet()
+    assert certificate_secret.parse(None) == CertificateSet()
