@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import click.testing
+import kopf
 import pytest
 import yaml
 
 from hearth.cli import main
-from hearth.model import names
+from hearth.handlers import admission_handlers
+from hearth.handlers.callbacks import AdmissionCallbacks
+from hearth.model import limits, names
 from hearth.settings import Settings
 
 FOLDER = Path(__file__).resolve().parents[2] / "manifests"
@@ -142,9 +145,30 @@ def test_only_monitoring_reaches_the_http_port(pod: dict[str, Any]) -> None:
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     assert spec["podSelector"]["matchLabels"].items() <= labels.items()
     assert spec["policyTypes"] == ["Ingress"]
-    (rule,) = spec["ingress"]
-    assert [port["port"] for port in rule["ports"]] == [port["name"] for port in container["ports"]]
+    rule, webhook = spec["ingress"]
+    http, reviews = (port["name"] for port in container["ports"])
+    assert [port["port"] for port in rule["ports"]] == [http]
+    # The API server's address differs between clusters.
+    assert webhook == {"ports": [{"protocol": "TCP", "port": reviews}]}
     assert all(set(peer) == {"namespaceSelector"} for peer in rule["from"])
+
+
+def test_the_webhook_is_that_of_the_program(pod: dict[str, Any]) -> None:
+    """Names, port and failure policy; a dead webhook must never block a cluster."""
+    configurations = load("ValidatingWebhookConfiguration") + load("MutatingWebhookConfiguration")
+    webhooks = [webhook for each in configurations for webhook in each["webhooks"]]
+    (service,) = load("Service")
+
+    assert {each["metadata"]["name"] for each in configurations} == {Settings().webhook_configuration}
+    assert {each["failurePolicy"] for each in webhooks} == {"Ignore"}
+    assert max(each["timeoutSeconds"] for each in webhooks) > limits.ADMISSION_SECONDS
+    assert all(each["clientConfig"]["service"]["name"] == service["metadata"]["name"] for each in webhooks)
+    assert service["spec"]["ports"][0]["targetPort"] in [port["name"] for port in pod["containers"][0]["ports"]]
+    registry = kopf.OperatorRegistry()
+    admission_handlers.register(AdmissionCallbacks(server=None, review_stack=None, review_mark=None), registry)  # type: ignore[arg-type]  # none is called
+    assert sorted(each["name"] for each in webhooks) == sorted(
+        each.id for each in registry._webhooks.get_all_handlers()
+    )
 
 
 def test_the_aggregated_role_states_no_rules() -> None:

@@ -182,7 +182,7 @@ class KopfSupervisor:
 
 
 def begin(work: ReviewWrite, write: Review, done: concurrent.futures.Future[ReviewResult]) -> None:
-    """Begin a review in this loop; its result goes to `done`, whatever happens."""
+    """Begin a review in this loop; `done` always gets a result."""
 
     async def run() -> None:
         result = reviewer.allow_unreviewed("the operator is stopping")

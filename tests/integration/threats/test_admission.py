@@ -269,12 +269,15 @@ def check_renewal(reviewed: Reviewed, api: Api, replica: Operator) -> None:
             within=150,
             what="a renewed certificate",
         )
-        time.sleep(3)
+        reviewed.threats.wait_for(
+            lambda: len(replica.read_events("serving the webhook certificate")) >= 2, what="the new one is served"
+        )
+        seen = count
+        reviewed.threats.wait_for(lambda: count > seen + 20, what="reviews with the new certificate")
     finally:
         is_done.set()
         thread.join()
     assert unreviewed == []
-    assert len(replica.read_events("serving the webhook certificate")) >= 2
     print("reviews during the renewal:", count)
 
 

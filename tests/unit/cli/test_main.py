@@ -57,10 +57,11 @@ def test_the_operator_loads_nothing_that_it_has_no_use_for() -> None:
     program = (
         "import contextlib, gc, sys\nfrom hearth import __main__\n"
         "with contextlib.suppress(AttributeError): __main__.run(None)\n"
-        "print(sorted({'jsonschema', 'kopf', 'kubernetes', 'pydantic', 'rich'} & sys.modules.keys()))\n"
+        "print(sorted({'cryptography', 'jsonschema', 'kopf', 'kubernetes', 'pydantic', 'rich'} & sys.modules.keys()))\n"
         "print(gc.isenabled(), gc.get_freeze_count() > 10_000)\n"
-        "from hearth.handlers import kopf_supervisor\n"
-        "with contextlib.suppress(RuntimeError): kopf_supervisor.make_run(None, None)().send(None)\n"
+        "from hearth.handlers import callbacks, kopf_supervisor\n"
+        "handlers = callbacks.HandlerCallbacks(on_kinds=None, on_started=None, on_ended=None)\n"
+        "with contextlib.suppress(RuntimeError): kopf_supervisor.make_run(None, handlers)().send(None)\n"
         "print(sorted({'kopf', 'kubernetes', 'pydantic', 'rich'} & sys.modules.keys()))"
     )
 

@@ -66,7 +66,7 @@ class MarkReviewer:
 
     async def _find_resources(self, namespace: str, stack: Object) -> Collection[str] | None:
         """Return the resources of a Stack; None if they may not be those of its spec."""
-        if is_elsewhere(stack):
+        if is_in_transition(stack):
             return None
         try:
             definition = await self.builder.read_spec(namespace, review_module.read_spec(stack))
@@ -76,7 +76,7 @@ class MarkReviewer:
         return resources.keys() if isinstance(resources, dict) else None
 
 
-def is_elsewhere(stack: Object) -> bool:
+def is_in_transition(stack: Object) -> bool:
     """Return whether another revision than that of the spec may be active, or some of its objects still exist."""
     status = stack.get("status") or {}
     is_current = status.get("observedGeneration") == stack.get("metadata", {}).get("generation")

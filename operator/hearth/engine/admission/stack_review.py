@@ -87,12 +87,12 @@ def make_stack(review: Review) -> StackObject:
 def judge(review: Review, error: errors.InvalidDefinition, *, definition: Definition | None) -> ReviewResult:
     """Deny the mistakes, unless they may not be the author's. definition: None if it could not be read."""
     text = rejections.describe_mistakes(error, consequence=CONSEQUENCE)
-    if is_defined_elsewhere(review.spec, definition) or is_definition_kept(review):
+    if reads_other_objects(review.spec, definition) or is_definition_kept(review):
         return ReviewResult(warnings=review_module.to_warnings(text))
     return ReviewResult(denial=text)
 
 
-def is_defined_elsewhere(spec: Object, definition: Definition | None) -> bool:
+def reads_other_objects(spec: Object, definition: Definition | None) -> bool:
     """Return whether the definition contains anything that another object supplies."""
     if spec.get("templateRef") is not None:
         return True

@@ -42,7 +42,7 @@ class CertificateSecret:
         """
         raw = await self._find()
         found = parse(raw)
-        if raw is not None and is_issued_elsewhere(raw, found):
+        if raw is not None and is_foreign(raw, found):
             return found if found.certificate and found.key else None
         renewed = certificates.renew(found, hosts=hosts, now=now)
         if renewed is found:
@@ -82,7 +82,7 @@ class CertificateSecret:
         }
 
 
-def is_issued_elsewhere(raw: Object, found: CertificateSet) -> bool:
+def is_foreign(raw: Object, found: CertificateSet) -> bool:
     """Return whether another program fills the Secret: cert-manager, or an administrator."""
     annotations = raw["metadata"].get("annotations") or {}
     is_cert_manager = any(key.startswith("cert-manager.io/") for key in annotations)

@@ -18,6 +18,9 @@ FLAGS = ["kubeconfig", "context", "namespace", "operator-namespace", "tenancy"]
 FLAGS += [
     "default-service-account",
     "http-address",
+    "webhook-address",
+    "webhook-secret",
+    "webhook-configuration",
     "log-format",
     "log-level",
     "max-concurrent-writes",
@@ -59,6 +62,7 @@ def test_without_flags_the_settings_are_the_usual_ones() -> None:
 def test_every_flag_is_heard(tmp_path: Path) -> None:
     """All at once, each with a value that is not its default."""
     settings = invoke(
+        *("--webhook-address", ":9443", "--webhook-secret", "tls", "--webhook-configuration", "ours"),
         *("--kubeconfig", "some/config", "--context", "other", "--namespace", "shop", "--operator-namespace", "hearth"),
         *("--http-address", "[::1]:9", "--log-format", "json", "--log-level", "debug", "--max-concurrent-writes", "5"),
         *("--max-backoff", "90s", "--leader-election", "--lease-name", "mine", "--lease-duration", "1m"),

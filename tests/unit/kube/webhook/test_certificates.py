@@ -101,7 +101,7 @@ def test_keys_are_not_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("annotations", "authority_key", "is_elsewhere"),
+    ("annotations", "authority_key", "is_foreign"),
     [
         ({}, b"key", False),
         ({}, b"", True),
@@ -110,13 +110,13 @@ def test_keys_are_not_shown() -> None:
     ids=["ours", "an administrator's", "cert-manager's"],
 )
 def test_a_secret_of_another_program_is_never_written(
-    annotations: dict[str, str], authority_key: bytes, is_elsewhere: bool
+    annotations: dict[str, str], authority_key: bytes, is_foreign: bool
 ) -> None:
     """It has no key of an authority, or says who made it."""
     found = dataclasses.replace(make(), authority_key=authority_key)
     raw = {"metadata": {"annotations": annotations}, "data": certificate_secret.write(found)}
 
-    assert certificate_secret.is_issued_elsewhere(raw, certificate_secret.parse(raw)) is is_elsewhere
+    assert certificate_secret.is_foreign(raw, certificate_secret.parse(raw)) is is_foreign
 
 
 def test_a_secret_keeps_what_was_written() -> None:
