@@ -16,6 +16,7 @@ import structlog
 from hearth import settings as settings_module
 from hearth import supervision
 from hearth.engine.admission import reviewer
+from hearth.engine.admission.author_check import AuthorCheck
 from hearth.engine.admission.reviewer import Reviewer
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.work_queue import WorkQueue
@@ -26,6 +27,7 @@ from hearth.kube.cache.stack_cache import StackCache
 from hearth.kube.client import api_client
 from hearth.kube.client.connection import Connection
 from hearth.kube.management_cluster import KubeManagementCluster
+from hearth.kube.objects import access_review
 from hearth.kube.webhook import certificates, webhook_configuration
 from hearth.kube.webhook.certificate_secret import CertificateSecret
 from hearth.kube.webhook.webhook_configuration import WebhookConfigurations
@@ -160,6 +162,12 @@ class AdmissionService:
                 )
                 self._reviewer = Reviewer(builder, on_limit=self._observer.on_limit)
         return self._hasher
+
+    def _make_author_check(self) -> AuthorCheck | None:
+        if not self._settings.check_authors:
+            return None
+        sender = api_client.ApiClient(self._connection, self._observer)
+        return AuthorCheck(access_review.SubjectAccessReviews(sender))
 
     async def _refresh_certificate(self, hasher: KeyedHasher) -> bool:
         """Renew the certificate if due, have the API server trust it, then serve it; False if that comes later."""

@@ -49,7 +49,12 @@ def make_review() -> Review:
     """The write that the current request asks about."""
     request = webhook_server.current_request.get()
     user = request.get("userInfo") or {}
-    author = Author(name=user.get("username") or "", uid=user.get("uid") or "", groups=tuple(user.get("groups") or ()))
+    author = Author(
+        name=user.get("username") or "",
+        uid=user.get("uid") or "",
+        groups=tuple(user.get("groups") or ()),
+        extra=user.get("extra") or {},
+    )
     return Review(new=request.get("object") or {}, old=request.get("oldObject"), author=author)
 
 

@@ -109,6 +109,8 @@ def test_reviews(reviewed: Reviewed) -> None:
     check_finalizer(threats, author, tenant)
     check_kept_definition(threats, author, tenant)
     check_marks(threats, author, tenant)
+    check_boundary(author, tenant)
+    check_authors(tenant)
     assert "error" not in {each["level"] for each in threats.operator.read_events()}
 
 
@@ -200,6 +202,32 @@ def check_marks(threats: ThreatWorld, author: Api, tenant: Tenant) -> None:
     assert "Stack shop has no resource b" in wrong_resource.text
     assert "has no Stack shoop" in wrong_stack.text
     assert any("spec.reason: is missing" in each for each in unexplained.warnings)
+
+
+def check_boundary(author: Api, tenant: Tenant) -> None:
+    """A resource beyond the namespace is denied at once, with the way out."""
+    loot = make_config_map("loot")
+    loot["manifest"]["metadata"]["namespace"] = "kube-system"
+    answer = try_dry_run(author, make_stack(tenant.namespace, "beyond", {"a": loot}))
+
+    assert answer.code == 422
+    assert "spec.template.resources.a: is in namespace kube-system, but a Stack may only" in answer.text
+
+
+def check_authors(tenant: Tenant) -> None:
+    """Only an author who may use the ServiceAccount may name it: by impersonation, or by running a Pod as it."""
+    stack = make_stack(tenant.namespace, "as", {"a": make_config_map("as-a")}, serviceAccountName="deployer")
+    stranger = tenant.author()
+    impersonator = tenant.author(Rule(group="", resources=("serviceaccounts",), verbs=("impersonate",)))
+    runner = tenant.author(Rule(group="", resources=("pods",), verbs=("create",)))
+
+    refused = try_dry_run(stranger, stack)
+
+    assert refused.code == 422
+    assert "may not use ServiceAccount deployer; this needs the verb impersonate on it" in refused.text
+    assert try_dry_run(impersonator, stack).is_accepted
+    assert try_dry_run(runner, stack).is_accepted
+    assert stranger.get("Stack", tenant.namespace, "as") is None
 
 
 def test_a_webhook_that_is_down_blocks_nothing(reviewed: Reviewed) -> None:

@@ -101,6 +101,13 @@ PROFILE = TextType("file", profiling.claim)
     help="Name of the ValidatingWebhookConfiguration and MutatingWebhookConfiguration to keep up to date.",
 )
 @click.option(
+    "--check-authors/--no-check-authors",
+    default=True,
+    show_envvar=True,
+    help="With the webhook: deny a Stack whose author may neither impersonate the ServiceAccount that it names nor "
+    "create Pods in its namespace.",
+)
+@click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",

@@ -69,7 +69,11 @@ class MarkReviewer:
         if is_in_transition(stack):
             return None
         try:
-            definition = await self.builder.read_spec(namespace, review_module.read_spec(stack))
+            definition = await self.builder.read_spec(
+                namespace,
+                review_module.read_spec(stack),
+                reader=self.builder.find_reader(review_module.make_stack(stack, namespace=namespace)),
+            )
         except (errors.InvalidDefinition, errors.SourceNotFound):
             return None
         resources = definition.template.get("resources")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
+from hearth.engine.ports import StackObject
 from hearth.model import limits
 from hearth.model.child import Object
 
@@ -16,6 +20,7 @@ class Author:
     name: str = ""
     uid: str = ""
     groups: tuple[str, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +58,25 @@ class ReviewResult:
 
 
 ALLOWED = ReviewResult()
+
+
+def make_stack(raw: Object, *, namespace: str) -> StackObject:
+    """Return a Stack as its definition is read and compiled, without its status."""
+    metadata, spec = raw.get("metadata") or {}, read_spec(raw)
+    account = spec.get("serviceAccountName")
+    return StackObject(
+        name=str(metadata.get("name") or ""),
+        namespace=namespace,
+        uid=str(metadata.get("uid") or f"{namespace}/{metadata.get('name')}"),
+        generation=0,
+        resource_version=0,
+        deleting=bool(metadata.get("deletionTimestamp")),
+        finalizers=(),
+        annotations={},
+        service_account=account if isinstance(account, str) else "",
+        packed_spec=orjson.dumps({"adoptionPolicy": spec.get("adoptionPolicy")}),
+        packed_status=b"{}",
+    )
 
 
 def read_spec(raw: Object | None) -> Object:

@@ -15,6 +15,8 @@ import structlog
 
 from hearth import supervision
 from hearth.engine.admission import review as review_module
+from hearth.engine.admission import stack_review
+from hearth.engine.admission.author_check import AuthorCheck
 from hearth.engine.admission.mark_review import MarkReviewer
 from hearth.engine.admission.review import Review, ReviewResult
 from hearth.engine.admission.stack_review import StackReviewer
@@ -26,6 +28,7 @@ logger = structlog.get_logger(__name__)
 LIMIT = "admission-reviews"
 """The label of the metric for reviews that were not done."""
 UNREVIEWED = "this write was not reviewed, because {cause}; the operator reviews it later and reports in the status"
+UNCHECKED = "spec.serviceAccountName: cannot check in time whether the author may use it; try again"
 Work: TypeAlias = Callable[[Review], Awaitable[ReviewResult]]
 
 
@@ -38,6 +41,8 @@ class Reviewer:
     """Reviews writes of Stacks and HealthMarks."""
 
     builder: RevisionBuilder
+    author_check: AuthorCheck | None = None
+    """None: any author may name any ServiceAccount."""
     on_limit: Callable[[str], None] = lambda _limit: None
     seconds: float = limits.ADMISSION_SECONDS
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(limits.ADMISSION_REVIEWS))
@@ -45,12 +50,25 @@ class Reviewer:
     _pending: int = 0
 
     async def review_stack(self, review: Review) -> ReviewResult:
-        """Review a Stack."""
+        """Review a Stack: the author first, since the review reads sources as the ServiceAccount."""
+        denial = await self._find_author_denial(review)
+        if denial:
+            return ReviewResult(denial=denial)
         return await self._review(review, StackReviewer(self.builder).review)
 
     async def review_mark(self, review: Review) -> ReviewResult:
         """Review a HealthMark."""
         return await self._review(review, MarkReviewer(self.builder).review)
+
+    async def _find_author_denial(self, review: Review) -> str:
+        account = review.spec.get("serviceAccountName")
+        if self.author_check is None or not isinstance(account, str) or stack_review.is_definition_kept(review):
+            return ""
+        check = self.author_check.find_denial(review.author, namespace=review.namespace, account=account)
+        try:
+            return await asyncio.wait_for(check, self.seconds / 2)
+        except TimeoutError:
+            return UNCHECKED
 
     async def _review(self, review: Review, work: Work) -> ReviewResult:
         try:

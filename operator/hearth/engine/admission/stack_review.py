@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import orjson
-
+from hearth.engine import cooperative_work
 from hearth.engine.admission import review as review_module
 from hearth.engine.admission.review import Review, ReviewResult
 from hearth.engine.definition import rejections
@@ -18,14 +17,16 @@ from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.ports import StackObject
 from hearth.model import errors
 from hearth.model.child import Object
-from hearth.model.kinds import Kinds
+from hearth.model.errors import Mistake
+from hearth.model.kinds import Kinds, ObjectRef
+from hearth.model.tenancy import Boundary
 from hearth.plan.environment import environment_rules
 from hearth.plan.status import breakpoint_waits
-from hearth.template.blueprint import Blueprint, Definition
-from hearth.template.chunked_work import Unevaluated
+from hearth.template.blueprint import Blueprint, Definition, Known
+from hearth.template.chunked_work import ChunkedWork, Unevaluated
 
-DEFINING_FIELDS = ("template", "templateRef", "parameters", "parametersFrom", "adoptionPolicy")
-"""The fields of the spec that the compiler reads."""
+DEFINING_FIELDS = ("template", "templateRef", "parameters", "parametersFrom", "adoptionPolicy", "serviceAccountName")
+"""The fields of the spec that decide what is applied, and as whom."""
 CONSEQUENCE = "nothing is changed"
 
 
@@ -39,7 +40,9 @@ class StackReviewer:
         """Return the denial with all mistakes, or warnings."""
         if review.new.get("metadata", {}).get("deletionTimestamp"):
             return review_module.ALLOWED
-        stack = make_stack(review)
+        stack = review_module.make_stack(review.new, namespace=review.namespace)
+        if denial := self.builder.tenancy.find_boundary(stack.namespace, stack.service_account).stack_denial:
+            return deny(review, denial)
         try:
             return await self._review(review, stack)
         finally:
@@ -47,7 +50,9 @@ class StackReviewer:
 
     async def _review(self, review: Review, stack: StackObject) -> ReviewResult:
         try:
-            definition = await self.builder.read_spec(review.namespace, review.spec)
+            definition = await self.builder.read_spec(
+                review.namespace, review.spec, reader=self.builder.find_reader(stack)
+            )
         except errors.SourceNotFound as error:
             return ReviewResult(warnings=review_module.to_warnings(str(error)))
         except errors.InvalidDefinition as error:
@@ -56,6 +61,10 @@ class StackReviewer:
             blueprint = await self._compile(definition, stack)
         except errors.InvalidDefinition as error:
             return judge(review, error, definition=definition)
+        boundary = self.builder.tenancy.find_boundary(stack.namespace, stack.service_account)
+        beyond = await cooperative_work.share(find_beyond(blueprint, boundary, kinds=self.builder.cluster.kinds))
+        if beyond:
+            return judge(review, errors.InvalidDefinition(beyond), definition=definition)
         found = find_warnings(review.spec, blueprint, kinds=self.builder.cluster.kinds)
         return ReviewResult(warnings=review_module.to_warnings("\n".join(found)))
 
@@ -68,26 +77,17 @@ class StackReviewer:
                 await self.builder.evaluations.wait(stack.uid)
 
 
-def make_stack(review: Review) -> StackObject:
-    """Return the Stack as the compiler wants it."""
-    return StackObject(
-        name=review.name,
-        namespace=review.namespace,
-        uid=str(review.new.get("metadata", {}).get("uid") or f"{review.namespace}/{review.name}"),
-        generation=0,
-        resource_version=0,
-        deleting=False,
-        finalizers=(),
-        annotations={},
-        packed_spec=orjson.dumps({"adoptionPolicy": review.spec.get("adoptionPolicy")}),
-        packed_status=b"{}",
-    )
-
-
 def judge(review: Review, error: errors.InvalidDefinition, *, definition: Definition | None) -> ReviewResult:
     """Deny the mistakes, unless they may not be the author's. definition: None if it could not be read."""
     text = rejections.describe_mistakes(error, consequence=CONSEQUENCE)
-    if reads_other_objects(review.spec, definition) or is_definition_kept(review):
+    if reads_other_objects(review.spec, definition):
+        return ReviewResult(warnings=review_module.to_warnings(text))
+    return deny(review, text)
+
+
+def deny(review: Review, text: str) -> ReviewResult:
+    """Deny the write, or only warn if it leaves the definition as it is."""
+    if is_definition_kept(review):
         return ReviewResult(warnings=review_module.to_warnings(text))
     return ReviewResult(denial=text)
 
@@ -108,6 +108,23 @@ def is_definition_kept(review: Review) -> bool:
         return all(before.get(each) == after.get(each) for each in DEFINING_FIELDS)
     except RecursionError:
         return False
+
+
+def find_beyond(blueprint: Blueprint, boundary: Boundary, *, kinds: Kinds) -> ChunkedWork[list[Mistake]]:
+    """Find the resources beyond the boundary of the Stack, as far as their place is known now."""
+    found: list[Mistake] = []
+    for resource in blueprint.resources.values():
+        yield
+        kind = kinds.find(resource.api_version, resource.kind)
+        outcome = resource.manifest.evaluate({}) if kind is not None and resource.is_constant else None
+        if kind is None or not isinstance(outcome, Known):
+            continue
+        metadata = outcome.value.get("metadata") or {}
+        namespace = str(metadata.get("namespace") or boundary.namespace) if kind.namespaced else ""
+        ref = ObjectRef(group=kind.group, kind=kind.name, namespace=namespace, name=str(metadata.get("name") or ""))
+        if denial := boundary.find_denial(ref):
+            found.append(Mistake(path=resource.path, message=denial))
+    return found
 
 
 def find_warnings(spec: Object, blueprint: Blueprint, *, kinds: Kinds) -> Iterator[str]:

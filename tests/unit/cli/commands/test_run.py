@@ -21,6 +21,7 @@ FLAGS += [
     "webhook-address",
     "webhook-secret",
     "webhook-configuration",
+    "check-authors",
     "log-format",
     "log-level",
     "max-concurrent-writes",
@@ -62,7 +63,15 @@ def test_without_flags_the_settings_are_the_usual_ones() -> None:
 def test_every_flag_is_heard(tmp_path: Path) -> None:
     """All at once, each with a value that is not its default."""
     settings = invoke(
-        *("--webhook-address", ":9443", "--webhook-secret", "tls", "--webhook-configuration", "ours"),
+        *(
+            "--webhook-address",
+            ":9443",
+            "--webhook-secret",
+            "tls",
+            "--webhook-configuration",
+            "ours",
+            "--no-check-authors",
+        ),
         *("--kubeconfig", "some/config", "--context", "other", "--namespace", "shop", "--operator-namespace", "hearth"),
         *("--http-address", "[::1]:9", "--log-format", "json", "--log-level", "debug", "--max-concurrent-writes", "5"),
         *("--max-backoff", "90s", "--leader-election", "--lease-name", "mine", "--lease-duration", "1m"),
@@ -81,6 +90,7 @@ def test_every_flag_is_heard(tmp_path: Path) -> None:
         webhook_address=Address(host="0.0.0.0", port=9443),
         webhook_secret="tls",
         webhook_configuration="ours",
+        check_authors=False,
         log_format="json",
         log_level="debug",
         max_concurrent_writes=5,

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from hearth.engine.admission import review as review_module
-from hearth.engine.admission.review import Review, ReviewResult
+from hearth.engine.admission.author_check import AuthorCheck
+from hearth.engine.admission.review import Author, Review, ReviewResult
 from hearth.engine.admission.reviewer import Reviewer
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.model import limits
@@ -37,12 +38,12 @@ class Cluster:
         if self.fault is not None:
             raise self.fault
 
-    async def get_source(self, ref: Any) -> dict[str, str]:
+    async def get_source(self, ref: Any, *, user: str = "") -> dict[str, str]:
         if ref.name not in self.sources:
             raise ApiStatusError(code=404, status=None)
         return self.sources[ref.name]
 
-    async def get(self, ref: Any, *, kind: object) -> dict[str, Any]:
+    async def get(self, ref: Any, *, kind: object, user: str = "") -> dict[str, Any]:
         if ref.name not in self.stacks:
             raise ApiStatusError(code=404, status=None)
         return self.stacks[ref.name]
@@ -110,6 +111,52 @@ async def test_a_mistake_of_the_author_is_denied_although_a_source_is_named() ->
     )
 
     assert result.denial
+
+
+async def test_a_resource_beyond_the_boundary_is_denied() -> None:
+    """With the path, in the words of the status."""
+    loot = {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "b"}}}}
+    result = await make_reviewer().review_stack(write(loot))
+
+    assert (
+        "- spec.template.resources.a: is in namespace b, but a Stack may only have objects in its own" in result.denial
+    )
+
+
+class Rights:
+    """What the author may do, as `verb resource name`."""
+
+    def __init__(self, *rights: str) -> None:
+        self.rights = rights
+
+    async def may(self, author: Author, verb: str, resource: str, *, namespace: str, name: str = "") -> bool:
+        if "fault" in self.rights:
+            raise ApiStatusError(code=500, status=None)
+        return f"{verb} {resource} {name}".strip() in self.rights
+
+
+@pytest.mark.parametrize(
+    ("rights", "old", "is_denied"),
+    [
+        ((), None, True),
+        (("impersonate serviceaccounts deployer",), None, False),
+        (("impersonate serviceaccounts other",), None, True),
+        (("create pods",), None, False),
+        (("fault",), None, True),
+        ((), {}, False),
+        ((), {"serviceAccountName": "other"}, True),
+        ((), {"parameters": {"x": 1}}, True),
+    ],
+    ids=["none", "impersonates", "impersonates another", "runs Pods", "fault", "kept", "other account", "other values"],
+)
+async def test_only_who_may_use_an_account_may_name_it(rights: Any, old: Any, is_denied: bool) -> None:
+    """A fault is a denial here: nothing checks the author later."""
+    reviewer = make_reviewer()
+    reviewer.author_check = AuthorCheck(Rights(*rights))
+    before = None if old is None else {"template": {"resources": SOUND}, "serviceAccountName": "deployer", **old}
+    result = await reviewer.review_stack(write(SOUND, old=before, serviceAccountName="deployer"))
+
+    assert bool(result.denial) is is_denied
 
 
 async def test_what_is_probably_not_meant_is_a_warning() -> None:

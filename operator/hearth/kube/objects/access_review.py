@@ -1,0 +1,61 @@
+"""Questions to the API server about the rights of another user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hearth.kube.client import api_requests
+from hearth.kube.client.api_client import ApiClient
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+
+REVIEW = Kind(
+    group="authorization.k8s.io",
+    version="v1",
+    name="SubjectAccessReview",
+    plural="subjectaccessreviews",
+    namespaced=False,
+)
+
+
+class User(Protocol):
+    """A user as the API server authenticated it."""
+
+    @property
+    def name(self) -> str:
+        """The user name."""
+
+    @property
+    def uid(self) -> str:
+        """The UID; "" for none."""
+
+    @property
+    def groups(self) -> Sequence[str]:
+        """The groups."""
+
+    @property
+    def extra(self) -> Mapping[str, Any]:
+        """Further attributes for authorizers."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectAccessReviews:
+    """Asks the authorizers of the API server."""
+
+    sender: ApiClient
+
+    async def may(self, author: User, verb: str, resource: str, *, namespace: str, name: str = "") -> bool:
+        """Return whether the user may do that in the core API group."""
+        attributes = {"verb": verb, "version": "v1", "resource": resource, "namespace": namespace, "name": name}
+        spec: Object = {
+            "user": author.name,
+            "uid": author.uid,
+            "groups": list(author.groups),
+            "extra": dict(author.extra),
+            "resourceAttributes": attributes,
+        }
+        body: Object = {"apiVersion": "authorization.k8s.io/v1", "kind": REVIEW.name, "spec": spec}
+        answer = await self.sender.send("create", REVIEW, api_requests.collection_path(REVIEW), body=body)
+        return bool((answer.get("status") or {}).get("allowed"))
