@@ -159,8 +159,11 @@ class AdmissionService:
                     cluster=self._cluster,
                     hashes=self._hasher,
                     evaluations=self._evaluations,
+                    tenancy=self._settings.make_tenancy(),
                 )
-                self._reviewer = Reviewer(builder, on_limit=self._observer.on_limit)
+                self._reviewer = Reviewer(
+                    builder, author_check=self._make_author_check(), on_limit=self._observer.on_limit
+                )
         return self._hasher
 
     def _make_author_check(self) -> AuthorCheck | None:
