@@ -104,6 +104,13 @@ async def test_a_map_whose_last_key_is_dropped(bench: Bench) -> None:
     assert (changed.uid, (await bench.live(manifest))["spec"]) == (child.uid, {"other": 2})
 
 
+async def test_a_map_that_the_manifest_drops_as_a_whole(bench: Bench) -> None:
+    """It goes with its keys."""
+    child = await bench.apply(bench.probe(other=1))
+    assert await remove(bench, bench.manifest(PROBE, "web"), child) is not None
+    assert "spec" not in await bench.live(bench.probe())
+
+
 @pytest.mark.parametrize(("key", "code"), [("uid", 422), ("resourceVersion", 409)])
 async def test_a_change_of_another_state_is_refused(bench: Bench, key: str, code: int) -> None:
     """Both are preconditions."""
