@@ -231,7 +231,7 @@ def check_authors(tenant: Tenant) -> None:
 
 
 def test_a_webhook_that_is_down_blocks_nothing(reviewed: Reviewed) -> None:
-    """Dead, hanging, or with a certificate that nobody trusts: writes pass, and the engine reports the mistakes."""
+    """Dead, hanging, or with a certificate without trust: writes pass, and the engine reports the mistakes."""
     threats, tenant = reviewed.threats, reviewed.threats.tenant()
     author = tenant.author()
     threats.operator.kill()
