@@ -120,7 +120,7 @@ def find_ports(arguments: list[str]) -> list[int]:
 def hold(port: int) -> socket.socket:
     """Keep a port from others without listening on it: connections are refused."""
     held = socket.socket()
-    # Allowed beside connections that have just ended, and afterwards to nobody else.
+    # Allowed beside connections that have just ended, and to no other process afterward.
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     held.bind(("0.0.0.0", port))
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)

@@ -19,7 +19,7 @@ def test_the_ports_of_a_component_are_read_off_its_command_line() -> None:
 
 
 def test_a_held_port_is_nobody_elses() -> None:
-    """Not even beside connections that have just ended; and whoever connects is refused."""
+    """Not even beside connections that have just ended; and a client that connects is refused."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port)):
