@@ -70,4 +70,4 @@ def register(admission: AdmissionCallbacks, registry: kopf.OperatorRegistry) -> 
     handlers = AdmissionHandlers(admission)
     kopf.on.validate(*STACKS, id="stacks.hearth.dev", registry=registry)(handlers.validate_stack)
     kopf.on.validate(*HEALTH_MARKS, id="healthmarks.hearth.dev", registry=registry)(handlers.validate_mark)
-    kopf.on.mutate(*STACKS, id="finalizer.hearth.dev", operation="CREATE", registry=registry)(handlers.add_finalizer)
+    kopf.on.mutate(*STACKS, id="finalizer.hearth.dev", operations=["CREATE"], registry=registry)(handlers.add_finalizer)
