@@ -271,8 +271,6 @@ ADMISSION_PENDING = 200
 """Reviews in progress or waiting for a place. Beyond them a write is allowed at once, unreviewed."""
 ADMISSION_BYTES = 8 * 1024 * 1024
 """Size of one request: the old and the new object, each at most 3 MiB in the API server."""
-ADMISSION_CONNECTIONS = 100
-"""Connections to the webhook. An API server reuses one for many requests."""
 ADMISSION_WARNING_LENGTH = 256
 """Characters of one warning: the API server cuts longer ones off."""
 ADMISSION_WARNINGS = 15

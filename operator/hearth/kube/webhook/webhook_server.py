@@ -38,12 +38,10 @@ class WebhookServer:
     def __init__(self, host: str, port: int) -> None:
         self._host, self._port = host, port
         self._path = ""
-        self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self._context.minimum_version = ssl.TLSVersion.TLSv1_2
-        self._loaded = threading.Event()
+        self._context = make_context()
+        self._current: tuple[CertificateSet, str] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._starting: asyncio.Event | None = None
-        self._connections = 0
+        self._loaded = asyncio.Event()
         self._lock = threading.Lock()
         self.is_serving = False
 
@@ -52,20 +50,26 @@ class WebhookServer:
 
         Raises OSError if certificate and key do not belong together.
         """
+        http_transport.load_certificate(make_context(), found.certificate, found.key)
         with self._lock:
-            self._path = path
-            http_transport.load_certificate(self._context, found.certificate, found.key)
-            self._loaded.set()
-            if self._loop is not None and not self._loop.is_closed() and self._starting is not None:
-                self._loop.call_soon_threadsafe(self._starting.set)
+            self._current = found, path
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._use_current)
+
+    def _use_current(self) -> None:
+        """Use what was loaded. Runs in the loop of the handshakes: OpenSSL allows no change of a context beside one."""
+        with self._lock:
+            if self._current is not None:
+                found, self._path = self._current
+                http_transport.load_certificate(self._context, found.certificate, found.key)
+                self._loaded.set()
 
     async def __call__(self, serve: Serve) -> AsyncIterator[dict[str, Any]]:
         """Serve until cancelled; what kopf expects of a server."""
         with self._lock:
-            self._loop, self._starting = asyncio.get_running_loop(), asyncio.Event()
-            if self._loaded.is_set():
-                self._starting.set()
-        await self._starting.wait()
+            self._loop, self._loaded = asyncio.get_running_loop(), asyncio.Event()
+        self._use_current()
+        await self._loaded.wait()
         app = web.Application(client_max_size=limits.ADMISSION_BYTES)
 
         async def answer(request: web.Request) -> web.StreamResponse:
@@ -106,6 +110,13 @@ class WebhookServer:
             supervision.report("admission", error)
             raise web.HTTPInternalServerError from error
         return web.Response(body=answer, content_type="application/json")
+
+
+def make_context() -> ssl.SSLContext:
+    """Return TLS settings of a server, without a certificate."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
 
 
 def identify(raw: dict[str, Any] | None) -> dict[str, Any] | None:
