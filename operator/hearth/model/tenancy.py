@@ -6,6 +6,7 @@ Only compares names. Must not know rights: the API server decides on those.
 from __future__ import annotations
 
 import enum
+import functools
 import re
 
 from hearth.model import value_class
@@ -18,6 +19,8 @@ ACCOUNT_REQUIRED = "ServiceAccountRequired"
 CORE_GROUP = ""
 ACCOUNT_NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
 ACCOUNT = re.compile(ACCOUNT_NAME)
+BOUNDARIES_KEPT = 1_000
+"""Every write asks for the boundary of its Stack, which costs ten times as much to make as to find."""
 WRITING = "get,create,patch,delete"
 """The verbs that an account needs for a kind of children."""
 
@@ -126,11 +129,15 @@ class Tenancy:
 
     def find_boundary(self, namespace: str, account: str = "") -> Boundary:
         """Return the boundary of a Stack in that namespace. account: the ServiceAccount that it names, "" for none."""
-        account = account or self.default_account
-        return Boundary(
-            namespace=namespace,
-            is_confined=self.mode is Mode.ISOLATED and not account,
-            closed=self.closed,
-            account=account,
-            lacks_account=self.mode is Mode.STRICT and not account,
-        )
+        return _make_boundary(self.mode, self.closed, namespace, account or self.default_account)
+
+
+@functools.lru_cache(maxsize=BOUNDARIES_KEPT)
+def _make_boundary(mode: Mode, closed: str, namespace: str, account: str) -> Boundary:
+    return Boundary(
+        namespace=namespace,
+        is_confined=mode is Mode.ISOLATED and not account,
+        closed=closed,
+        account=account,
+        lacks_account=mode is Mode.STRICT and not account,
+    )
