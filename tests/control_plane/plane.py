@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -23,6 +24,8 @@ import places
 import processes
 
 NODES = 2
+PORTS = range(20_000, 30_000)
+"""Ports of API servers: below those that outgoing connections get, and those that kwokctl chooses itself."""
 
 # A start takes four seconds on an idle machine; a busy one gets all the time that it could honestly need.
 PATIENCE = timedelta(seconds=120)
@@ -222,7 +225,9 @@ def _keep_logs(home: places.Home) -> None:
 
 
 def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+    """Return a free port that no outgoing connection gets, so that a killed API server finds it free again."""
+    for port in random.SystemRandom().sample(PORTS, k=len(PORTS)):
+        with contextlib.suppress(OSError), socket.socket() as listener:
+            listener.bind(("127.0.0.1", port))
+            return port
+    raise OSError(f"no port from {PORTS[0]} to {PORTS[-1]} is free")

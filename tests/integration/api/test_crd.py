@@ -127,10 +127,10 @@ def test_a_reference_is_completed(api: Any, namespace: str) -> None:
 
 
 REFUSED = [
-    pytest.param({}, "exactly one of template and templateRef must be given", id="neither"),
+    pytest.param({}, "exactly one of template, templateRef and templateRefs must be given", id="neither"),
     pytest.param(
         make_spec() | {"templateRef": {"name": "shop"}},
-        "exactly one of template and templateRef must be given",
+        "exactly one of template, templateRef and templateRefs must be given",
         id="both",
     ),
     pytest.param({"template": {}}, "spec.template.resources: Required value", id="a template without resources"),

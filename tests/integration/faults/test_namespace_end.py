@@ -7,6 +7,7 @@ from typing import Any
 from hearth.kube.objects import event_recorder
 from hearth.model import names
 from hearth.model.child import Object
+from hearth.model.tenancy import Mode
 from support.checks import expectations
 from support.real.real_world import RealWorld
 from support.stories.world import Address
@@ -35,6 +36,7 @@ def make_stack(namespace: str) -> Object:
 
 async def test_a_namespace_goes_with_the_stack_in_it(world: RealWorld) -> None:
     """As soon as what is elsewhere may go; until then an Event about the namespace says what holds it."""
+    world.tenancy = Mode.TRUSTED
     await world.start_controller()
     made = await world.user.create(make_stack(world.namespace))
     stack = Address.of(made)

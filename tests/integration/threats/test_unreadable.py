@@ -138,9 +138,11 @@ def test_a_child_that_becomes_too_deep_is_reported_and_the_others_go_on(threats:
     """An editor of a kind with free fields is enough (D2)."""
     tenant, other = threats.tenant(), threats.tenant()
     free = {"manifest": {"apiVersion": f"{GROUP}/v1", "kind": "Free", "metadata": {"name": "f"}, "spec": {"a": "b"}}}
+    # Without a reader, only the metadata of a kind without a status are watched.
+    reader = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "${free.spec.a}"}}}
     path = f"/apis/{GROUP}/v1/namespaces/{tenant.namespace}/frees/f"
     with served(threats, FREE), removed(threats, path):
-        tenant.author().create(make_stack(tenant.namespace, "shop", {"free": free, **RESOURCES}))
+        tenant.author().create(make_stack(tenant.namespace, "shop", {"free": free, "reader": reader, **RESOURCES}))
         threats.wait_phase(tenant.namespace, "shop", "CreateComplete")
         deep = {"spec": {"theirs": "the deep part goes here"}}
         editor = tenant.editor("frees", group=GROUP)

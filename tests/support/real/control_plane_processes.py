@@ -59,7 +59,11 @@ class OwnPlane:
         os.kill(number, signal.SIGKILL)
         while self._numbers(component):
             time.sleep(0.02)
-        self.stopped[component] = Launched(arguments, folder, [hold(port) for port in find_ports(arguments)])
+        launched = self.stopped[component] = Launched(arguments, folder, [])
+        for port in find_ports(arguments):
+            # A port that another process got in this moment cannot be held; the component says so when it starts.
+            with contextlib.suppress(OSError):
+                launched.held_ports.append(hold(port))
 
     def start(self, component: str) -> None:
         """Start it again as it was started before; returns at once."""
