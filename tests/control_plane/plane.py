@@ -22,6 +22,7 @@ import failure
 import locks
 import places
 import processes
+import progress
 
 NODES = 2
 PORTS = range(20_000, 30_000)
@@ -75,7 +76,19 @@ def is_answering(home: places.Home, start: Start) -> bool:
 
 
 def create(home: places.Home, start: Start) -> None:
-    """Start the control plane, and return when pods could be scheduled. What was left of an earlier one goes."""
+    """Start the control plane, at most twice, and return when pods could be scheduled.
+
+    kwokctl chooses ports before its components listen on them; any other program of the machine may be faster.
+    """
+    try:
+        _create(home, start)
+    except failure.Impossible as error:
+        progress.say(f"{error}\n  starting it once more")
+        _create(home, start)
+
+
+def _create(home: places.Home, start: Start) -> None:
+    """Start the control plane. What was left of an earlier one goes."""
     delete(home)
     home.workdir.mkdir(parents=True)
     home.log.write_text("")

@@ -131,7 +131,7 @@ def test_d11_objects_of_no_stack_fill_no_memory(threats: ThreatWorld, *, is_rest
 
     print(f"{before:.0f} MiB before, {threats.operator.memory:.0f} MiB after")
     assert threats.operator.memory - before < 64
-    assert threats.operator.read_metric(LIMIT, limit="object-bytes") > 0
+    threats.wait_for(lambda: threats.operator.read_metric(LIMIT, limit="object-bytes") > 0, what="the limit is counted")
     assert threats.find_status(tenant.namespace, "reader")["outputs"] == {"a": "small"}
 
 

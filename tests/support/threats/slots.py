@@ -75,12 +75,14 @@ class Slots:
             name = find_home(number).name
             command = [sys.executable, str(PROGRAM), "--name", name, "with", "--quiet", "--"]
             command += [sys.executable, "-c", HOLD]
-            holder = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-            )
+            log = find_home(number).folder / "slot.log"
+            with log.open("w") as stderr:
+                holder = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True
+                )
             assert holder.stdout is not None
             kubeconfig = holder.stdout.readline().strip()
-            assert kubeconfig, f"no control plane: `{' '.join(command[:6])}` says why"
+            assert kubeconfig, f"no control plane: {log.read_text()}"
             self._holders[number] = (holder, Path(kubeconfig))
         return self._holders[number][1]
 
