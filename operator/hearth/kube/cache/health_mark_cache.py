@@ -9,9 +9,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 from hearth.engine.ports import HealthMarkObject
-from hearth.kube.cache import child_cache, object_store
-from hearth.kube.cache.child_cache import WatchStatus
-from hearth.kube.cache.object_store import ObjectStore
+from hearth.kube.cache import object_store
+from hearth.kube.cache.watched_cache import WatchedCache
 from hearth.kube.client import api_requests
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
@@ -26,7 +25,7 @@ class HealthMarkListener(Protocol):
         """Handle a created, changed or deleted HealthMark."""
 
 
-class HealthMarkCache:
+class HealthMarkCache(WatchedCache[HealthMarkObject]):
     """Every HealthMark, or those of one namespace. Its watch runs from `start` to `close`."""
 
     def __init__(
@@ -39,23 +38,11 @@ class HealthMarkCache:
         observer: WatchObserver | None = None,
     ) -> None:
         self._listener = listener
-        self._store: ObjectStore[HealthMarkObject] = object_store.ObjectStore(self)
+        self._store = object_store.ObjectStore(self)
         server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
         self._watch = Reflector(
             server, api_requests.collection_path(HEALTH_MARK, namespace), self._store, name=HEALTH_MARK.key
         )
-
-    def start(self) -> None:
-        """Start the watch."""
-        self._watch.start()
-
-    async def close(self) -> None:
-        """Stop the watch; the listener receives no more calls."""
-        await self._watch.close()
-
-    def health(self) -> list[WatchStatus]:
-        """Return the state of the watch."""
-        return [child_cache.measure(HEALTH_MARK.key, self._watch, objects=len(self._store.records))]
 
     def find_mark(self, uid: str) -> HealthMarkObject | None:
         """Return the HealthMark, or None if it does not exist."""
@@ -79,9 +66,6 @@ class HealthMarkCache:
         is_same = old is not None and new is not None and (old.spec, old.status) == (new.spec, new.status)
         if either is not None and not is_ours and not is_same:
             self._listener.on_health_mark(either.uid)
-
-    def complete(self) -> None:
-        """Complete a new list."""
 
 
 def parse_mark(raw: Object) -> HealthMarkObject:

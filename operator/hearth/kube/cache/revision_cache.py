@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hearth.engine.ports import Revision
-from hearth.kube.cache import child_cache, object_store
-from hearth.kube.cache.child_cache import WatchStatus
-from hearth.kube.cache.object_store import ObjectStore
+from hearth.kube.cache import object_store
+from hearth.kube.cache.watched_cache import WatchedCache
 from hearth.kube.client import api_requests
 from hearth.kube.objects import controller_revision
 from hearth.kube.watch.reflector import Reflector
@@ -47,7 +46,7 @@ class RevisionListener(Protocol):
         """Handle a revision that another writer created, changed or deleted."""
 
 
-class RevisionCache:
+class RevisionCache(WatchedCache[RevisionRecord]):
     """The ControllerRevisions with a Stack's label. Its watch runs from `start` to `close`."""
 
     def __init__(
@@ -62,7 +61,7 @@ class RevisionCache:
     ) -> None:
         self._listener = listener
         self._stacks: dict[str, dict[str, Revision]] = {}
-        self._store: ObjectStore[RevisionRecord] = object_store.ObjectStore(self)
+        self._store = object_store.ObjectStore(self)
         server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
         self._watch = Reflector(
             server,
@@ -72,22 +71,6 @@ class RevisionCache:
             selector=api_requests.children_selector(share),
             metadata_only=True,
         )
-
-    def start(self) -> None:
-        """Start the watch."""
-        self._watch.start()
-
-    async def close(self) -> None:
-        """Stop the watch."""
-        await self._watch.close()
-
-    async def wait_synced(self) -> None:
-        """Wait until all revisions were listed once."""
-        await self._watch.wait_synced()
-
-    def health(self) -> list[WatchStatus]:
-        """Return the state of the watch."""
-        return [child_cache.measure(CONTROLLER_REVISION.key, self._watch, objects=len(self._store.records))]
 
     def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
         """Return the revisions of this Stack in ascending order of their numbers."""
@@ -127,9 +110,6 @@ class RevisionCache:
         if not is_ours and self._watch.is_synced:
             for stack_uid in {each.stack_uid for each in (old, new) if each is not None}:
                 self._listener.on_revision(stack_uid)
-
-    def complete(self) -> None:
-        """Complete a new list; `wait_synced` handles the notification."""
 
 
 def parse_revision(metadata: Object) -> Revision:

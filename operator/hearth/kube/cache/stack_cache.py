@@ -10,10 +10,9 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from hearth.engine.ports import StackObject
-from hearth.kube.cache import child_cache, object_store
-from hearth.kube.cache.child_cache import WatchStatus
-from hearth.kube.cache.object_store import ObjectStore
+from hearth.kube.cache import object_store
 from hearth.kube.cache.shard_filter import ShardFilter
+from hearth.kube.cache.watched_cache import WatchedCache
 from hearth.kube.client import api_requests, salvage
 from hearth.kube.objects import provenance
 from hearth.kube.watch.reflector import Reflector
@@ -33,7 +32,7 @@ class StackListener(Protocol):
         """Handle a created, changed or deleted Stack."""
 
 
-class StackCache:
+class StackCache(WatchedCache[StackObject]):
     """Every Stack, or those of one namespace or shard. Its watch runs from `start` to `close`."""
 
     def __init__(
@@ -47,29 +46,13 @@ class StackCache:
         observer: WatchObserver | None = None,
     ) -> None:
         self._listener = listener
-        self._store: ObjectStore[StackObject] = object_store.ObjectStore(self)
+        self._store = object_store.ObjectStore(self)
         server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
         self.tree = StackTree()
         """The nesting of all Stacks, including those of other processes."""
         self._others = ShardFilter(self._store, share, self.tree)
         handler = self._store if share.is_whole else self._others
         self._watch = Reflector(server, api_requests.collection_path(STACK, namespace), handler, name=STACK.key)
-
-    def start(self) -> None:
-        """Start the watch."""
-        self._watch.start()
-
-    async def close(self) -> None:
-        """Stop the watch; the listener receives no more calls."""
-        await self._watch.close()
-
-    async def wait_synced(self) -> None:
-        """Wait until all Stacks were listed once."""
-        await self._watch.wait_synced()
-
-    def health(self) -> list[WatchStatus]:
-        """Return the state of the watch."""
-        return [child_cache.measure(STACK.key, self._watch, objects=len(self._store.records))]
 
     def count_bytes(self) -> Mapping[str, float]:
         """Return the bytes of the stored specs and statuses, as kept (large ones compressed), by kind."""
@@ -125,9 +108,6 @@ class StackCache:
         if is_ours and (old is None or new is None or not has_user_change(old, new)):
             return
         self._listener.on_stack(either.uid)
-
-    def complete(self) -> None:
-        """Complete a new list; `wait_synced` handles the notification."""
 
 
 def parse_stack(raw: Object) -> StackObject:
