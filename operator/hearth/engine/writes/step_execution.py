@@ -187,7 +187,7 @@ async def _resolve(error: ApiStatusError, step: Step, *, cluster: WorkloadCluste
             reason="Unreachable", message=message, retry_after=after, causes=(retry_triggers.SERVER,), server=server
         )
     # The requested delay of the API server counts in any case.
-    after = max(error.retry_after or 0.0, getattr(reaction, "after", None) or 0.0)
+    after = max(error.retry_after or 0.0, _find_delay(reaction))
     return StepFailure(
         reason=REASONS.get(type(reaction), "Rejected"),
         message=f"cannot {verb} {ref}: {reaction.message}",
@@ -197,6 +197,11 @@ async def _resolve(error: ApiStatusError, step: Step, *, cluster: WorkloadCluste
         causes=retry_triggers.find_triggers(first, reaction, code=error.code, kind=kind, ref=ref),
         server=_judge_server(error),
     )
+
+
+def _find_delay(reaction: api_errors.ErrorClass) -> float:
+    """Return the seconds that the API server asks to wait in its `Status`; 0 for none."""
+    return reaction.after or 0.0 if isinstance(reaction, api_errors.Unavailable) else 0.0
 
 
 def _add_grant(result: StepResult, step: Step, boundary: Boundary) -> StepResult:
