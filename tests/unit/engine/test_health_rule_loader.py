@@ -64,10 +64,10 @@ class Bench:
     def __init__(self, own_namespace: str = "hearth-system") -> None:
         self.shelf, self.clock, self.queue = Shelf(), Clock(), WorkQueue()
         self.services = Services(
-            management_cluster=self.shelf,  # type: ignore[arg-type]
-            workload_cluster=None,  # type: ignore[arg-type]
-            health_marks=None,  # type: ignore[arg-type]
-            clock=self.clock,  # type: ignore[arg-type]
+            management_cluster=self.shelf,  # type: ignore[arg-type]  # only the parts that the loader uses
+            workload_cluster=None,  # type: ignore[arg-type]  # only the parts that the loader uses
+            health_marks=None,  # type: ignore[arg-type]  # only the parts that the loader uses
+            clock=self.clock,  # type: ignore[arg-type]  # only the parts that the loader uses
             hashes=HASHER,
             queue=self.queue,
             backoff=BackoffPolicy(jitter=lambda: 0.5),

@@ -154,7 +154,7 @@ def test_thousands_of_forged_revisions_are_looked_at_once_a_second() -> None:
             looks.append(asyncio.get_running_loop().time())
             return read(stack_uid)
 
-        home.revisions = count  # type: ignore[method-assign]
+        home.revisions = count  # type: ignore[method-assign]  # counts the calls of the real one
         begun = asyncio.get_running_loop().time()
         for number in range(50):
             metadata = {key: raw["metadata"][key] for key in ("labels", "annotations", "namespace")}

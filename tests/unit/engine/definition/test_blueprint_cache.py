@@ -35,7 +35,7 @@ class Office:
 
     def __init__(self) -> None:
         self.cluster = Served()
-        self._acceptor = RevisionBuilder(management_cluster=None, cluster=self.cluster, hashes=HASHER)  # type: ignore[arg-type]
+        self._acceptor = RevisionBuilder(management_cluster=None, cluster=self.cluster, hashes=HASHER)  # type: ignore[arg-type]  # only the parts that compiling uses
 
     def compile(self, name: str, *manifests: Any, namespace: str = "shop", x: object = "1", **spec: Any) -> Blueprint:
         """The blueprint of a Stack with these ConfigMaps."""

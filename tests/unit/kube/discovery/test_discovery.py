@@ -172,12 +172,12 @@ def test_a_server_without_aggregated_discovery_is_named() -> None:
         pytest.param(3, id="a group that is a number"),
         pytest.param({"metadata": 3, "versions": 3}, id="versions that are a number"),
         pytest.param({"metadata": {"name": "b.test"}, "versions": [{}]}, id="a version without a name"),
-        pytest.param(group("b.test", "v1", 3), id="a kind that is a number"),  # type: ignore[arg-type]
+        pytest.param(group("b.test", "v1", 3), id="a kind that is a number"),  # type: ignore[arg-type]  # as a broken server answers
         pytest.param(group("b.test", "v1", resource("Odd", "odds", verbs=3)), id="verbs that are a number"),
         pytest.param(group("b.test", "v1", resource("Odd", "odds/../secrets")), id="a plural that leads elsewhere"),
         pytest.param(group("b.test/../..", "v1", resource("Odd", "odds")), id="a group that leads elsewhere"),
         pytest.param(group("b.test", "v1?x=", resource("Odd", "odds")), id="a version that is a query"),
-        pytest.param(group("b.test", "v1", resource(["Odd"], "odds")), id="a kind that is a list"),  # type: ignore[arg-type]
+        pytest.param(group("b.test", "v1", resource(["Odd"], "odds")), id="a kind that is a list"),  # type: ignore[arg-type]  # as a broken server answers
     ],
 )
 def test_a_group_that_cannot_be_read_leaves_the_others(malformed: Any) -> None:

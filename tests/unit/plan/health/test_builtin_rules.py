@@ -50,8 +50,8 @@ def test_an_object_is_judged_as_its_community_judges_it(kind: Kind, row: dict[st
     """Whole, and cut down to the fields that the cache keeps."""
     whole, expected = make_object(kind, row), row["expect"]
     verdict = health_rules.assess(whole, kind=kind)
-    said = {"state": verdict.state.value, "reason": verdict.reason, "message": verdict.message}
-    said["terminal"] = verdict.terminal  # type: ignore[assignment]
+    said: dict[str, object] = {"state": verdict.state.value, "reason": verdict.reason, "message": verdict.message}
+    said["terminal"] = verdict.terminal
     assert {key: said[key] for key in ({"terminal": False} | expected)} == {"terminal": False} | expected
     assert verdict.reason
     assert health_rules.assess(project_fields(whole, kind=kind, paths=health_rules.paths(kind)), kind=kind) == verdict

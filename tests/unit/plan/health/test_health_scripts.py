@@ -118,7 +118,7 @@ def test_kinds_are_named_as_argo_cd_names_them() -> None:
     )
     assert mistakes == ()
     texts = {
-        written: table.find(Kind(group=group, version="v1", name=name, plural="x", namespaced=True)).rule.text  # type: ignore[union-attr]
+        written: table.find(Kind(group=group, version="v1", name=name, plural="x", namespaced=True)).rule.text  # type: ignore[union-attr]  # a failed lookup fails the test
         for written, group, name in (
             ("exact", "example.com", "Gadget"),
             ("core", "", "Pod"),

@@ -42,7 +42,7 @@ def conclude(board: StackPlanner) -> CheckResult:
 
 def build(board: StackPlanner, **subject: object) -> Object:
     """The status, at a fixed time."""
-    described = dataclasses.replace(StatusInput(generation=1, target=REACHED), **subject)  # type: ignore[arg-type]
+    described = dataclasses.replace(StatusInput(generation=1, target=REACHED), **subject)  # type: ignore[arg-type]  # mypy cannot type keyword arguments of several fields
     return status_builder.build_status(described, board, memory=InMemoryState(), before={}, now=1_000.0, monotonic=0.0)
 
 

@@ -19,7 +19,7 @@ RESUMED = dataclasses.replace(RESUMING, is_completed=True)
 
 def having(turn: SuspendTransition | None, **more: object) -> Target:
     """The target with that turn."""
-    return dataclasses.replace(TARGET, suspend=turn, **more)  # type: ignore[arg-type]
+    return dataclasses.replace(TARGET, suspend=turn, **more)  # type: ignore[arg-type]  # mypy cannot type keyword arguments of several fields
 
 
 @pytest.mark.parametrize(

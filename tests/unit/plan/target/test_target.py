@@ -28,7 +28,7 @@ ORDERED = RollbackRequest(to_revision=1, spec_hash="three", revision=1)
 
 def make_target(revision: int, motive: TargetCause = TargetCause.SPEC, **more: object) -> Target:
     """A target of long ago."""
-    return dataclasses.replace(Target(revision=revision, cause=motive, since=100.0), **more)  # type: ignore[arg-type]
+    return dataclasses.replace(Target(revision=revision, cause=motive, since=100.0), **more)  # type: ignore[arg-type]  # mypy cannot type keyword arguments of several fields
 
 
 def choose(

@@ -334,7 +334,7 @@ resources: {x: {when: "${conditions.c}", manifest: {apiVersion: v1, kind: Config
 )
 def test_kinds_of_anything(template: Any) -> None:
     """Looking for kinds takes all that there is."""
-    assert compiler.find_kinds(Definition(template=template, parameters=None)) == ()  # type: ignore[arg-type]
+    assert compiler.find_kinds(Definition(template=template, parameters=None)) == ()  # type: ignore[arg-type]  # as a client may write it
 
 
 def test_kinds_are_found_once() -> None:
