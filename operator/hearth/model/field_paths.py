@@ -104,6 +104,11 @@ def covers(pattern: PathPattern, place: ElementPath, manifest: Any) -> bool:
     return True
 
 
+def is_overlapping(left: ElementPath, right: ElementPath) -> bool:
+    """Return whether one path contains the other."""
+    return all(one == other for one, other in zip(left, right, strict=False))
+
+
 def read(manifest: Any, place: ElementPath) -> Any:
     """Return the manifest's value at the path."""
     for key in place:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hearth.model import field_paths
 from hearth.model.child import Child, Path
 from hearth.plan.ownership import field_ownership
 from hearth.plan.ownership.field_ownership import Node
@@ -21,7 +22,7 @@ def find_replaced_field(resource: ResourceBlueprint, child: Child, manifest: Map
         return None
     ours = field_ownership.read_fields(child.ownership) if child.ownership is not None else {}
     for path in resource.replace_on:
-        if any(is_overlapping(path, omitted) for omitted in child.omitted):
+        if any(field_paths.is_overlapping(path, omitted) for omitted in child.omitted):
             continue
         if is_changed(read(manifest, path), read(child.fields, path), read(ours, tuple(f"f:{key}" for key in path))):
             return ".".join(path)
@@ -67,8 +68,3 @@ def read(value: Any, path: Path) -> Any:
             return None
         value = value.get(key)
     return value
-
-
-def is_overlapping(left: Path, right: Path) -> bool:
-    """Return whether one path contains the other."""
-    return all(one == other for one, other in zip(left, right, strict=False))

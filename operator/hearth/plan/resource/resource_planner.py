@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from hearth.model import limits, tenancy
+from hearth.model import field_paths, limits, tenancy
 from hearth.model.child import Child, Path
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kind, Kinds, ObjectRef
@@ -22,7 +22,6 @@ from hearth.plan.resource import (
     drift,
     enforcement,
     replace_unhealthy,
-    replaced_fields,
     replacement,
     restore_object,
     step_planning,
@@ -319,7 +318,7 @@ class ResourcePlanner:
         """Return a field that this Stack reads of the object and that is too large to store, or () for none."""
         reads = self._blueprint.reads.get(subject.name, frozenset()) | self.rules.paths(child.kind)
         return next(
-            (path for path in child.omitted if any(replaced_fields.is_overlapping(path, read) for read in reads)), ()
+            (path for path in child.omitted if any(field_paths.is_overlapping(path, read) for read in reads)), ()
         )
 
     def _take_up(self, subject: ResourceContext, child: Child) -> ResourceStatus:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hearth.model import redaction
+from hearth.model import field_paths, redaction
 from hearth.model.child import Path
 from hearth.template.blueprint import Known, Outcome
 
@@ -60,7 +60,7 @@ class SensitivityTracker:
         if root in ("params", "conditions"):
             names: Collection[str] = self.parameters if root == "params" else self.conditions
             return path[0] in names if path else bool(names)
-        return any(is_overlapping(path, known) for known in self.fields.get(root, ()))
+        return any(field_paths.is_overlapping(path, known) for known in self.fields.get(root, ()))
 
     def find_parameter(self, reads: Iterable[FieldRead]) -> str:
         """Return the name of a sensitive parameter that is read, "" for none."""
@@ -101,19 +101,14 @@ def find_stated(template: Any) -> Mapping[str, Any]:
     return stated if isinstance(stated, dict) else {}
 
 
-def is_overlapping(left: Path, right: Path) -> bool:
-    """Return whether one path lies within the other."""
-    return all(one == other for one, other in zip(left, right, strict=False))
-
-
 def is_name(keys: Keys) -> bool:
     """Return whether that path of a manifest contains, or is part of, what is shown everywhere."""
-    return any(all(one == other for one, other in zip(keys, name, strict=False)) for name in NAMES)
+    return any(field_paths.is_overlapping(keys, name) for name in NAMES)
 
 
 def is_parameter(keys: Keys) -> bool:
     """Return whether that path of a nested Stack's manifest contains, or is part of, its parameters."""
-    return all(one == other for one, other in zip(keys, PARAMETERS, strict=False))
+    return field_paths.is_overlapping(keys, PARAMETERS)
 
 
 @dataclass(frozen=True, slots=True)
