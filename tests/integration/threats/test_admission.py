@@ -22,9 +22,10 @@ import yaml
 
 from hearth.kube.webhook import certificate_secret, certificates
 from hearth.kube.webhook.certificates import CertificateSet
+from support import free_port
 from support.threats import installation
 from support.threats.api import Api, Object, find_path
-from support.threats.operator import Operator, find_free_port
+from support.threats.operator import Operator
 from support.threats.world import Rule, Tenant, ThreatWorld, make_config_map, make_stack
 
 NAME = "hearth-webhook"
@@ -70,7 +71,7 @@ class Reviewed:
 @pytest.fixture
 def reviewed(threats: ThreatWorld) -> Iterator[Reviewed]:
     """The shipped configurations, and an operator that serves them."""
-    made = Reviewed(threats=threats, port=find_free_port())
+    made = Reviewed(threats=threats, port=free_port.find_free_port())
     configure(threats.api, made.port)
     threats.operator.kill()
     threats.operator.options = (f"--webhook-address=127.0.0.1:{made.port}",)
@@ -250,7 +251,7 @@ def test_two_replicas_serve_and_renew_under_load(reviewed: Reviewed, tmp_path: P
     threats, api = reviewed.threats, reviewed.threats.api
     threats.operator.kill()
     first = make_replica(threats.operator, reviewed.port, tmp_path / "first.log")
-    second = make_replica(threats.operator, find_free_port(), tmp_path / "second.log")
+    second = make_replica(threats.operator, free_port.find_free_port(), tmp_path / "second.log")
     second_port = int(second.options[0].rpartition(":")[2])
     try:
         first.start()

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import re
-import socket
 import sys
 import time
 import urllib.error
@@ -22,6 +21,7 @@ from pathlib import Path
 from aiohttp import web
 
 from hearth.kube.auth.credentials import CredentialSource
+from support import free_port
 from support.real.fault_proxy import FaultProxy
 from support.real.real_user import RealUser
 from support.real.real_world import POLL, READY_TIMEOUT, TIMEOUT, Operator, RealWorld
@@ -85,7 +85,7 @@ class OperatorProcess:
 
     async def start(self) -> None:
         """Begin; returns when it says that it is ready, or is dead already."""
-        self.port = port = find_free_port()
+        self.port = port = free_port.find_free_port()
         with (self.log_file or Path(os.devnull)).open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "hearth", "run", "--kubeconfig", str(self.kubeconfig)),
@@ -147,14 +147,6 @@ def is_complaint(line: str) -> bool:
     if str(entry.get("logger")).startswith("kopf.") and REPEATED_REQUEST.match(str(entry.get("event"))):
         return False
     return entry.get("level") in {"error", "critical"} or "exception" in entry
-
-
-def find_free_port() -> int:
-    """A port that is free."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port: int = listening.getsockname()[1]
-        return port
 
 
 def is_ready(port: int) -> bool:

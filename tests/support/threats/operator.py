@@ -11,7 +11,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from support import free_port
 
 POLL = 0.05
 START = 60.0
@@ -70,7 +71,7 @@ class Operator:
     def start(self, *, is_ready: bool = True) -> None:
         """Start it; returns once it is ready, unless that is not waited for."""
         assert not self.is_alive
-        self.port = self.port or find_free_port()
+        self.port = self.port or free_port.find_free_port()
         command = [sys.executable, "-m", "hearth", "run", "--kubeconfig", str(self.kubeconfig), *self.options]
         command += ["--operator-namespace=hearth-system", f"--http-address=127.0.0.1:{self.port}", "--log-format=json"]
         if self.memory_limit:
@@ -203,11 +204,3 @@ class Operator:
     def _find_file(self, name: str) -> Path:
         assert self.process is not None
         return Path("/proc", str(self.process.pid), name)
-
-
-def find_free_port() -> int:
-    """A port on which nothing listens."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port: int = listening.getsockname()[1]
-        return port
