@@ -11,6 +11,7 @@ from hearth.kube.leader_election.leader_elector import LeaderElectionConfig
 from hearth.leadership import AlwaysLeader, LeaseLeadership
 from hearth.serve.metrics import Metrics
 from hearth.settings import Settings
+from support.units import waiting
 
 TERMS = LeaderElectionConfig(name="hearth", namespace="ops", identity="me")
 GRACE = 0.05
@@ -74,9 +75,7 @@ async def test_a_candidate_that_reaches_no_caller_says_so_and_ends_when_asked() 
     """Not ready, yet alive: it keeps trying."""
     leader = leadership.make_leadership(Settings(leader_election=True), Source(), Metrics(), grace=GRACE)
     leader.start()
-    async with asyncio.timeout(10):
-        while not any("cannot read lease/hearth" in each for each in leader.find_not_ready()):  # noqa: ASYNC110 -- it runs in another thread
-            await asyncio.sleep(0.01)
+    await waiting.wait_until(lambda: any("cannot read lease/hearth" in each for each in leader.find_not_ready()))
     assert not leader.acquired.is_set()
     await leader.stop()
 
@@ -88,9 +87,8 @@ async def test_a_failure_that_no_code_looks_at_in_the_election_is_reported() -> 
     """It has an event loop of its own."""
     leader = LeaseLeadership(Source(), TERMS, Metrics(), grace=GRACE)
     leader.start()
-    async with asyncio.timeout(10):
-        while leader._inner is None:  # noqa: ASYNC110 -- it runs in another thread
-            await asyncio.sleep(0.01)
+    await waiting.wait_until(lambda: leader._inner is not None)
+    assert leader._inner is not None
     assert leader._inner[0].get_exception_handler() is supervision.handle_loop_error
     await leader.stop()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hearth.kube.well_known_kinds import CONTROLLER_REVISION
+from hearth.kube.well_known_kinds import CONTROLLER_REVISION, LEASE
 from hearth.model import names
 from support.real import operator_fleet
 from support.real.operator_fleet import Crew, Watcher
@@ -43,6 +43,11 @@ async def end(operators: list[OperatorProcess]) -> None:
 async def count(operators: list[OperatorProcess], *, verb: str) -> list[float]:
     """The requests of each."""
     return [await asyncio.to_thread(operator_fleet.count_requests, each, verb=verb) for each in operators]
+
+
+def count_lease_requests(operator: OperatorProcess) -> float:
+    """The requests of one about Leases: each try to become the leader sends at least one."""
+    return operator_fleet.count_requests(operator, kind=LEASE.key)
 
 
 async def count_own(operators: list[OperatorProcess]) -> list[float]:
@@ -91,7 +96,10 @@ async def test_another_number_of_shards_writes_nothing_and_loses_nothing(user: R
     await operator_fleet.wait_until(lambda: all(operator_fleet.is_leader(each) for each in two))
     await operator_fleet.wait_until(lambda: sum(each.read_metric("hearth_stacks") for each in two) == STACKS)
     four = await hire(workers, 4)
-    await asyncio.sleep(3)
+    asked = [await asyncio.to_thread(count_lease_requests, each) for each in four]
+    await operator_fleet.wait_until(
+        lambda: all(count_lease_requests(each) > before for each, before in zip(four, asked, strict=True))
+    )
     assert not any([await asyncio.to_thread(operator_fleet.is_leader, each) for each in four])
     assert await count(two, verb="apply") == [0, 0]
     await end(two)

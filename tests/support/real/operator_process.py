@@ -106,11 +106,13 @@ class OperatorProcess:
 
     def read_metric(self, name: str, **labels: str) -> float:
         """The sum of a metric over all its samples with these labels; an empty one may be any. Blocks."""
-        wanted = [f'{label}="{value}"' for label, value in labels.items() if value]
+        return sum_metric(self.read_metrics(), name, **labels)
+
+    def read_metrics(self) -> list[str]:
+        """All samples of one moment, a line each. Blocks."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
-            lines = answer.read().decode().splitlines()
-        found = [line for line in lines if re.match(rf"{name}[ {{]", line) and all(each in line for each in wanted)]
-        return sum(float(line.rpartition(" ")[2]) for line in found)
+            lines: list[str] = answer.read().decode().splitlines()
+        return lines
 
     def read_memory(self) -> float:
         """What it holds of the machine's memory, in MiB."""
@@ -136,6 +138,13 @@ class OperatorProcess:
         self.end_at_once()
         if self.process is not None:
             await self.process.wait()
+
+
+def sum_metric(samples: list[str], name: str, **labels: str) -> float:
+    """The sum of a metric over the samples with these labels; an empty one may be any."""
+    wanted = [f'{label}="{value}"' for label, value in labels.items() if value]
+    found = [line for line in samples if re.match(rf"{name}[ {{]", line) and all(each in line for each in wanted)]
+    return sum(float(line.rpartition(" ")[2]) for line in found)
 
 
 def is_complaint(line: str) -> bool:

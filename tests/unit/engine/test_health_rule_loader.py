@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from hearth.model import errors
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.health.health_rules import HealthRules, RuleChange
 from hearth.plan.retry.backoff import BackoffPolicy
+from support.units import waiting
 from support.units.blueprints import HASHER
 
 GADGET = Kind(group="example.com", version="v1", name="Gadget", plural="gadgets", namespaced=True)
@@ -84,7 +84,7 @@ class Bench:
         """What is broadcast once the ConfigMap has changed to that."""
         self.shelf.answer = answer
         self.rules.on_source_changed(REF)
-        await asyncio.sleep(0.01)
+        await waiting.wait_for_tasks()
         return self.queue.take_broadcasts()
 
 
@@ -128,7 +128,7 @@ async def test_what_cannot_be_read_is_kept_and_tried_again() -> None:
         assert bench.assess() == "Mine"
     bench.shelf.answer = {}
     bench.clock.later[-1]()
-    await asyncio.sleep(0.01)
+    await waiting.wait_for_tasks()
     assert bench.assess() == "Exists"
 
 

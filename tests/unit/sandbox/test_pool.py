@@ -13,6 +13,7 @@ from hearth.sandbox.process import CPU, Lost, Process
 from hearth.sandbox.results import Results
 from hearth.template.cel.cost import Cost
 from hearth.template.cel.evaluation import Answer, Excess, Unwritable, Value
+from support.units import waiting
 
 SMALL = Cost(time=100.0, memory=100.0)
 
@@ -263,7 +264,7 @@ async def test_inputs_beyond_the_share_of_a_turn_are_not_even_looked_at() -> Non
     pool.begin("shop")
     pool.ask("x", {"x": large})
     pool.ask("y", {"x": large})
-    await asyncio.sleep(0.01)
+    await waiting.wait_until(lambda: bool(desk.reported))
 
     assert (desk.asked, desk.reported) == (["x"], ["shop"])
     await pool.close()

@@ -15,6 +15,7 @@ from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.model import limits
 from hearth.model.errors import ApiStatusError
 from hearth.model.kinds import Kind
+from support.units import waiting
 from support.units.blueprints import CONFIG_MAP, HASHER, ServedKinds
 
 STACK_KIND = Kind(group="hearth.dev", version="v1alpha1", name="Stack", plural="stacks", namespaced=True)
@@ -241,9 +242,9 @@ async def test_no_namespace_takes_all_places() -> None:
     cluster, hits = Hanging(), list[str]()
     reviewer = make_reviewer(cluster, seconds=60, hits=hits)
     tasks = [asyncio.create_task(reviewer.review_stack(write(SOUND))) for _ in range(limits.ADMISSION_PENDING)]
-    await asyncio.sleep(0.05)
-    started = len(cluster.running)
+    await waiting.wait_until(lambda: reviewer._pending == limits.ADMISSION_PENDING and bool(cluster.running))
     beyond = await reviewer.review_stack(write(SOUND))
+    started = len(cluster.running)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
