@@ -6,7 +6,7 @@ A rejected definition leaves the active revision in place. Must not know childre
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Set
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 import structlog
@@ -14,6 +14,7 @@ import structlog
 from hearth.engine import verified_revisions
 from hearth.engine.definition import rejections, revision_builder, revision_history
 from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.engine.definition.revision_resources import RevisionResources
 from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.engine.ports import Revision, StackObject
 from hearth.engine.services import Services
@@ -30,7 +31,6 @@ from hearth.model.errors import (
     Unreachable,
 )
 from hearth.model.kinds import ObjectRef
-from hearth.plan.environment import active_environment
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 from hearth.plan.stack import options
@@ -81,8 +81,7 @@ class DefinitionSync:
     """Sensitive texts of the current and earlier definitions, which a child's status may still contain."""
     _resync_requested: bool = True
     """Whether a change besides the spec affects the definition or the target."""
-    _names: dict[int, Set[str]] = field(default_factory=dict)
-    """By number: the resources of the active revision and of the protected revisions."""
+    _resources: RevisionResources = field(default_factory=RevisionResources)
     _present: int | None = None
     """The revision with the definition in the spec, if it was accepted before."""
     _heard: int = 0
@@ -254,7 +253,7 @@ class DefinitionSync:
             aim = self.targets.choose(hashed, self.options.to_revision, revisions=revisions)
         except RollbackRevisionNotFound as error:
             unverified = known.find_unverified(self.options.to_revision or 0)
-            await self._reject(stack, rejections.refuse_order(error, unverified))
+            await self._reject(stack, rejections.reject_rollback_request(error, unverified))
             return
         if aim.revision is not None:
             await self._activate_revision(stack, aim, aim.revision)
@@ -280,13 +279,10 @@ class DefinitionSync:
             return DefinitionRejection(reason="SpecUnreadable", message=message)
         try:
             return await self.acceptor.read_spec(stack.namespace, spec, reader=self.acceptor.find_reader(stack))
-        except InvalidDefinition as error:
-            return DefinitionRejection(reason="InvalidTemplate", message=rejections.describe_mistakes(error))
-        except SourceForbidden as error:
-            self._await_rights(stack)
-            return DefinitionRejection(reason="SourceForbidden", message=str(error))
-        except SourceNotFound as error:
-            return DefinitionRejection(reason="SourceNotFound", message=str(error))
+        except (InvalidDefinition, SourceForbidden, SourceNotFound) as error:
+            if isinstance(error, SourceForbidden):
+                self._await_rights(stack)
+            return rejections.reject_definition(error)
 
     def _await_rights(self, stack: StackObject) -> None:
         """Read the sources again when rights in the namespace of the Stack change."""
@@ -315,15 +311,13 @@ class DefinitionSync:
         try:
             blueprint = await self.acceptor.compile(definition, stack)
         except InvalidDefinition as error:
-            await self._reject(
-                stack, DefinitionRejection(reason="InvalidTemplate", message=rejections.describe_mistakes(error))
-            )
+            await self._reject(stack, rejections.reject_definition(error))
             return
         last = max([0, *self.targets.needed, *([self.revision.number] if self.revision is not None else [])])
         try:
             revision = await self.acceptor.store(stack, definition, blueprint, last=last)
         except TamperedRevision as error:
-            await self._reject(stack, DefinitionRejection(reason=rejections.TAMPERED, message=str(error)))
+            await self._reject(stack, rejections.reject_definition(error))
             return
         await self._begin(stack, aim, blueprint, revision=revision)
 
@@ -332,13 +326,8 @@ class DefinitionSync:
         await self.services.management_cluster.add_finalizer(stack)
         try:
             stored = await self.acceptor.compile_stored(stack, number)
-        except InvalidDefinition as error:
-            message = f"cannot roll back to revision {number}: {rejections.describe_mistakes(error)}"
-            await self._reject(stack, DefinitionRejection(reason="RevisionUnavailable", message=message))
-        except (SourceNotFound, TamperedRevision) as error:
-            message = f"cannot roll back to revision {number}: {error}"
-            reason = rejections.TAMPERED if isinstance(error, TamperedRevision) else "RevisionUnavailable"
-            await self._reject(stack, DefinitionRejection(reason=reason, message=message))
+        except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
+            await self._reject(stack, rejections.reject_rollback(error, number=number))
         else:
             self.refreshed_parameters = stored.renewed
             await self._begin(stack, aim, stored.blueprint, revision=stored.revision)
@@ -349,11 +338,12 @@ class DefinitionSync:
         number = revision.number if revision is not None else EMPTY_REVISION
         target = self.targets.start(aim, revision=number, now=self.services.clock.now())
         self.rejection = None
-        for kept in target.protected_revisions:
-            if kept not in self._names and (names := await self.acceptor.read_names(stack, kept)) is not None:
-                self._names[kept] = names
-        self._names = {each: names for each, names in self._names.items() if each in target.protected_revisions}
-        self._names[number] = blueprint.resources.keys()
+        await self._resources.update(
+            target,
+            number=number,
+            names=blueprint.resources.keys(),
+            read=lambda kept: self.acceptor.read_names(stack, kept),
+        )
         self._activate(stack, blueprint, revision=revision)
 
     async def _reject(self, stack: StackObject, refusal: DefinitionRejection) -> None:
@@ -396,29 +386,11 @@ class DefinitionSync:
 
     def find_environment(self) -> ActiveEnvironment:
         """Return the environment rules in force: those of the live spec, without breakpoints cleared for this target."""
-        target = self.targets.current
-        if self.options.environment.is_empty:
-            return active_environment.UNRESTRICTED
-        if target is None:
-            return ActiveEnvironment(rules=self.options.environment, can_record=False)
-        known = (target.revision,) if target.is_completed else target.protected_revisions
-        return ActiveEnvironment(
-            rules=self.options.environment,
-            revision=target.revision,
-            cleared=target.cleared,
-            previous_resources=frozenset[str]().union(*(self._names.get(number, frozenset()) for number in known)),
-        )
+        return self._resources.find_environment(self.options.environment, self.targets.current)
 
     def find_cleanup_policy(self) -> CleanupPolicy:
         """Return which obsolete objects the current target protects."""
         target = self.targets.current
         if target is None or self.is_deleting:
             return CleanupPolicy()
-        names: frozenset[str] | None = None
-        if not target.is_completed and all(kept in self._names for kept in target.protected_revisions):
-            names = frozenset[str]().union(*(self._names[kept] for kept in target.protected_revisions))
-        return CleanupPolicy(
-            protected_names=names,
-            is_waived=target.is_cleanup_waived,
-            preserves_data=target.cause is TargetCause.AUTOMATIC,
-        )
+        return self._resources.find_cleanup_policy(target)

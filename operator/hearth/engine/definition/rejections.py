@@ -5,14 +5,46 @@ from __future__ import annotations
 from hearth.engine import verified_revisions
 from hearth.engine.ports import Revision
 from hearth.model import limits
-from hearth.model.errors import InvalidDefinition, RollbackRevisionNotFound
+from hearth.model.errors import (
+    InvalidDefinition,
+    RollbackRevisionNotFound,
+    SourceForbidden,
+    SourceNotFound,
+    TamperedRevision,
+)
 from hearth.plan.status.ready_condition import DefinitionRejection
 
 TAMPERED = "RevisionTampered"
 """Rejection reason for a definition whose revision is not as this operator stored it."""
 
 
-def refuse_order(error: RollbackRevisionNotFound, unverified: Revision | None) -> DefinitionRejection:
+def reject_definition(
+    error: InvalidDefinition | SourceForbidden | SourceNotFound | TamperedRevision,
+) -> DefinitionRejection:
+    """Explain why the definition in the spec cannot be read, compiled or stored."""
+    match error:
+        case InvalidDefinition():
+            return DefinitionRejection(reason="InvalidTemplate", message=describe_mistakes(error))
+        case SourceForbidden():
+            return DefinitionRejection(reason="SourceForbidden", message=str(error))
+        case SourceNotFound():
+            return DefinitionRejection(reason="SourceNotFound", message=str(error))
+        case TamperedRevision():
+            return DefinitionRejection(reason=TAMPERED, message=str(error))
+
+
+def reject_rollback(
+    error: InvalidDefinition | SourceNotFound | TamperedRevision, *, number: int
+) -> DefinitionRejection:
+    """Explain why the revision of this number cannot be activated."""
+    cause = describe_mistakes(error) if isinstance(error, InvalidDefinition) else str(error)
+    return DefinitionRejection(
+        reason=TAMPERED if isinstance(error, TamperedRevision) else "RevisionUnavailable",
+        message=f"cannot roll back to revision {number}: {cause}",
+    )
+
+
+def reject_rollback_request(error: RollbackRevisionNotFound, unverified: Revision | None) -> DefinitionRejection:
     """Explain why a requested rollback is impossible. unverified: the unverified revision of that number."""
     if unverified is None:
         return DefinitionRejection(reason="RevisionNotFound", message=str(error))

@@ -1,0 +1,59 @@
+"""Resource names of the active and the protected revisions, and what follows from them.
+
+Must not know how a revision is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Set
+
+from hearth.plan.environment import active_environment
+from hearth.plan.environment.active_environment import ActiveEnvironment
+from hearth.plan.environment.environment_rules import EnvironmentRules
+from hearth.plan.stack.cleanup_policy import CleanupPolicy
+from hearth.plan.target.target import Target, TargetCause
+
+
+class RevisionResources:
+    """The resource names by revision number."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, Set[str]] = {}
+
+    async def update(
+        self, target: Target, *, number: int, names: Set[str], read: Callable[[int], Awaitable[Set[str] | None]]
+    ) -> None:
+        """Record the names of the active revision `number`, and keep those of the revisions that the target protects.
+
+        read: reads the names of a stored revision; None if it is unavailable.
+        """
+        for kept in target.protected_revisions:
+            if kept not in self._names and (found := await read(kept)) is not None:
+                self._names[kept] = found
+        self._names = {each: found for each, found in self._names.items() if each in target.protected_revisions}
+        self._names[number] = names
+
+    def find_environment(self, rules: EnvironmentRules, target: Target | None) -> ActiveEnvironment:
+        """Return the environment rules in force: without the breakpoints that were cleared for this target."""
+        if rules.is_empty:
+            return active_environment.UNRESTRICTED
+        if target is None:
+            return ActiveEnvironment(rules=rules, can_record=False)
+        known = (target.revision,) if target.is_completed else target.protected_revisions
+        return ActiveEnvironment(
+            rules=rules,
+            revision=target.revision,
+            cleared=target.cleared,
+            previous_resources=frozenset[str]().union(*(self._names.get(number, frozenset()) for number in known)),
+        )
+
+    def find_cleanup_policy(self, target: Target) -> CleanupPolicy:
+        """Return which obsolete objects the target protects."""
+        names: frozenset[str] | None = None
+        if not target.is_completed and all(kept in self._names for kept in target.protected_revisions):
+            names = frozenset[str]().union(*(self._names[kept] for kept in target.protected_revisions))
+        return CleanupPolicy(
+            protected_names=names,
+            is_waived=target.is_cleanup_waived,
+            preserves_data=target.cause is TargetCause.AUTOMATIC,
+        )
