@@ -10,7 +10,7 @@ import pytest
 
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.engine.health_marks import health_mark_controller
+from hearth.engine.health_marks import mark_index
 from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.writes import step_execution
 from hearth.model.child import Object
@@ -278,7 +278,7 @@ async def nothing_of_a_stack(_self: DefinitionSync) -> None:
 def test_bad_health_mark_keeps_no_other_from_being_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is looked at again, more and more slowly."""
     fault = Fault()
-    fault.put(monkeypatch, health_mark_controller, "read", lambda mark: mark.name == "bad")
+    fault.put(monkeypatch, mark_index, "parse_mark", lambda mark: mark.name == "bad")
     ends: dict[str, Object] = {}
 
     async def test(world: FakeWorld) -> None:

@@ -9,18 +9,18 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from functools import partial
 
 import structlog
 
 from hearth import supervision
-from hearth.engine.health_marks import mark_path, resource_locator
+from hearth.engine.health_marks import mark_index, mark_path, resource_locator
+from hearth.engine.health_marks.mark_index import MarkIndex
 from hearth.engine.health_marks.mark_limits import Admission
 from hearth.engine.health_marks.mark_path import MarkPath
 from hearth.engine.health_marks.mark_targets import Targets
-from hearth.engine.health_marks.resource_locator import ResourceKey, ResourceLocator
+from hearth.engine.health_marks.resource_locator import ResourceLocator
 from hearth.engine.health_marks.signed_marks import SignedMarks
 from hearth.engine.ports import HealthMarkObject, StackObject
 from hearth.engine.services import Services
@@ -51,27 +51,6 @@ MAX_STEPS = 8
 """Consecutive steps for one mark, each caused by the write of the previous one. More indicate a bug."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrackedMark:
-    """The last known path of a mark."""
-
-    route: MarkPath
-    is_open: bool
-    """Whether the mark may still have an effect."""
-    version: int
-    """Resource version of the mark."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
-    """What other marks on the same resource need to know of a mark."""
-
-    order: tuple[str, str]
-    """Its time of writing and its name; the greater one wins."""
-    bound: str | None
-    """The UID of its object once bound."""
-
-
 class NeverRests(Exception):
     """A HealthMark would be written forever."""
 
@@ -96,9 +75,7 @@ class HealthMarkController:
         )
         self._failures: Counter[str] = Counter()
         """By mark: consecutive internal errors."""
-        self._known: dict[str, TrackedMark] = {}
-        self._by_resource: dict[tuple[str, str], dict[str, set[str]]] = {}
-        """By namespace and Stack, then by resource: its marks."""
+        self._index = MarkIndex(self._marks)
         self._attempts: dict[str, Attempt] = {}
         self._timers: dict[str, Callable[[], None]] = {}
         """By mark: cancels its next scheduled step."""
@@ -107,11 +84,6 @@ class HealthMarkController:
         self._searches: dict[str, tuple[int, int]] = {}
         """By mark: its generation and the number of failed searches for its object."""
         self._admission = Admission(on_limit)
-        self._changes = 0
-        """Number of changes of `_known`."""
-        self._words: dict[ResourceKey, dict[bool, list[Word]]] = {}
-        """Valid for this number of changes:"""
-        self._words_as_of = -1
 
     def start(self) -> None:
         """Start the controller and enqueue every mark."""
@@ -137,7 +109,9 @@ class HealthMarkController:
     def _take(self, uid: str) -> None:
         mark = self._marks.find_mark(uid)
         if mark is not None and self._places.is_plain(mark) and self._admit(mark):
-            self._note(uid, mark_path.resolve_path(mark, self._places), is_open=not read(mark).is_resolved)
+            self._index.update(
+                uid, mark_path.resolve_path(mark, self._places), is_open=not mark_index.parse_mark(mark).is_resolved
+            )
         if uid in self._busy:
             self._again.add(uid)
         else:
@@ -149,20 +123,20 @@ class HealthMarkController:
         self._places.add_stack(stack)
         if found := self._targets.hear(stack, what):
             self.enqueue(found)
-        by_resource = self._by_resource.get((stack.namespace, stack.name))
-        if by_resource is None:
+        by_resource = self._index.find_resources(stack.namespace, stack.name)
+        if not by_resource:
             return
         if DirtyScope.ALL_RESOURCES in what or DirtyScope.STACK in what:
             concerned = list(by_resource)
         else:
             concerned = [name for name in by_resource if name in what]
-        self.enqueue([uid for name in concerned for uid in by_resource[name] if self._known[uid].is_open])
+        self.enqueue([uid for name in concerned for uid in by_resource[name] if self._index.is_open(uid)])
 
     def forget(self, stack_uid: str) -> None:
         """Enqueue the open marks of a deleted Stack."""
         where = self._places.forget(stack_uid)
-        by_resource = self._by_resource.get(where, {}) if where is not None else {}
-        self.enqueue([uid for uids in by_resource.values() for uid in uids if self._known[uid].is_open])
+        by_resource = self._index.find_resources(*where) if where is not None else {}
+        self.enqueue([uid for uids in by_resource.values() for uid in uids if self._index.is_open(uid)])
 
     async def _look(self, _namespace: str, uid: str) -> None:
         """Process one mark as far as possible now."""
@@ -193,9 +167,9 @@ class HealthMarkController:
         if mark is None:
             self._forget(uid)
             return False
-        mark_state = read(mark)
+        mark_state = mark_index.parse_mark(mark)
         if not self._admit(mark):
-            self._note(uid, None)
+            self._index.update(uid, None)
             if mark.status.get("observedUID"):
                 # Keep the status from before a restart until the limit admits the mark.
                 return False
@@ -205,7 +179,7 @@ class HealthMarkController:
             )
         route = mark_path.resolve_path(mark, self._places)
         now = self._services.clock.now()
-        self._note(uid, route, is_open=not mark_state.is_resolved)
+        self._index.update(uid, route, is_open=not mark_state.is_resolved)
         if not self._places.is_responsible(mark, route.responsible):
             return self._leave(mark, mark_state, route)
         self._search(mark, is_lost=not route.resources)
@@ -238,7 +212,7 @@ class HealthMarkController:
 
     def _admit(self, mark: HealthMarkObject) -> bool:
         """Return whether the mark is within the limits; a resolved mark does not count."""
-        if mark.status and read(mark).is_resolved:
+        if mark.status and mark_index.parse_mark(mark).is_resolved:
             self._release(mark.uid)
             return True
         return self._admission.admit(mark)
@@ -251,7 +225,7 @@ class HealthMarkController:
 
     def _forget(self, uid: str) -> None:
         """Drop a deleted mark."""
-        self._note(uid, None)
+        self._index.update(uid, None)
         self._attempts.pop(uid, None)
         self._searches.pop(uid, None)
         self._targets.forget(uid)
@@ -263,35 +237,8 @@ class HealthMarkController:
         if place is None:
             return route.failure
         view = self._places.observe(mark, place)
-        newer = self._find_newer(mark, mark_state, place) if view is not None and view.bound is not None else ""
+        newer = self._index.find_newer(mark, mark_state, place) if view is not None and view.bound is not None else ""
         return dataclasses.replace(view, newer=newer) if view is not None and newer else view
-
-    def _find_newer(self, mark: HealthMarkObject, mark_state: ParsedHealthMark, place: ResourceKey) -> str:
-        """Return the name of a newer mark on the same object that says the opposite; "" for none."""
-        mine, bound = (mark.written_at, mark.name), (None, mark.status["observedUID"])
-        for word in self._list_words(place)[not mark_state.is_unhealthy]:
-            if word.order <= mine:
-                break
-            if word.bound in bound:
-                return word.order[1]
-        return ""
-
-    def _list_words(self, place: ResourceKey) -> Mapping[bool, Sequence[Word]]:
-        """Return all marks on a resource by what they say, newest first; cached for consecutive calls."""
-        if self._words_as_of != self._changes:
-            self._words.clear()
-            self._words_as_of = self._changes
-        words = self._words.get(place)
-        if words is None:
-            words = self._words[place] = {True: [], False: []}
-            for uid in self._by_resource.get((place.namespace, place.stack), {}).get(place.resource, ()):
-                mark = self._marks.find_mark(uid)
-                if mark is not None and self._known[uid].route.resource == place:
-                    word = Word(order=(mark.written_at, mark.name), bound=mark.status.get("observedUID"))
-                    words[read(mark).is_unhealthy].append(word)
-            for each in words.values():
-                each.sort(key=lambda word: word.order, reverse=True)
-        return words
 
     async def _carry_out(
         self, mark: HealthMarkObject, mark_state: ParsedHealthMark, view: MarkedResource, step: steps.WriteHealthMark
@@ -361,41 +308,3 @@ class HealthMarkController:
         cancel = self._timers.pop(uid, None)
         if cancel is not None:
             cancel()
-
-    def _note(self, uid: str, route: MarkPath | None, *, is_open: bool = True) -> None:
-        """Record the path of a mark; None drops a deleted or excess mark."""
-        mark, before = self._marks.find_mark(uid), self._known.get(uid)
-        version = mark.resource_version if mark is not None else 0
-        known = TrackedMark(route=route, is_open=is_open, version=version) if route is not None else None
-        if known == before:
-            return
-        self._changes += 1
-        self._known.pop(uid, None)
-        for place in before.route.resources if before is not None else ():
-            self._drop(uid, place)
-        if known is None:
-            return
-        self._known[uid] = known
-        for place in known.route.resources:
-            self._by_resource.setdefault((place.namespace, place.stack), {}).setdefault(place.resource, set()).add(uid)
-
-    def _drop(self, uid: str, place: ResourceKey) -> None:
-        by_resource = self._by_resource.get((place.namespace, place.stack), {})
-        found = by_resource.get(place.resource, set())
-        found.discard(uid)
-        if not found:
-            by_resource.pop(place.resource, None)
-        if not by_resource:
-            self._by_resource.pop((place.namespace, place.stack), None)
-
-
-def read(mark: HealthMarkObject) -> ParsedHealthMark:
-    """Parse a HealthMark."""
-    return ParsedHealthMark(
-        name=mark.name,
-        generation=mark.generation,
-        written_at=mark.written_at,
-        is_unhealthy=bool(mark.spec["markUnhealthy"]),
-        reason=mark.spec.get("reason") or "",
-        status=mark.status,
-    )

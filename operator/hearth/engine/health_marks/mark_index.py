@@ -1,0 +1,124 @@
+"""Index of the HealthMarks by resource, and which of several marks on one resource counts.
+
+Must not know how a mark is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hearth.engine.health_marks.mark_path import MarkPath
+from hearth.engine.health_marks.resource_locator import ResourceKey
+from hearth.engine.health_marks.signed_marks import SignedMarks
+from hearth.engine.ports import HealthMarkObject
+from hearth.plan.health_mark_decision import ParsedHealthMark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackedMark:
+    """The last known path of a mark."""
+
+    route: MarkPath
+    is_open: bool
+    """Whether the mark may still have an effect."""
+    version: int
+    """Resource version of the mark."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What other marks on the same resource need to know of a mark."""
+
+    order: tuple[str, str]
+    """Its time of writing and its name; the greater one wins."""
+    bound: str | None
+    """The UID of its object once bound."""
+
+
+class MarkIndex:
+    """The paths of all marks within the limits."""
+
+    def __init__(self, marks: SignedMarks) -> None:
+        self._marks = marks
+        self._known: dict[str, TrackedMark] = {}
+        self._by_resource: dict[tuple[str, str], dict[str, set[str]]] = {}
+        """By namespace and Stack, then by resource: its marks."""
+        self._changes = 0
+        """Number of changes of `_known`."""
+        self._claims: dict[ResourceKey, dict[bool, list[Claim]]] = {}
+        """Valid for this number of changes:"""
+        self._claims_as_of = -1
+
+    def update(self, uid: str, route: MarkPath | None, *, is_open: bool = True) -> None:
+        """Record the path of a mark; None drops a deleted or excess mark."""
+        mark, before = self._marks.find_mark(uid), self._known.get(uid)
+        version = mark.resource_version if mark is not None else 0
+        known = TrackedMark(route=route, is_open=is_open, version=version) if route is not None else None
+        if known == before:
+            return
+        self._changes += 1
+        self._known.pop(uid, None)
+        for place in before.route.resources if before is not None else ():
+            self._drop(uid, place)
+        if known is None:
+            return
+        self._known[uid] = known
+        for place in known.route.resources:
+            self._by_resource.setdefault((place.namespace, place.stack), {}).setdefault(place.resource, set()).add(uid)
+
+    def find_resources(self, namespace: str, stack: str) -> Mapping[str, set[str]]:
+        """Return the UIDs of the marks on each resource of the Stack with this name."""
+        return self._by_resource.get((namespace, stack), {})
+
+    def is_open(self, uid: str) -> bool:
+        """Return whether an indexed mark may still have an effect."""
+        return self._known[uid].is_open
+
+    def find_newer(self, mark: HealthMarkObject, mark_state: ParsedHealthMark, place: ResourceKey) -> str:
+        """Return the name of a newer mark on the same object that says the opposite; "" for none."""
+        mine, bound = (mark.written_at, mark.name), (None, mark.status["observedUID"])
+        for claim in self._list_claims(place)[not mark_state.is_unhealthy]:
+            if claim.order <= mine:
+                break
+            if claim.bound in bound:
+                return claim.order[1]
+        return ""
+
+    def _list_claims(self, place: ResourceKey) -> Mapping[bool, Sequence[Claim]]:
+        """Return all marks on a resource by what they say, newest first; cached for consecutive calls."""
+        if self._claims_as_of != self._changes:
+            self._claims.clear()
+            self._claims_as_of = self._changes
+        claims = self._claims.get(place)
+        if claims is None:
+            claims = self._claims[place] = {True: [], False: []}
+            for uid in self.find_resources(place.namespace, place.stack).get(place.resource, ()):
+                mark = self._marks.find_mark(uid)
+                if mark is not None and self._known[uid].route.resource == place:
+                    claim = Claim(order=(mark.written_at, mark.name), bound=mark.status.get("observedUID"))
+                    claims[parse_mark(mark).is_unhealthy].append(claim)
+            for each in claims.values():
+                each.sort(key=lambda claim: claim.order, reverse=True)
+        return claims
+
+    def _drop(self, uid: str, place: ResourceKey) -> None:
+        by_resource = self._by_resource.get((place.namespace, place.stack), {})
+        found = by_resource.get(place.resource, set())
+        found.discard(uid)
+        if not found:
+            by_resource.pop(place.resource, None)
+        if not by_resource:
+            self._by_resource.pop((place.namespace, place.stack), None)
+
+
+def parse_mark(mark: HealthMarkObject) -> ParsedHealthMark:
+    """Parse a HealthMark."""
+    return ParsedHealthMark(
+        name=mark.name,
+        generation=mark.generation,
+        written_at=mark.written_at,
+        is_unhealthy=bool(mark.spec["markUnhealthy"]),
+        reason=mark.spec.get("reason") or "",
+        status=mark.status,
+    )
