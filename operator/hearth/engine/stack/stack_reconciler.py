@@ -6,8 +6,6 @@ Slow work runs in tasks, and each finished task enqueues the Stack.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import assert_never
 
 from hearth import supervision
@@ -24,6 +22,7 @@ from hearth.engine.stack import field_manager_lookup
 from hearth.engine.stack.breakpoint_control import BreakpointControl
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.stack.check_control import CheckControl
+from hearth.engine.stack.requeue_timer import RequeueTimer
 from hearth.engine.stack.stack_deletion import StackDeletion
 from hearth.engine.stack.step_results import StepResults
 from hearth.engine.stack.supersession import Supersession
@@ -77,9 +76,11 @@ class StackReconciler:
             uid, services=services, definition_sync=self.definition, tasks=self._tasks, cache_sync=self._cache_sync
         )
         self._supersession = Supersession(uid, services=services, definition_sync=self.definition)
+        self._timer = RequeueTimer(
+            uid, services=services, find_requeues=lambda: self.planner.requeues if self.planner is not None else {}
+        )
         self._was_held = False
         """Whether the last reconcile deferred its steps."""
-        self._cancel_timer: Callable[[], None] | None = None
 
     @property
     def memory(self) -> InMemoryState:
@@ -108,7 +109,7 @@ class StackReconciler:
         self._stopping.after_reconcile(stack, planner, self.memory, grace_left=self._cache_sync.grace_left())
         self._progress.update(planner, describe=self.make_status_input, grace_left=self._cache_sync.grace_left())
         self._check(stack, planner)
-        self._arm_timer(planner)
+        self._timer.arm(seconds_left=self._progress.seconds_left())
         field_manager_lookup.resolve_queries(self.uid, planner, self.memory, tasks=self._tasks, services=self._services)
         self._leaving.update(planner)
         if self._is_held:
@@ -305,10 +306,11 @@ class StackReconciler:
     @property
     def has_outcome(self) -> bool:
         """Whether the target is complete, or a resource failed or stopped; checking this is cheap."""
-        board = self.planner
-        if board is None:
+        planner = self.planner
+        if planner is None:
             return False
-        return board.is_complete or bool(board.by_state[ResourceState.FAILED] or board.by_state[ResourceState.STOPPED])
+        states = planner.by_state
+        return planner.is_complete or bool(states[ResourceState.FAILED] or states[ResourceState.STOPPED])
 
     @property
     def is_waiting_for_kinds(self) -> bool:
@@ -340,8 +342,7 @@ class StackReconciler:
 
     def close(self) -> None:
         """Release the Stack's timers, tasks and source watches."""
-        if self._cancel_timer is not None:
-            self._cancel_timer()
+        self._timer.cancel()
         self._supersession.clear()
         self._tasks.cancel()
         self._services.management_cluster.follow_sources(self.uid, ())
@@ -367,26 +368,6 @@ class StackReconciler:
         self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())
         self._stopping.update(self.planner, is_swept_away=self._leaving.is_namespace_terminating)
         self._cache_sync.refresh()
-
-    def _arm_timer(self, planner: StackPlanner) -> None:
-        if self._cancel_timer is not None:
-            self._cancel_timer()
-            self._cancel_timer = None
-        next_wake = min(planner.requeues.values(), default=math.inf) - self._services.clock.monotonic()
-        left = self._progress.seconds_left()
-        delay = min(next_wake, left if left > 0 else math.inf)
-        if delay < math.inf:
-            self._cancel_timer = self._services.clock.call_later(max(0.0, delay), self._enqueue_due)
-
-    def _enqueue_due(self) -> None:
-        """Enqueue what is due."""
-        self._cancel_timer = None
-        # Enqueue the Stack even if nothing is due: timers may fire early, and only a reconcile sets the next one.
-        self._services.queue.enqueue(self.uid, DirtyScope.STACK)
-        now = self._services.clock.monotonic()
-        for key, wake_at in self.planner.requeues.items() if self.planner is not None else ():
-            if wake_at <= now:
-                self._services.queue.enqueue(self.uid, key)
 
     def note_fault(self, work: str, *, what: DirtyItem = DirtyScope.ALL_RESOURCES) -> float:
         """Record an internal error for the status; enqueue `what` after the returned delay in seconds."""
