@@ -9,6 +9,8 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from hearth import supervision
+from hearth.engine.services import Services
+from hearth.engine.work_queue import DirtyItem, DirtyScope
 from hearth.plan.state.internal_errors import Fault
 
 PASS, ACCEPT, STATUS, PART = "pass", "accept", "status", "part"
@@ -34,15 +36,19 @@ class Failing:
 class Faults:
     """The failing work of one Stack."""
 
-    def __init__(self) -> None:
+    def __init__(self, uid: str, *, services: Services) -> None:
+        self._uid = uid
+        self._services = services
         self._failing: dict[str, Failing] = {}
 
-    def note(self, work: str, *, now: float) -> float:
-        """Record a failure; return the delay in seconds until the retry."""
+    def note(self, work: str, *, what: DirtyItem) -> float:
+        """Record a failure; enqueue `what` after the returned delay in seconds."""
         before = self._failing.get(work)
         failures = before.failures + 1 if before is not None else 1
         delay = supervision.current().find_backoff(failures)
-        self._failing[work] = Failing(failures=failures, due=now + delay)
+        self._failing[work] = Failing(failures=failures, due=self._services.clock.monotonic() + delay)
+        self._services.enqueue_after(delay, self._uid, what)
+        self._services.enqueue_after(delay + SETTLED_AFTER, self._uid, DirtyScope.STACK)
         return delay
 
     def find_due(self, work: str) -> float:
@@ -54,9 +60,10 @@ class Faults:
         """Record a success; return whether the work had failed before."""
         return self._failing.pop(work, None) is not None
 
-    def settle(self, running: Container[str], *, now: float) -> None:
+    def settle(self, running: Container[str]) -> None:
         """Drop overdue failures of work that is no longer requested. running: the work in progress."""
         if self._failing:
+            now = self._services.clock.monotonic()
             self._failing = {
                 work: each
                 for work, each in self._failing.items()

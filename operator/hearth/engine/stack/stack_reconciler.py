@@ -60,7 +60,7 @@ class StackReconciler:
         self.definition = DefinitionSync(uid=uid, services=services, acceptor=acceptor, on_activated=self._install)
         self.results = StepResults(uid=uid, services=services, definition_sync=self.definition)
         self._services = services
-        self._faults = Faults()
+        self._faults = Faults(uid, services=services)
         self._tasks = NamedTasks(self._on_error, on_success=self._on_success)
         self._stopping = BreakpointControl(uid, services=services, definition_sync=self.definition, tasks=self._tasks)
         self._checking = CheckControl(
@@ -93,7 +93,7 @@ class StackReconciler:
         if self._cache_sync.has_questions:
             self._tasks.run("look for what may not be watched", self._cache_sync.ask)
         self._faults.clear(internal_error_backoff.PASS)
-        self._faults.settle(self._tasks, now=self._services.clock.monotonic())
+        self._faults.settle(self._tasks)
         return planned
 
     def _look(self, stack: StackObject, dirty: set[DirtyItem]) -> list[str]:
@@ -371,10 +371,7 @@ class StackReconciler:
 
     def note_fault(self, work: str, *, what: DirtyItem = DirtyScope.ALL_RESOURCES) -> float:
         """Record an internal error for the status; enqueue `what` after the returned delay in seconds."""
-        delay = self._faults.note(work, now=self._services.clock.monotonic())
-        self._services.enqueue_after(delay, self.uid, what)
-        self._services.enqueue_after(delay + internal_error_backoff.SETTLED_AFTER, self.uid, DirtyScope.STACK)
-        return delay
+        return self._faults.note(work, what=what)
 
     def find_retry(self, work: str) -> float:
         """Return the monotonic time in seconds before which failed work is not retried; 0 if it did not fail."""
