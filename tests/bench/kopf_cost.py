@@ -13,14 +13,11 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 
-import bare_api
-import place
-import user
 import uvloop
-import workload
-from bare_api import BareApi
-from workload import Workload
 
+from bench.instruments import bare_api, place, user, workload
+from bench.instruments.bare_api import BareApi
+from bench.instruments.workload import Workload
 from hearth.kube.client import api_requests
 from hearth.kube.well_known_kinds import STACK
 from hearth.model.child import Object

@@ -15,21 +15,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import bare_api
-import catalogue
 import orjson
-import page
-import place
-import profiles
-import results
-import tables
-import usage
 import uvloop
-from benchmark import Benchmark
-from lab import BenchmarkOptions
-from results import Run
 
 import hearth
+from bench.cases import catalogue
+from bench.cases.benchmark import Benchmark
+from bench.instruments import bare_api, place, profiles, usage
+from bench.instruments.lab import BenchmarkOptions
+from bench.report import page, results, tables
+from bench.report.results import Run
 
 VARIABLE = "HEARTH_TEST_KUBECONFIG"
 HERE = Path(__file__).resolve().parent

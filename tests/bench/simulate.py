@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import scale_tables
-import simulated
-import tables
-from scale_costs import Costs
-from scale_model import Tree, find_breaks, find_load
-from scale_tables import Simulated
-from simulated import Found
+
+from bench.report import tables
+from bench.scale import scale_tables, simulated
+from bench.scale.scale_costs import Costs
+from bench.scale.scale_model import Tree, find_breaks, find_load
+from bench.scale.scale_tables import Simulated
+from bench.scale.simulated import Found
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scale.md"
 RESOURCES = (1_000, 10_000)

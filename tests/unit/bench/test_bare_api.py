@@ -6,11 +6,11 @@ import asyncio
 import itertools
 
 import aiohttp
-import bare_api
-import ceiling
 import pytest
-import workload
-from bare_api import Disturbed
+
+from bench.cases import ceiling
+from bench.instruments import bare_api, workload
+from bench.instruments.bare_api import Disturbed
 
 
 async def test_no_more_are_in_flight_than_asked_for() -> None:

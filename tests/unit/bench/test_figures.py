@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import figures
 import pytest
-from figures import Ceiling, Pace, Phase
+
+from bench.instruments import figures
+from bench.instruments.figures import Ceiling, Pace, Phase
 
 
 def make_phase(**changes: Any) -> Phase:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-import catalogue
-import page
-import plots
 import pytest
-import results
-import tables
-from figures import Phase
-from results import Run
+
+from bench.cases import catalogue
+from bench.instruments.figures import Phase
+from bench.report import page, plots, results, tables
+from bench.report.results import Run
 
 PHASE = Phase(
     benchmark="B1",

@@ -5,8 +5,7 @@ from __future__ import annotations
 import cProfile
 from pathlib import Path
 
-import profiles
-
+from bench.instruments import profiles
 from hearth.plan.ownership import keyed_hash
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-import scale_model
-import scale_tables
-import simulated
-from scale_costs import FIGURES, Costs
-from scale_model import Tree
+
+from bench.scale import scale_model, scale_tables, simulated
+from bench.scale.scale_costs import FIGURES, Costs
+from bench.scale.scale_model import Tree
 
 COSTS = Costs()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-import lab
 import pytest
-import usage
-from lab import Moment
+
+from bench.instruments import lab, usage
+from bench.instruments.lab import Moment
 
 
 def make_moment(*, machine: float, known: float) -> Moment:

@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
-import watches
-from watches import Stacks
 
+from bench.instruments import watches
+from bench.instruments.watches import Stacks
 from hearth.model.child import Object
 
 

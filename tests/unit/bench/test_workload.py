@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import workload
-from workload import Workload
-
+from bench.instruments import workload
+from bench.instruments.workload import Workload
 from hearth.model import names
 
 SMALL = Workload(template=workload.make_small_template(), stacks=3)

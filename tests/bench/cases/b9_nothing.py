@@ -8,13 +8,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-import lab as lab_module
-import user
-import workload
-from benchmark import Benchmark
-from figures import Phase
-from lab import BenchmarkOptions, Lab
-from workload import Workload
+from bench.cases.benchmark import Benchmark
+from bench.instruments import lab as lab_module
+from bench.instruments import user, workload
+from bench.instruments.figures import Phase
+from bench.instruments.lab import BenchmarkOptions, Lab
+from bench.instruments.workload import Workload
 
 STACKS = 1000
 QUICK = 20

@@ -10,19 +10,14 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-import bare_api
-import figures
-import lab as lab_module
-import repairs
-import user
-import watches
-import workload
-from benchmark import Benchmark
-from figures import Phase
-from lab import BenchmarkOptions, Lab
-from watches import Arrivals
-from workload import CONFIG_MAP, Workload
-
+from bench.cases import repairs
+from bench.cases.benchmark import Benchmark
+from bench.instruments import bare_api, figures, user, watches, workload
+from bench.instruments import lab as lab_module
+from bench.instruments.figures import Phase
+from bench.instruments.lab import BenchmarkOptions, Lab
+from bench.instruments.watches import Arrivals
+from bench.instruments.workload import CONFIG_MAP, Workload
 from hearth.model.child import Object
 
 OBJECTS, QUICK = 100, 10

@@ -9,16 +9,13 @@ import contextlib
 import time
 from dataclasses import replace
 
-import bare_api
-import lab as lab_module
-import repairs
-import usage
-import user
-import workload
-from benchmark import Benchmark
-from figures import Phase
-from lab import BenchmarkOptions, Lab
-from workload import Workload
+from bench.cases import repairs
+from bench.cases.benchmark import Benchmark
+from bench.instruments import bare_api, usage, user, workload
+from bench.instruments import lab as lab_module
+from bench.instruments.figures import Phase
+from bench.instruments.lab import BenchmarkOptions, Lab
+from bench.instruments.workload import Workload
 
 STACKS = 5000
 QUICK = 20

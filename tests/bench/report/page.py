@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-import plots
-import tables
-from results import Run
-from tables import Rows
+from bench.report import plots, tables
+from bench.report.results import Run
+from bench.report.tables import Rows
 
 HEAD = """\
 # Performance

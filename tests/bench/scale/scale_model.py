@@ -9,8 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from scale_costs import GIB, MIB, Costs
-
+from bench.scale.scale_costs import GIB, MIB, Costs
 from hearth.engine.status.status_rate_limiter import PROGRESS_WRITES_PER_SECOND
 
 STATUSES = 2

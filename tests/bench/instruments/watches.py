@@ -11,9 +11,8 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 
-import bare_api
-from bare_api import BareApi
-
+from bench.instruments import bare_api
+from bench.instruments.bare_api import BareApi
 from hearth.kube.client import api_requests
 from hearth.kube.well_known_kinds import STACK
 from hearth.model import names

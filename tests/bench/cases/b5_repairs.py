@@ -9,17 +9,15 @@ import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import figures
-import lab as lab_module
-import repairs
-import user
-import workload
-from bare_api import BareApi
-from benchmark import Benchmark
-from figures import Phase
-from lab import BenchmarkOptions, Lab
-from watches import Arrivals
-from workload import Workload
+from bench.cases import repairs
+from bench.cases.benchmark import Benchmark
+from bench.instruments import figures, user, workload
+from bench.instruments import lab as lab_module
+from bench.instruments.bare_api import BareApi
+from bench.instruments.figures import Phase
+from bench.instruments.lab import BenchmarkOptions, Lab
+from bench.instruments.watches import Arrivals
+from bench.instruments.workload import Workload
 
 OBJECTS, QUICK = 2000, 40
 ROUNDS, QUICK_ROUNDS = 50, 5

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-import workload
-from scale_costs import Costs
-
+from bench.instruments import workload
+from bench.scale.scale_costs import Costs
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind

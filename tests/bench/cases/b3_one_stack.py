@@ -8,14 +8,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Awaitable, Callable
 
-import ceiling
-import lifecycle
-import workload
-from benchmark import Benchmark
-from figures import Phase
-from lab import BenchmarkOptions
-from workload import Workload
-
+from bench.cases import ceiling, lifecycle
+from bench.cases.benchmark import Benchmark
+from bench.instruments import workload
+from bench.instruments.figures import Phase
+from bench.instruments.lab import BenchmarkOptions
+from bench.instruments.workload import Workload
 from hearth.model.child import Object
 
 QUICK = 50

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import functools
 
-import lifecycle
-import same_requests
-import workload
-from benchmark import Benchmark
-from figures import Phase
-from lab import BenchmarkOptions
-from workload import Workload
+from bench.cases import lifecycle, same_requests
+from bench.cases.benchmark import Benchmark
+from bench.instruments import workload
+from bench.instruments.figures import Phase
+from bench.instruments.lab import BenchmarkOptions
+from bench.instruments.workload import Workload
 
 QUICK = 20
 

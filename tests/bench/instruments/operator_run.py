@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
-import bare_api
-import figures
-import usage
 
+from bench.instruments import bare_api, figures, usage
 from hearth.cli.demo import operator_process
 
 HOST = "127.0.0.1"

@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-import usage
-import workload
-from measured_wire import MeasuredWire, Site, Tally
-from scale_costs import Costs
-from scale_model import Tree
 
+from bench.instruments import usage, workload
+from bench.scale.measured_wire import MeasuredWire, Site, Tally
+from bench.scale.scale_costs import Costs
+from bench.scale.scale_model import Tree
 from hearth.engine import stack_controller
 from hearth.model import names
 from hearth.model.child import Object

@@ -12,18 +12,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-import bare_api
-import operator_run
-import place
-import profiles
-import usage
-import watches
-from bare_api import BareApi
-from figures import Phase
-from operator_run import Operator
-from watches import Children, Stacks
-from workload import Workload
-
+from bench.instruments import bare_api, operator_run, place, profiles, usage, watches
+from bench.instruments.bare_api import BareApi
+from bench.instruments.figures import Phase
+from bench.instruments.operator_run import Operator
+from bench.instruments.watches import Children, Stacks
+from bench.instruments.workload import Workload
 from hearth.model.kinds import Kind
 
 PATIENCE = 900.0

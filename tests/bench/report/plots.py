@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from figures import Phase
-from results import Run
+from bench.instruments.figures import Phase
+from bench.report.results import Run
 
 
 def draw_ratios(run: Run) -> str:

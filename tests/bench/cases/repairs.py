@@ -7,12 +7,10 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 
-import bare_api
-import watches
-from bare_api import BareApi
-from watches import Arrivals
-from workload import CONFIG_MAP, Target
-
+from bench.instruments import bare_api, watches
+from bench.instruments.bare_api import BareApi
+from bench.instruments.watches import Arrivals
+from bench.instruments.workload import CONFIG_MAP, Target
 from hearth.kube.client import api_requests
 from hearth.model.child import Object
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import figures
 import orjson
-from figures import Phase
+
+from bench.instruments import figures
+from bench.instruments.figures import Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

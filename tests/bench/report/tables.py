@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from figures import Phase
+from bench.instruments.figures import Phase
 
 Rows: TypeAlias = Sequence[Sequence[str]]
 """The first row holds the headings."""

@@ -7,15 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import b1_stacks
-import b2_many
-import b3_one_stack
-import b5_repairs
-import b6_targets
-import b7_contest
-import b9_nothing
-import b10_pure
-from benchmark import Benchmark
+from bench.cases import b1_stacks, b2_many, b3_one_stack, b5_repairs, b6_targets, b7_contest, b9_nothing, b10_pure
+from bench.cases.benchmark import Benchmark
 
 ALL = (
     *b10_pure.BENCHMARKS,

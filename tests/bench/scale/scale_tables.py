@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import scale_costs
-import tables
-from scale_costs import GIB, KIB, MIB, Costs
-from scale_model import LIMITS, Load, Tree, find_breaks, find_load
-from simulated import Found
-from tables import Rows
+from bench.report import tables
+from bench.report.tables import Rows
+from bench.scale import scale_costs
+from bench.scale.scale_costs import GIB, KIB, MIB, Costs
+from bench.scale.scale_model import LIMITS, Load, Tree, find_breaks, find_load
+from bench.scale.simulated import Found
 
 PROCESSES = (1, 10, 100)
 MANY = (1, 2, 3, 4, 10, 30, 100, 256)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from figures import Phase
-from lab import BenchmarkOptions
+from bench.instruments.figures import Phase
+from bench.instruments.lab import BenchmarkOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,12 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-import ceiling
-import figures
-import lab as lab_module
-import user
-from figures import Ceiling, Phase
-from lab import BenchmarkOptions, Lab
-from workload import Workload
+from bench.cases import ceiling
+from bench.instruments import figures, user
+from bench.instruments import lab as lab_module
+from bench.instruments.figures import Ceiling, Phase
+from bench.instruments.lab import BenchmarkOptions, Lab
+from bench.instruments.workload import Workload
 
 FindCeiling: TypeAlias = Callable[..., Awaitable[Ceiling]]
 

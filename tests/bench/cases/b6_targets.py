@@ -9,16 +9,12 @@ import asyncio
 import time
 from dataclasses import replace
 
-import bare_api
-import lab as lab_module
-import user
-import watches
-import workload
-from benchmark import Benchmark
-from figures import Phase
-from lab import BenchmarkOptions, Lab
-from workload import CONFIG_MAP, Workload
-
+from bench.cases.benchmark import Benchmark
+from bench.instruments import bare_api, user, watches, workload
+from bench.instruments import lab as lab_module
+from bench.instruments.figures import Phase
+from bench.instruments.lab import BenchmarkOptions, Lab
+from bench.instruments.workload import CONFIG_MAP, Workload
 from hearth.model.child import Object
 
 OBJECTS, QUICK = 2000, 40

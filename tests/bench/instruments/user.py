@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import bare_api
-import workload as workload_module
-from lab import Lab
-from workload import Workload
-
+from bench.instruments import bare_api
+from bench.instruments import workload as workload_module
+from bench.instruments.lab import Lab
+from bench.instruments.workload import Workload
 from hearth.kube.client import api_requests
 from hearth.kube.well_known_kinds import STACK
 from hearth.model.child import Object

@@ -8,11 +8,11 @@ import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import bare_api
 import orjson
 import yaml
-from bare_api import BareApi
 
+from bench.instruments import bare_api
+from bench.instruments.bare_api import BareApi
 from hearth.cli.demo.demo_cluster import DEFINITION
 from hearth.kube.client import api_requests
 from hearth.kube.objects.hash_key import NAMESPACES
@@ -35,7 +35,7 @@ BINDING = Kind(
     plural="mutatingadmissionpolicybindings",
     namespaced=False,
 )
-MANIFESTS = Path(__file__).resolve().parents[2] / "manifests" / "finalizer"
+MANIFESTS = Path(__file__).resolve().parents[3] / "manifests" / "finalizer"
 LABEL = "bench.hearth.dev/finalizer"
 """On a namespace in which Stacks get their finalizer at admission, as in an installation: see docs/finalizer.md."""
 NAME = "bench-stack-finalizer"

@@ -10,16 +10,15 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import bare_api
-import ceiling
 import orjson
-import user
-import workload as workload_module
-from bare_api import BareApi
-from ceiling import ReadCpu
-from figures import Ceiling
-from workload import Target, Workload
 
+from bench.cases import ceiling
+from bench.cases.ceiling import ReadCpu
+from bench.instruments import bare_api, user
+from bench.instruments import workload as workload_module
+from bench.instruments.bare_api import BareApi
+from bench.instruments.figures import Ceiling
+from bench.instruments.workload import Target, Workload
 from hearth.engine.ports import Revision
 from hearth.kube.cache import stack_cache
 from hearth.kube.client import api_requests

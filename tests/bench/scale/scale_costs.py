@@ -19,7 +19,7 @@ GIB = 1024 * MIB
 CHILDREN = frozenset({"apply", "delete"})
 REQUESTS_OF_STACK = 3
 """Besides its statuses: its finalizer, its revision and an Event."""
-BARE = "a bare loop with 32 in flight on two free cores (`tests/bench/ceiling.py`)"
+BARE = "a bare loop with 32 in flight on two free cores (`tests/bench/cases/ceiling.py`)"
 WATCHED = "2,000 writes beside 0 and 100 watches, alternating; CPU of API server and etcd"
 PERFORMANCE = "B1 and B3 in [performance](performance.md)"
 B2 = "B2 in [performance](performance.md): 50,000 children in 5,000 Stacks"

@@ -10,11 +10,10 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias, TypeVar
 
-import bare_api
-import watches
-from bare_api import IN_FLIGHT, BareApi
-from figures import Ceiling, Pace
-from workload import Target, Workload
+from bench.instruments import bare_api, watches
+from bench.instruments.bare_api import IN_FLIGHT, BareApi
+from bench.instruments.figures import Ceiling, Pace
+from bench.instruments.workload import Target, Workload
 
 ReadCpu: TypeAlias = Callable[[], float | None]
 Act: TypeAlias = Callable[[Target], Awaitable[None]]
