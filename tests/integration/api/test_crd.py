@@ -346,7 +346,7 @@ def test_stacks_are_found_under_all_their_names(
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        pytest.param("stack", "kept converged into real objects", id="the kind itself"),
+        pytest.param("stack", "The operator converges real objects", id="the kind itself"),
         pytest.param("stack.spec.template.resources", "manifest <Object> -required-", id="a map of objects"),
         pytest.param("stack.spec.template.resources.readyWhen", "web.status.readyReplicas >= 1", id="an example"),
         pytest.param("stack.spec.template.parameters", "in the words of JSON Schema", id="a map described by its type"),
