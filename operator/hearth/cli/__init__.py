@@ -1,1 +1,1 @@
-"""The command `hearth`: reads the command line, prints, and leaves everything else to the layers below."""
+"""The command `hearth`: parses the command line and prints; lower layers do everything else."""

@@ -1,4 +1,4 @@
-"""The command `hearth` and its subcommands, each loaded when it is called for, so that none pays for another's imports.
+"""The command `hearth` and its subcommands. Each subcommand is imported only when it is called.
 
 Must not know what a subcommand does; a new one is a line in `COMMANDS`.
 """
@@ -24,7 +24,7 @@ ENVIRONMENT_PREFIX = "HEARTH"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Programs:
-    """What the layers above hand to the command line, which must not import them."""
+    """Functions of higher layers for the command line, which must not import them."""
 
     run: Callable[[Settings], int]
     """Run the operator until it is stopped; return the exit code."""
@@ -32,7 +32,7 @@ class Programs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """Where a subcommand is found, and what it does in one line."""
+    """Module, attribute and one-line summary of a subcommand."""
 
     module: str
     attribute: str
@@ -51,10 +51,10 @@ COMMANDS: Mapping[str, Entry] = {
 
 
 class LazyGroup(click.Group):
-    """A group that imports a subcommand when it is called or asked for help, not before."""
+    """A group that imports a subcommand only when it is called or asked for help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click calls it so
-        """All names, in the order of the table."""
+        """Return all names, in the order of the table."""
         return list(COMMANDS)
 
     def get_command(
@@ -62,7 +62,7 @@ class LazyGroup(click.Group):
         ctx: click.Context,  # noqa: ARG002 -- click calls it so
         cmd_name: str,
     ) -> click.Command | None:
-        """The subcommand of that name, or None where there is none."""
+        """Return the subcommand of that name, or None."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None

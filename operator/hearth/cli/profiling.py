@@ -1,7 +1,7 @@
-"""A profile of a run, in the form of Python's own profiler: `python -m pstats FILE` reads it, and so does snakeviz.
+"""Profile of a run in the format of Python's own profiler: for `python -m pstats FILE` or snakeviz.
 
-Counts the CPU of the thread that it is begun in, so that waiting counts as nothing; other threads (kopf's, the
-election's, name resolution) are not seen. Must not know what is profiled.
+Measures the CPU time of the thread that starts it, so waiting does not count. Other threads (kopf, leader election,
+name resolution) are not profiled. Must not know what is profiled.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def claim(text: str) -> str:
-    """Check at the start that the file is writable, before a profile could be lost. Raises ValueError."""
+    """Return the path if the file is writable. Checks at the start, so that no profile is lost. Raises ValueError."""
     try:
         Path(text).open("ab").close()
     except OSError as error:

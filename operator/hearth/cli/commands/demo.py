@@ -1,4 +1,4 @@
-"""`hearth demo`: a Stack converging before one's eyes. Reads the command line; the story is in `demonstration`."""
+"""`hearth demo`: shows a Stack that converges. Parses the command line; `hearth.cli.demo` does the work."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def demo(
 ) -> None:
     """Show live how a Stack converges.
 
-    Installs the CustomResourceDefinitions, starts the operator, applies the example, and shows a tree of its resources until
-    it is ready, then what to try next. Ctrl-C ends the operator; what is in the cluster stays. Without a terminal it prints
-    what changes, and ends as soon as the Stack is ready (0), or is not in time (1).
+    Installs the CustomResourceDefinitions, starts the operator, applies the example, shows a tree of its resources
+    until it is ready, and then suggests what to try next. Ctrl-C stops the operator; objects in the cluster stay.
+    Without a terminal, it prints changes and exits once the Stack is ready (0) or at the time limit (1).
     """
     plan = demo_run.DemoOptions(
         kubeconfig=str(Path(kubeconfig).absolute()),
@@ -49,7 +49,7 @@ def demo(
 
 
 def read_stack(file: str, *, namespace: str) -> Object:
-    """The one Stack in a file. Ends the program where there is none."""
+    """Return the only Stack in a file. Ends the program if there is none."""
     try:
         documents = list(kubectl_yaml.parse_documents(Path(file).read_text(encoding="utf-8")))
     except OSError as error:
@@ -63,7 +63,7 @@ def read_stack(file: str, *, namespace: str) -> Object:
 
 
 def is_stack(value: object) -> bool:
-    """Whether a document is a Stack with a name."""
+    """Return whether a document is a Stack with a name."""
     if not isinstance(value, dict) or value.get("kind") != "Stack":
         return False
     metadata = value.get("metadata")

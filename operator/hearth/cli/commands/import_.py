@@ -1,4 +1,7 @@
-"""`hearth import`: files of plain manifests become one Stack on standard output. Knows files; the rest is in `importing`."""
+"""`hearth import`: converts files of plain manifests to one Stack on standard output.
+
+Knows files; `hearth.cli.importer` does the work.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
 def check_label(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001 -- click calls it so
-    """`value` where it may be a name in Kubernetes."""
+    """Return `value` if it is a valid name in Kubernetes."""
     if value is not None and not LABEL.fullmatch(value):
         raise click.BadParameter(f"{value!r} must be at most 63 lower-case letters, digits and dashes, e.g. my-shop")
     return value
@@ -37,11 +40,12 @@ def check_label(ctx: click.Context, param: click.Parameter, value: str | None) -
     help="Namespace of the Stack and of all objects that set none. Default: where it is applied.",
 )
 def import_(files: tuple[str, ...], name: str | None, namespace: str | None) -> None:
-    """Turn plain manifests into one Stack, on standard output.
+    """Convert plain manifests to one Stack on standard output.
 
-    FILE... are YAML or JSON, with as many documents and lists as you like, also compressed by gzip; `-` is standard input.
-    Every manifest becomes a resource; objects keep their names, and those that name others wait for them. A Stack that is
-    too large for one object is written as compressed ConfigMaps and a Stack that names them.
+    FILE... are YAML or JSON with any number of documents and lists, optionally compressed by gzip; `-` is standard
+    input. Each manifest becomes a resource. Objects keep their names, and resources wait for the objects that they
+    reference. A Stack that is too large for one object is written as compressed ConfigMaps and a Stack that references
+    them.
 
     For example: hearth import shop.yaml database.yaml > stack.yaml
     """
@@ -81,7 +85,7 @@ def read(file: str) -> SourceText:
 
 
 def quote(file: str) -> str:
-    """The name of a file on one line: a line end in it would end the comment that it stands in, and begin a document."""
+    """Return the name of a file on one line. A line break would end the comment around it and start a document."""
     return file if file.isprintable() else ascii(file)
 
 

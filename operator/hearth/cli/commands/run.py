@@ -1,4 +1,4 @@
-"""`hearth run`: flags and environment variables become frozen settings, and the operator is started with them."""
+"""`hearth run`: converts flags and environment variables to frozen settings, and starts the operator."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from hearth.settings import Settings
 
 
 class TextType(click.ParamType[Any]):
-    """A flag whose text one function turns into a value or refuses by ValueError."""
+    """A flag whose text one function converts to a value or rejects with ValueError."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
         self.name = name
         self._parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value; a default that is one already stays as it is."""
+        """Convert the text; a default that is already a value stays unchanged."""
         if not isinstance(value, str):
             return value
         try:
@@ -198,9 +198,9 @@ PROFILE = TextType("file", profiling.claim)
 )
 @click.pass_obj
 def run(programs: cli.Programs, /, **flags: Any) -> None:
-    """Run the operator until it gets SIGTERM or SIGINT; a second one ends it at once.
+    """Run the operator until SIGTERM or SIGINT; a second signal ends it immediately.
 
-    Each flag can also be given as the environment variable named beside it; the flag wins.
+    Each flag has an environment variable, named beside it; the flag takes precedence.
     """
     try:
         settings = make_settings(**flags)
@@ -212,9 +212,9 @@ def run(programs: cli.Programs, /, **flags: Any) -> None:
 
 
 def make_settings(*, shards: int, shard: int | None, tenancy: str, **flags: Any) -> Settings:
-    """The settings that the flags mean; empty text, as of a variable that is set to nothing, counts as not given.
+    """Return the settings for the flags. Empty text counts as not set, as for an empty environment variable.
 
-    Raises ValueError where the shard is not known.
+    Raises ValueError if the shard is unknown.
     """
     given = {name: value for name, value in flags.items() if value not in ("", None)}
     return Settings(

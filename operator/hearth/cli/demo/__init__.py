@@ -1,1 +1,1 @@
-"""What `hearth demo` shows: a local operator, one Stack converging, suggestions. Must not know how the operator works."""
+"""`hearth demo`: a local operator, one Stack that converges, suggestions. Must not know how the operator works."""

@@ -1,4 +1,4 @@
-"""The few requests that a demonstration makes: install, apply, look. Knows paths; must not know what is shown of it."""
+"""The requests of the demo: install, apply, read. Knows paths; must not know how the result is shown."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ DEFINITION: Final = Kind(
     namespaced=False,
 )
 POLL: Final = 0.2
-"""Seconds between two looks at something that takes about one."""
+"""Seconds between two checks of something that takes about one second."""
 
 
 class Cluster:
-    """One cluster, and what is remembered of one Stack in it from look to look."""
+    """One cluster, and the state of one Stack in it between two snapshots."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -44,7 +44,7 @@ class Cluster:
         self._shown: dict[str, Kind] = {}
 
     async def install(self) -> None:
-        """Apply the CustomResourceDefinitions, and return when their kinds are served."""
+        """Apply the CustomResourceDefinitions, and wait until their kinds are served."""
         for definition in crd.make_crds():
             await self.apply(definition, kind=DEFINITION)
         for definition in crd.make_crds():
@@ -52,7 +52,7 @@ class Cluster:
                 await asyncio.sleep(POLL)
 
     async def apply(self, manifest: Object, *, kind: Kind) -> Object:
-        """Server-side apply, by force: an earlier demonstration may have left the object changed by hand."""
+        """Apply server-side with force, because an earlier demo may have left the object with manual changes."""
         metadata = manifest["metadata"]
         path = api_requests.object_path(kind, metadata.get("namespace", ""), metadata["name"])
         query = api_requests.apply_query(manager=MANAGER, force=True)
@@ -61,7 +61,7 @@ class Cluster:
         )
 
     async def find_stack(self, namespace: str, name: str) -> Object | None:
-        """The Stack, or None where there is none."""
+        """Return the Stack, or None if it does not exist."""
         try:
             return await self._connection.request("GET", api_requests.object_path(STACK, namespace, name))
         except errors.ApiStatusError as refused:
@@ -70,7 +70,7 @@ class Cluster:
             return None
 
     async def take_snapshot(self, namespace: str, name: str) -> ClusterSnapshot | None:
-        """The Stack with its children as they are now, or None where there is none."""
+        """Return the Stack and its children at this moment, or None if it does not exist."""
         stack = await self.find_stack(namespace, name)
         if stack is None:
             return None
@@ -102,7 +102,7 @@ class Cluster:
         self._compiled = seen
 
     async def _list(self, kind: Kind, stack_uid: str) -> list[Object]:
-        """The children of a kind, in all namespaces."""
+        """Return the children of a kind in all namespaces."""
         query: Mapping[str, str] = {"labelSelector": f"{names.LABEL_STACK_UID}={stack_uid}"}
         try:
             answer = await self._connection.request("GET", api_requests.collection_path(kind), query=query)
@@ -118,6 +118,6 @@ class Cluster:
 
 
 def is_established(definition: Object) -> bool:
-    """Whether the API server serves the kind."""
+    """Return whether the API server serves the kind."""
     conditions = (definition.get("status") or {}).get("conditions") or ()
     return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)

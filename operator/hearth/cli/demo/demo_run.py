@@ -1,4 +1,4 @@
-"""The demonstration from start to end. Each step prints what it does; everything that it starts is stopped in any case."""
+"""The demo from start to end. Each step prints what it does; it stops everything that it starts in any case."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ READY, NOT_READY, INTERRUPTED = 0, 1, 130
 
 
 class DemoFailed(errors.HearthError):
-    """The demonstration cannot go on; the text says why and what to do."""
+    """The demo cannot continue; the text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """Options of the demonstration."""
+    """Options of the demo."""
 
     kubeconfig: str
     stack: Object
@@ -45,21 +45,21 @@ class DemoOptions:
     """The kubectl to suggest if there is none on PATH."""
 
     is_namespaced: bool
-    """Whether the operator is to serve the Stack's namespace alone."""
+    """Whether the operator serves only the Stack's namespace."""
 
     @property
     def serves(self) -> str | None:
-        """The only namespace that the operator serves; None for all."""
+        """Return the only namespace that the operator serves; None for all."""
         return self.namespace if self.is_namespaced else None
 
     @property
     def name(self) -> str:
-        """Of the Stack."""
+        """Return the name of the Stack."""
         return str(self.stack["metadata"]["name"])
 
     @property
     def namespace(self) -> str:
-        """Of the Stack."""
+        """Return the namespace of the Stack."""
         return str(self.stack["metadata"]["namespace"])
 
 
@@ -82,7 +82,7 @@ async def run_demo(plan: DemoOptions, screen: DemoOutput) -> int:
 
 
 async def play(watch: StackWatcher) -> int:
-    """What happens while the operator runs; the exit code."""
+    """Run the part of the demo that needs the operator; return the exit code."""
     plan = watch.plan
     if not await watch.wait_operator():
         return INTERRUPTED
@@ -105,7 +105,7 @@ async def play(watch: StackWatcher) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class StackWatcher:
-    """Looks at one Stack, again and again, and shows what is there."""
+    """Polls one Stack and shows it."""
 
     cluster: Cluster
     screen: DemoOutput
@@ -119,7 +119,7 @@ class StackWatcher:
 
     @property
     def seconds(self) -> float:
-        """Since the present wait began."""
+        """Return the seconds since the current wait started."""
         return time.monotonic() - self.began
 
     async def wait_operator(self) -> bool:
@@ -135,7 +135,7 @@ class StackWatcher:
     ) -> StackView | None:
         """Return the first view for which `is_reached` is true, or None at the time limit.
 
-        seconds: time limit; shorter if the user stops the demonstration.
+        seconds: time limit; shorter if the user stops the demo.
         """
         self.began = time.monotonic()
         while True:
@@ -148,20 +148,20 @@ class StackWatcher:
                 return None
 
     async def refresh(self) -> StackView:
-        """The Stack as it is now."""
+        """Read and show the Stack; return its view."""
         snapshot = await self.cluster.take_snapshot(self.plan.namespace, self.plan.name)
         if snapshot is None:
             return StackView(name=self.plan.name, namespace=self.plan.namespace, exists=False)
         return stack_view.describe(snapshot)
 
     async def explain(self) -> str:
-        """Why the Stack was not ready in time."""
+        """Explain why the Stack was not ready in time."""
         limit, seen = self.plan.timeout.total_seconds(), await self.refresh()
         reason = seen.message if seen.exists else "it is deleted"
         return f"stack/{seen.name} is not Ready after {limit:.0f} s: {reason}; the operator's log: {self.operator.log}"
 
     def _count(self, seen: StackView) -> float:
-        """The seconds to show: of the wait as a whole, and from the first Ready on of the present phase."""
+        """Return the seconds to show: those of the whole wait, and after the first Ready those of the current phase."""
         now = time.monotonic()
         if seen.phase != self._phase:
             self._phase, self._phase_began = seen.phase, now
@@ -194,7 +194,7 @@ async def leave_earlier(watch: StackWatcher) -> None:
 
 
 async def stay(watch: StackWatcher, reached: StackView) -> None:
-    """Print suggestions, and show their effects until the user stops the demonstration."""
+    """Print suggestions, and show their effects until the user stops the demo."""
     plan = watch.plan
     kubectl = plan.kubectl if shutil.which("kubectl") is None else None
     where = ShellEnvironment(kubeconfig=plan.kubeconfig, kubectl=kubectl)

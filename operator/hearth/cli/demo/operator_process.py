@@ -1,4 +1,4 @@
-"""The operator as a process of its own, as it runs anywhere else. It always stops with the demonstration."""
+"""The operator as a process of its own, with its usual command. It always stops with the demo."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Final
 from hearth.settings import DEFAULT_OPERATOR_NAMESPACE, LEASE_HELD_EXIT_CODE
 
 GRACE: Final = 6.0
-"""Seconds that it may take to end; it promises five."""
+"""Seconds that it may take to stop; it should take at most five."""
 LINES_SHOWN: Final = 15
 HOST: Final = "127.0.0.1"
 
@@ -28,11 +28,11 @@ class Operator:
     process: asyncio.subprocess.Process
     log: Path
     port: int
-    """Where it serves its pages."""
+    """Port of its HTTP endpoints."""
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is gone, which it should not be."""
+        """Whether the process ended, which is an error."""
         return self.process.returncode is not None
 
     @property
@@ -41,7 +41,7 @@ class Operator:
         return self.process.returncode == LEASE_HELD_EXIT_CODE
 
     async def is_ready(self) -> bool:
-        """Whether it has had its first look at everything."""
+        """Return whether it is ready."""
         try:
             reader, writer = await asyncio.open_connection(HOST, self.port)
         except OSError:
@@ -51,7 +51,7 @@ class Operator:
             return b" 200 " in await reader.readline()
 
     def read_end_of_log(self) -> list[str]:
-        """Its last lines."""
+        """Return the last lines of its log."""
         return self.log.read_text(errors="replace").splitlines()[-LINES_SHOWN:]
 
 
@@ -59,10 +59,10 @@ class Operator:
 async def running(
     kubeconfig: str, *, namespace: str | None = None, folder: str | None = None, options: Sequence[str] = ()
 ) -> AsyncIterator[Operator]:
-    """The operator, from its start to its end.
+    """Run the operator within the block.
 
-    namespace: the only one that it serves; None for all. folder: where its log goes; None for the usual one.
-    options: further flags of `hearth run`.
+    namespace: the only one that it serves; None for all. folder: folder of its log; None for the default one. options:
+    further flags of `hearth run`.
     """
     port = find_free_port()
     handle, name = tempfile.mkstemp(prefix="hearth-operator-", suffix=".log", dir=folder)
@@ -88,7 +88,7 @@ async def running(
 
 
 async def end(process: asyncio.subprocess.Process) -> None:
-    """Ask it to end, and insist where it does not."""
+    """Terminate the process; kill it if that takes too long."""
     for action in (process.terminate, process.kill):
         with contextlib.suppress(ProcessLookupError, TimeoutError):
             action()

@@ -1,6 +1,7 @@
-"""A Stack at one moment, as people want to see it: one row for each resource. Pure: from plain objects to values.
+"""View of a Stack at one moment: one row for each resource. Pure: from plain objects to values.
 
-Judges children by the same rules as the engine; must not know how a row is drawn.
+Judges children by the same rules as the engine, because a status names only resources with problems. Must not know how
+a row is drawn.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from hearth.plan.resource import blocked_status
 from hearth.template.blueprint import Blueprint, Known, Pending, ResourceBlueprint
 
 NAMED_AT_MOST = 3
-"""Names in a note, so that it stays on its line."""
+"""Maximum number of names in a note, so that it fits on its line."""
 PATIENT = frozenset({blocked_status.KIND_NOT_AVAILABLE, blocked_status.VALUE_MISSING})
-"""Reasons of problems in which nothing has failed: something is not there yet."""
+"""Reasons of problems that are no failure: something does not exist yet."""
 
 
 class RowState(enum.StrEnum):
-    """How a resource does, in one word."""
+    """State of a resource in one word."""
 
     READY = "ready"
     PROGRESSING = "progressing"
     WAITING = "waiting"
     FAILED = "failed"
     OBSOLETE = "obsolete"
-    """No longer wanted, and still there."""
+    """Obsolete, but not deleted yet."""
     GONE = "gone"
 
 
@@ -41,15 +42,15 @@ class ResourceRow:
 
     resource: str
     object: str
-    """`deployment/web`; the kind alone while there is no such object."""
+    """`deployment/web`; only the kind while the object does not exist."""
     state: RowState
     note: str = ""
-    """The first problem, or what the Stack waits for."""
+    """The first problem, or what the resource waits for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackView:
-    """All that is shown of a Stack."""
+    """Everything to show of a Stack."""
 
     name: str
     namespace: str
@@ -61,24 +62,24 @@ class StackView:
     is_ready: bool = False
     is_stalled: bool = False
     message: str = ""
-    """Of the condition Ready."""
+    """Message of the condition Ready."""
     rows: tuple[ResourceRow, ...] = ()
     outputs: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSnapshot:
-    """What was found in the cluster at one moment."""
+    """State of the cluster at one moment."""
 
     stack: Object
     blueprint: Blueprint | None
-    """None while no template could be read."""
+    """None while no template was readable."""
     children: Sequence[tuple[Kind, Object]]
     """Every object with the Stack's label."""
 
 
 def describe(snapshot: ClusterSnapshot) -> StackView:
-    """The view of what was found."""
+    """Return the view of a snapshot."""
     metadata, status = snapshot.stack["metadata"], snapshot.stack.get("status") or {}
     conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
     ready = conditions.get("Ready") or {}
@@ -98,7 +99,7 @@ def describe(snapshot: ClusterSnapshot) -> StackView:
 
 
 def describe_rows(snapshot: ClusterSnapshot, status: Mapping[str, Any]) -> list[ResourceRow]:
-    """A row for each resource in the order in which they come about, then one for each object that is to go."""
+    """Return a row for each resource in the order of creation, then one for each obsolete object."""
     resources = snapshot.blueprint.resources if snapshot.blueprint is not None else {}
     problems = {problem["resource"]: problem for problem in status.get("problems") or ()}
     chosen = choose(snapshot.children)
@@ -128,7 +129,7 @@ def describe_rows(snapshot: ClusterSnapshot, status: Mapping[str, Any]) -> list[
 
 
 def choose(children: Sequence[tuple[Kind, Object]]) -> dict[str, tuple[Kind, Object]]:
-    """By resource the newest object that carries its label."""
+    """Return by resource the newest object with its label."""
     chosen: dict[str, tuple[Kind, Object]] = {}
     for kind, child in sorted(children, key=lambda pair: pair[1]["metadata"].get("creationTimestamp") or ""):
         chosen[child["metadata"]["labels"].get(names.LABEL_RESOURCE, "")] = (kind, child)
@@ -143,7 +144,10 @@ def describe_resource(
     problem: Mapping[str, Any] | None,
     unready: set[str],
 ) -> ResourceRow:
-    """The row of one resource. problem: what the status says of it; unready: which resources before it are not."""
+    """Return the row of one resource.
+
+    problem: its entry in the status; unready: the preceding resources that are not ready.
+    """
     name = name_object(*found) if found is not None else resource.kind.lower()
     waits_for = [required for required in resource.requires if required in unready]
     if problem is not None:
@@ -163,7 +167,7 @@ def describe_resource(
 
 
 def assess_by_kind(kind: Kind, child: Object) -> tuple[RowState, str]:
-    """What the built-in rule of its kind says."""
+    """Judge a child by the built-in rule of its kind."""
     verdict = health_rules.assess(child, kind=kind)
     match verdict.state:
         case health_rules.HealthState.READY:
@@ -175,7 +179,7 @@ def assess_by_kind(kind: Kind, child: Object) -> tuple[RowState, str]:
 
 
 def assess_by_rules(resource: ResourceBlueprint, values: Mapping[str, Object | None]) -> tuple[RowState, str]:
-    """What its own rules say."""
+    """Judge a child by the rules of its resource."""
     for rule in resource.ready_when:
         match rule.evaluate(values):
             case Known(value=True):
@@ -188,7 +192,7 @@ def assess_by_rules(resource: ResourceBlueprint, values: Mapping[str, Object | N
 
 
 def describe_deleting(row: ResourceRow, found: tuple[Kind, Object] | None) -> ResourceRow:
-    """The same resource while its Stack is being deleted."""
+    """Return the row of a resource whose Stack is being deleted."""
     if found is None:
         return ResourceRow(resource=row.resource, object=row.object, state=RowState.GONE)
     return ResourceRow(
@@ -197,7 +201,7 @@ def describe_deleting(row: ResourceRow, found: tuple[Kind, Object] | None) -> Re
 
 
 def describe_deletion(child: Object) -> str:
-    """How far an object is that is to go."""
+    """Describe the deletion of an obsolete object."""
     if "deletionTimestamp" not in child["metadata"]:
         return "is to go"
     finalizers = child["metadata"].get("finalizers")
@@ -205,7 +209,7 @@ def describe_deletion(child: Object) -> str:
 
 
 def name_object(kind: Kind, child: Object) -> str:
-    """`deployment/web`."""
+    """Return the name as kubectl prints it: `deployment/web`."""
     metadata = child["metadata"]
     reference = ObjectRef(
         group=kind.group, kind=kind.name, namespace=metadata.get("namespace", ""), name=metadata["name"]
@@ -214,7 +218,7 @@ def name_object(kind: Kind, child: Object) -> str:
 
 
 def enumerate_names(named: Sequence[str]) -> str:
-    """`a, b and 3 more`."""
+    """List the names: `a, b and 3 more`."""
     if len(named) <= NAMED_AT_MOST:
         return ", ".join(named)
     return f"{', '.join(named[:NAMED_AT_MOST])} and {len(named) - NAMED_AT_MOST} more"

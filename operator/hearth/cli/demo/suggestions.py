@@ -1,4 +1,4 @@
-"""What to try with a Stack that is ready, as commands that can be pasted. Pure: made from its manifest and its rows."""
+"""Suggestions for a Stack that is ready, as shell commands. Pure: made from its manifest and its rows."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ WRONG: Final = {
     "array": "one",
     "object": "one",
 }
-"""A value of another type."""
+"""A value of another type, by type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellEnvironment:
-    """What the user's shell must know."""
+    """Environment of the user's shell."""
 
     kubeconfig: str
     kubectl: str | None
-    """The path of a kubectl that is not found by its name alone; None where its name is enough."""
+    """The path of a kubectl that is not on PATH; None if kubectl is."""
 
 
 def advise(stack: Object, view: StackView, where: ShellEnvironment) -> list[str]:
-    """The lines to print: how to set up a shell, then one thing to try a line."""
+    """Return the lines to print: the setup of a shell, then one suggestion for each line."""
     kubectl = f"kubectl -n {shlex.quote(view.namespace)}"
     tries = list(find_tries(stack, view, kubectl))
     width = max(len(title) for title, _ in tries)
@@ -44,7 +44,7 @@ def advise(stack: Object, view: StackView, where: ShellEnvironment) -> list[str]
 
 
 def prepare(where: ShellEnvironment) -> str:
-    """The command that lets the following ones find the cluster and kubectl."""
+    """Return the command that sets up the cluster and kubectl for the following ones."""
     command = f"export KUBECONFIG={shlex.quote(where.kubeconfig)}"
     if where.kubectl is None:
         return command
@@ -52,7 +52,7 @@ def prepare(where: ShellEnvironment) -> str:
 
 
 def find_tries(stack: Object, view: StackView, kubectl: str) -> Iterator[tuple[str, str]]:
-    """Each thing to try: what it is, and the command."""
+    """Yield each suggestion: its title and its command."""
     name = shlex.quote(view.name)
     number = find_number(stack)
     if number is not None:
@@ -71,13 +71,13 @@ def find_tries(stack: Object, view: StackView, kubectl: str) -> Iterator[tuple[s
 
 
 def patch(kubectl: str, name: str, parameters: Mapping[str, Any]) -> str:
-    """The command that sets parameters of a Stack."""
+    """Return the command that sets parameters of a Stack."""
     body = json.dumps({"spec": {"parameters": parameters}}, separators=(",", ":"))
     return f"{kubectl} patch stack {name} --type=merge -p {shlex.quote(body)}"
 
 
 def find_number(stack: Object) -> tuple[str, int] | None:
-    """A parameter that is a whole number, and another value that it may have."""
+    """Return an integer parameter and another valid value of it."""
     given = stack["spec"].get("parameters") or {}
     for name, rules in find_parameters(stack).items():
         value = given.get(name, rules.get("default"))
@@ -90,7 +90,7 @@ def find_number(stack: Object) -> tuple[str, int] | None:
 
 
 def find_wrong(stack: Object) -> tuple[str, Any] | None:
-    """A parameter, and a value that it cannot have."""
+    """Return a parameter and an invalid value of it."""
     for name, rules in find_parameters(stack).items():
         if rules.get("type") in WRONG:
             return name, WRONG[rules["type"]]
@@ -98,6 +98,6 @@ def find_wrong(stack: Object) -> tuple[str, Any] | None:
 
 
 def find_parameters(stack: Object) -> Mapping[str, Mapping[str, Any]]:
-    """The parameters of the Stack's template."""
+    """Return the parameters of the Stack's template."""
     template = stack["spec"].get("template") or {}
     return template.get("parameters") or {}

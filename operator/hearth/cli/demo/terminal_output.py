@@ -1,4 +1,4 @@
-"""Where a demonstration is shown: a terminal that is redrawn, or plain lines about what changed."""
+"""Output of the demo: a terminal that is redrawn, or plain lines about changes."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from hearth.cli.demo.stack_view import StackView
 
 
 class DemoOutput(Protocol):
-    """Output of the demonstration."""
+    """Output of the demo."""
 
     stays: bool
-    """Whether the output is a terminal. The demonstration then continues after the Stack is ready."""
+    """Whether the output is a terminal. The demo then continues after the Stack is ready."""
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Start the output."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave what was shown last."""
+        """Stop, and leave the last view visible."""
 
     def say(self, lines: Iterable[str]) -> None:
-        """Lines that stay."""
+        """Print lines permanently."""
 
     def show(self, view: StackView, *, seconds: float) -> None:
-        """The Stack as it is now."""
+        """Show the current view."""
 
 
 class TerminalOutput:
-    """Draws the tree in place, below what was said."""
+    """Draws the tree in place, below the printed lines."""
 
     stays = True
 
@@ -55,12 +55,12 @@ class TerminalOutput:
         self._live.stop()
 
     def say(self, lines: Iterable[str]) -> None:
-        """Above the tree. A command is never broken: it must come off the screen in one piece."""
+        """Print lines above the tree. Commands are not wrapped, so that they can be copied."""
         for line in lines:
             self._console.print(rich.text.Text(line), soft_wrap=True)
 
     def show(self, view: StackView, *, seconds: float) -> None:
-        """In place of what was drawn before."""
+        """Replace the previous view."""
         drawn = rich.text.Text("\n").join(
             rich.text.Text.assemble(*line) for line in tree_view.draw(view, seconds=seconds)
         )
@@ -83,22 +83,22 @@ class LineOutput:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing to tidy up."""
+        """Nothing to stop."""
 
     def say(self, lines: Iterable[str]) -> None:
-        """As they are."""
+        """Print the lines."""
         for line in lines:
             self._console.print(rich.text.Text(line), soft_wrap=True)
 
     def show(self, view: StackView, *, seconds: float) -> None:
-        """What changed, with the seconds in front."""
+        """Print the changes since the previous view, after the seconds."""
         self.say(f"{seconds:6.1f} s  {line}" for line in tree_view.describe_changes(self._before, view))
         self._before = view
 
 
 @contextlib.contextmanager
 def opened(console: rich.console.Console) -> Iterator[DemoOutput]:
-    """The screen that fits where the console writes to."""
+    """Open the output that suits the console."""
     screen: DemoOutput = TerminalOutput(console) if console.is_terminal else LineOutput(console)
     with screen:
         yield screen

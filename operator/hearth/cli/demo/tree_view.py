@@ -1,4 +1,4 @@
-"""A view drawn as a tree of lines, or as lines about the changes since the previous view. Pure; colors are only names.
+"""A view as a tree of lines, or as lines about the changes since the previous view. Pure; colors are only names.
 
 Must not know what a terminal is.
 """
@@ -26,7 +26,7 @@ GAP: Final = "  "
 
 
 def draw(view: StackView, *, seconds: float) -> list[Line]:
-    """The Stack and its resources, what is waited for, and the outputs. seconds: what to show as the time it took."""
+    """Return the lines of the Stack, its resources, its message and its outputs. seconds: the time to show."""
     lines = [draw_head(view, seconds=seconds)]
     widths = (max_length(row.resource for row in view.rows), max_length(row.object for row in view.rows))
     lines += [[("└─ " if row is view.rows[-1] else "├─ ", "dim"), *draw_row(row, widths)] for row in view.rows]
@@ -38,7 +38,7 @@ def draw(view: StackView, *, seconds: float) -> list[Line]:
 
 
 def draw_head(view: StackView, *, seconds: float) -> Line:
-    """The line of the Stack itself."""
+    """Return the line of the Stack itself."""
     if not view.exists:
         return [(f"stack/{view.name}", "bold"), (f"{GAP}is gone", "magenta")]
     style = "green" if view.is_ready else "red" if view.is_stalled else "yellow"
@@ -51,7 +51,7 @@ def draw_head(view: StackView, *, seconds: float) -> Line:
 
 
 def draw_row(row: ResourceRow, widths: tuple[int, int]) -> Line:
-    """The line of one resource, in columns of those widths."""
+    """Return the line of one resource, in columns of those widths."""
     sign, style = SIGNS[row.state]
     line: Line = [
         (f"{sign} ", style),
@@ -63,7 +63,7 @@ def draw_row(row: ResourceRow, widths: tuple[int, int]) -> Line:
 
 
 def max_length(texts: Iterator[str] | type[RowState]) -> int:
-    """The length of the longest text; 0 where there is none."""
+    """Return the length of the longest text; 0 if there is none."""
     return max((len(text) for text in texts), default=0)
 
 
@@ -86,10 +86,10 @@ def describe_changes(before: StackView | None, after: StackView) -> Iterator[str
 
 
 def describe_row(row: ResourceRow) -> str:
-    """`web  deployment/shop-web  progressing  1 of 3 pods are ready`."""
+    """Describe a resource: `web  deployment/shop-web  progressing  1 of 3 pods are ready`."""
     return GAP.join(part for part in (row.resource, row.object, str(row.state), row.note) if part)
 
 
 def describe_head(view: StackView) -> str:
-    """`stack/shop  CreateInProgress  3/7`."""
+    """Describe the Stack: `stack/shop  CreateInProgress  3/7`."""
     return GAP.join(part for part in (f"stack/{view.name}", view.phase, view.summary) if part)

@@ -1,1 +1,1 @@
-"""`hearth import`: from plain manifests to a Stack. Reads and writes text only; must not talk to a cluster."""
+"""`hearth import`: converts plain manifests to a Stack. Reads and writes text only; must not talk to a cluster."""

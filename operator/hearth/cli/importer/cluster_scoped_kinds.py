@@ -1,6 +1,6 @@
-"""What must be known of kinds without asking a cluster: which of them live in no namespace.
+"""The cluster-scoped kinds that an import knows without asking a cluster.
 
-An import works without any cluster; a kind that is not listed here is taken for one that lives in a namespace.
+A kind that is not listed here counts as namespaced.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ CLUSTER_WIDE: Final = frozenset(
 
 
 def group_of(api_version: str) -> str:
-    """`apps` of `apps/v1`, "" of `v1`."""
+    """Return the group of an apiVersion: `apps` for `apps/v1`, "" for `v1`."""
     return api_version.rpartition("/")[0]
 
 
 def key_of(group: str, kind: str) -> str:
-    """`Deployment.apps`, `Service`."""
+    """Return kind and group as one text: `Deployment.apps`, `Service`."""
     return f"{kind}.{group}" if group else kind
 
 
 def is_cluster_wide(group: str, kind: str) -> bool:
-    """Whether objects of that kind live in no namespace."""
+    """Return whether objects of that kind have no namespace."""
     return key_of(group, kind) in CLUSTER_WIDE

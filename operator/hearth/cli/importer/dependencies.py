@@ -1,4 +1,4 @@
-"""What each imported manifest must wait for: the imported objects that it names, and what its kind implies.
+"""Dependencies between imported manifests: references to other imported objects, and rules by kind.
 
 Must not name resources: a manifest is identified by its position among the others.
 """
@@ -16,14 +16,14 @@ from hearth.model.kinds import ObjectRef
 
 DEFINITION: Final = "CustomResourceDefinition.apiextensions.k8s.io"
 LIMITS: Final = frozenset({"LimitRange", "ResourceQuota"})
-"""They act on pods that come after them only."""
+"""Kinds that affect only pods that are created after them."""
 CALLED: Final = kind_references.WEBHOOKS | {kind_references.API_SERVICE}
-"""What makes the API server call a Service: from then on requests fail until the Service responds."""
+"""Kinds that make the API server call a Service. Requests fail from then on until the Service responds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The imported manifests, found by what others know of them."""
+    """Index of the imported manifests."""
 
     documents: Sequence[ManifestDocument]
     default_namespace: str
@@ -33,10 +33,10 @@ class Index:
     served: dict[tuple[str, str], int] = field(default_factory=dict)
     """The CustomResourceDefinition of a group and kind."""
     bound: dict[ObjectRef, list[int]] = field(default_factory=lambda: defaultdict(list))
-    """The bindings that give an account its rights."""
+    """The bindings that grant rights to an account."""
 
     def fill(self) -> None:
-        """Enter all documents."""
+        """Index all documents."""
         for position, document in enumerate(self.documents):
             key = cluster_scoped_kinds.key_of(document.group, document.kind)
             self.keys[key].append(position)
@@ -50,7 +50,7 @@ class Index:
                         self.bound[reference].append(position)
 
     def locate_mentions(self, document: ManifestDocument) -> Iterator[ObjectRef]:
-        """The objects that a document names."""
+        """Return the objects that a document references."""
         own = document.namespace or self.default_namespace
         for named in kind_references.find_mentions(document.manifest):
             if isinstance(named.name, str) and named.name:
@@ -61,14 +61,14 @@ class Index:
 
 
 def find_dependencies(documents: Sequence[ManifestDocument], *, default_namespace: str) -> list[list[int]]:
-    """For each document the positions of those that must be ready before it, in rising order."""
+    """Return for each document the positions of those that must be ready before it, in ascending order."""
     index = Index(documents, default_namespace)
     index.fill()
     return [sorted(set(find_required(document, index)) - {position}) for position, document in enumerate(documents)]
 
 
 def find_required(document: ManifestDocument, index: Index) -> Iterator[int]:
-    """The positions of what one document waits for; may repeat, and may name the document itself."""
+    """Return the positions of the dependencies of one document; may repeat, and may contain the document itself."""
     definition = index.served.get((document.group, document.kind))
     if definition is not None:
         yield definition
@@ -87,7 +87,7 @@ def find_required(document: ManifestDocument, index: Index) -> Iterator[int]:
 
 
 def find_limits(document: ManifestDocument, index: Index) -> Iterator[int]:
-    """What limits the pods of the document's namespace."""
+    """Return the objects that limit the pods of the document's namespace."""
     namespace = document.namespace or index.default_namespace
     for kind in LIMITS:
         for position in index.keys.get(kind, ()):
@@ -96,7 +96,7 @@ def find_limits(document: ManifestDocument, index: Index) -> Iterator[int]:
 
 
 def find_answering(service: ObjectRef, index: Index) -> Iterator[int]:
-    """The workloads whose pods a Service leads to."""
+    """Return the workloads whose pods a Service selects."""
     position = index.objects.get(service)
     if service.kind != "Service" or position is None:
         return
@@ -109,6 +109,6 @@ def find_answering(service: ObjectRef, index: Index) -> Iterator[int]:
 
 
 def selects(selector: Mapping[str, Any], template: Mapping[str, Any]) -> bool:
-    """Whether a Service's selector takes the pods of a template; an empty one takes none."""
+    """Return whether a Service's selector matches the pods of a template; an empty one matches none."""
     labels = safe_access.mapping(template, "metadata", "labels")
     return bool(selector) and selector.items() <= labels.items()

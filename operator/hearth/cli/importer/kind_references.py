@@ -1,6 +1,6 @@
-"""What each kind of manifest names that must be there before it: a table of rules, one a group of kinds.
+"""References by kind to objects that must exist first: a table of rules, one for each group of kinds.
 
-Knows where kinds keep references; must not know which of the objects named are imported too.
+Knows which fields are references; must not know which of the objects are imported too.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ RBAC: Final = "rbac.authorization.k8s.io"
 NETWORKING: Final = "networking.k8s.io"
 STORAGE: Final = "storage.k8s.io"
 CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
-"""What `storageClassName` was before it was a field; honoured to this day."""
+"""The annotation that `storageClassName` replaced; still supported."""
 TOKEN_ANNOTATION: Final = "kubernetes.io/service-account.name"  # noqa: S105 -- the name of an annotation
 
 
 def find_mentions(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
-    """Every object that the manifest names and that must be there before it; some are named twice, or not at all."""
+    """Yield every object that must exist before the manifest; may repeat, and may yield references without a name."""
     kind = cluster_scoped_kinds.key_of(cluster_scoped_kinds.group_of(manifest["apiVersion"]), manifest["kind"])
     yield ObjectMention(kind="Namespace", name=safe_access.find(manifest, "metadata", "namespace"))
     template = pod_references.find_template(manifest)
@@ -35,7 +35,7 @@ def find_mentions(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
 
 
 def find_scale_target(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
-    """What an autoscaler of any make scales."""
+    """Yield the scale target of an autoscaler."""
     target = safe_access.mapping(manifest, "spec", "scaleTargetRef")
     api_version, kind = target.get("apiVersion", "apps/v1"), target.get("kind", "Deployment")
     if target and isinstance(api_version, str) and isinstance(kind, str):
@@ -43,26 +43,26 @@ def find_scale_target(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
 
 
 def find_for_stateful_set(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
-    """The Service that gives its pods their names, and the classes of its claims."""
+    """Yield the governing Service of a StatefulSet, and the classes of its claims."""
     yield ObjectMention(kind="Service", name=safe_access.find(manifest, "spec", "serviceName"))
     for claim in safe_access.mappings(manifest, "spec", "volumeClaimTemplates"):
         yield from find_for_claim(claim)
 
 
 def find_for_claim(claim: Mapping[str, Any]) -> Iterator[ObjectMention]:
-    """The class of a claim, or of a volume, and the volume that a claim names."""
+    """Yield the class of a claim or a volume, and the volume of a claim."""
     yield ObjectMention(group=STORAGE, kind="StorageClass", name=find_storage_class(claim))
     yield ObjectMention(kind="PersistentVolume", name=safe_access.find(claim, "spec", "volumeName"))
 
 
 def find_storage_class(claim: Mapping[str, Any]) -> Any:
-    """The name of the class of a claim or a volume, None where it takes the default."""
+    """Return the class of a claim or a volume; None for the default class."""
     annotated = safe_access.find(claim, "metadata", "annotations", CLASS_ANNOTATION)
     return annotated or safe_access.find(claim, "spec", "storageClassName")
 
 
 def find_for_binding(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
-    """The role of a binding, and the accounts that it is given to."""
+    """Yield the role of a binding, and its accounts."""
     role = safe_access.mapping(manifest, "roleRef")
     yield ObjectMention(group=RBAC, kind=str(role.get("kind")), name=role.get("name"))
     for subject in safe_access.mappings(manifest, "subjects"):
@@ -71,13 +71,13 @@ def find_for_binding(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
 
 
 def find_for_account(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
-    """What the pods of an account pull their images with."""
+    """Yield the image pull secrets of an account."""
     for secret in safe_access.mappings(manifest, "imagePullSecrets"):
         yield ObjectMention(kind="Secret", name=secret.get("name"))
 
 
 def find_for_secret(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
-    """The account that a token is for: without it the token would be deleted at once."""
+    """Yield the account of a token. Without it, the API server deletes the token at once."""
     if manifest.get("type") == "kubernetes.io/service-account-token":
         yield ObjectMention(
             kind="ServiceAccount", name=safe_access.find(manifest, "metadata", "annotations", TOKEN_ANNOTATION)
@@ -85,7 +85,7 @@ def find_for_secret(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
 
 
 def find_for_ingress(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
-    """The Services behind it, its class, and its certificates."""
+    """Yield the backend Services of an Ingress, its class, and its certificates."""
     spec = safe_access.mapping(manifest, "spec")
     yield ObjectMention(group=NETWORKING, kind="IngressClass", name=spec.get("ingressClassName"))
     backends = [safe_access.mapping(spec, "defaultBackend")]
@@ -98,23 +98,23 @@ def find_for_ingress(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
 
 
 def find_for_webhooks(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
-    """The Services that answer the API server's questions."""
+    """Yield the Services of a webhook configuration."""
     for webhook in safe_access.mappings(manifest, "webhooks"):
         yield from find_service(safe_access.mapping(webhook, "clientConfig", "service"))
 
 
 def find_for_api_service(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
-    """The Service that serves a part of the API."""
+    """Yield the Service of an APIService."""
     yield from find_service(safe_access.mapping(manifest, "spec", "service"))
 
 
 def find_service(reference: Mapping[str, Any]) -> Iterator[ObjectMention]:
-    """The Service that a cluster-wide object names with its namespace."""
+    """Yield the Service that a cluster-scoped object references with its namespace."""
     yield ObjectMention(kind="Service", name=reference.get("name"), namespace=reference.get("namespace"))
 
 
 def find_for_policy_binding(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
-    """The policy that is bound."""
+    """Yield the policy of a binding."""
     kind = manifest["kind"].removesuffix("Binding")
     group = cluster_scoped_kinds.group_of(manifest["apiVersion"])
     yield ObjectMention(group=group, kind=kind, name=safe_access.find(manifest, "spec", "policyName"))

@@ -1,6 +1,6 @@
-"""One manifest as a template holds it: what a server added is left out, and nothing in it reads as an expression.
+"""Conversion of one manifest to a template: removes what a server added, and escapes expressions.
 
-Must not know where the manifest comes from, nor what else is imported.
+Must not know where the manifest comes from, nor the other manifests.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from hearth.template.text import interpolation
 
 ADDED: Final = frozenset(template_parser.SERVER_FIELDS)
 BOOKKEEPING: Final = template_parser.TRACKING_METADATA | {"kubectl.kubernetes.io/last-applied-configuration"}
-"""Labels and annotations in which Hearth and kubectl remember what they applied; true of the original alone."""
+"""Labels and annotations in which Hearth and kubectl record what they applied; valid for the original object only."""
 
 
 def clean(manifest: Mapping[str, Any]) -> Object:
-    """The manifest without what a server added, every text in it meaning itself."""
+    """Return the manifest without what a server added, and with every expression escaped."""
     kept = {key: value for key, value in manifest.items() if key != "status"}
     is_ours = cluster_scoped_kinds.group_of(kept["apiVersion"]) == names.GROUP
     if isinstance(kept.get("metadata"), dict):
@@ -30,7 +30,7 @@ def clean(manifest: Mapping[str, Any]) -> Object:
 
 
 def clean_metadata(metadata: Mapping[str, Any]) -> Object:
-    """The metadata without what a server, kubectl or Hearth added."""
+    """Return the metadata without what a server, kubectl or Hearth added."""
     kept = {key: value for key, value in metadata.items() if key not in ADDED}
     for word in ("labels", "annotations"):
         stated = kept.get(word)
@@ -40,14 +40,14 @@ def clean_metadata(metadata: Mapping[str, Any]) -> Object:
 
 
 def escape_spec(spec: Any) -> Any:
-    """The spec of a kind of Hearth's own."""
+    """Return the spec of one of Hearth's kinds."""
     if not isinstance(spec, dict):
         return escape(spec)
     return {key: value if key == "template" else escape(value) for key, value in spec.items()}
 
 
 def escape(value: Any) -> Any:
-    """`value` with every text in it such that a template gives it back as it is; keys are never expressions."""
+    """Return `value` with every text escaped, so that a template yields it unchanged; keys are never expressions."""
     match value:
         case str():
             return interpolation.escape(value)

@@ -1,6 +1,6 @@
-"""Texts of YAML or JSON as the manifests in them, each with the place that it stands at, for messages.
+"""Texts of YAML or JSON as manifests, each with its position for messages.
 
-Knows what every manifest must have; must not know what any kind means.
+Knows the fields that every manifest must have; must not know the meaning of a kind.
 """
 
 from __future__ import annotations
@@ -24,44 +24,44 @@ NEXT_STEP = "; every manifest starts with apiVersion and kind"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestDocument:
-    """One manifest, and where it was found."""
+    """One manifest and its position."""
 
     manifest: Object
     place: str
-    """`shop.yaml, document 3 (line 40)`."""
+    """The position: `shop.yaml, document 3 (line 40)`."""
 
     @property
     def api_version(self) -> str:
-        """Group and version."""
+        """Return group and version."""
         return str(self.manifest["apiVersion"])
 
     @property
     def group(self) -> str:
-        """The part of apiVersion before the slash; "" for the core group."""
+        """Return the part of apiVersion before the slash; "" for the core group."""
         return cluster_scoped_kinds.group_of(self.api_version)
 
     @property
     def kind(self) -> str:
-        """As stated."""
+        """Return the kind."""
         return str(self.manifest["kind"])
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """Empty where there are none."""
+        """Return the metadata; empty if there are none."""
         return self.manifest.get("metadata") or {}
 
     @property
     def name(self) -> str:
-        """Empty where none is stated."""
+        """Return the name; "" if the manifest has none."""
         return self.metadata.get("name") or ""
 
     @property
     def namespace(self) -> str:
-        """Empty where none is stated."""
+        """Return the namespace; "" if the manifest has none."""
         return self.metadata.get("namespace") or ""
 
     def locate(self, default_namespace: str) -> ObjectRef:
-        """The object that the manifest describes. default_namespace: where it is if it states none."""
+        """Return the object that the manifest describes. default_namespace: its namespace if the manifest has none."""
         namespace = (
             "" if cluster_scoped_kinds.is_cluster_wide(self.group, self.kind) else self.namespace or default_namespace
         )
@@ -73,12 +73,12 @@ class SourceText:
     """The content of one file."""
 
     source: str
-    """Its name, for messages."""
+    """Name of the file, for messages."""
     content: str
 
 
 def read_all(texts: Sequence[SourceText], *, default_namespace: str) -> list[ManifestDocument]:
-    """All manifests of all texts, in their order. Raises InvalidDefinition with every mistake that was found."""
+    """Return all manifests of all texts in their order. Raises InvalidDefinition with all errors."""
     documents: list[ManifestDocument] = []
     mistakes: list[Mistake] = []
     for text in texts:
@@ -106,9 +106,9 @@ def read(text: SourceText) -> Iterator[ManifestDocument | Mistake]:
 
 
 def take_apart(value: Any, *, place: str, inherited: Mapping[str, str]) -> Iterator[ManifestDocument | Mistake]:
-    """The manifest that `value` is, or those of the list that it is.
+    """Return the manifest `value`, or the manifests in the list `value`.
 
-    inherited: apiVersion and kind where an item of a typed list leaves them out, as the API server does.
+    inherited: apiVersion and kind for items of a typed list that omit them, as in responses of the API server.
     """
     if not isinstance(value, dict):
         yield Mistake(path=place, message=f"must be a mapping, found {describe_type(value)}{NEXT_STEP}")
@@ -128,7 +128,7 @@ def take_apart(value: Any, *, place: str, inherited: Mapping[str, str]) -> Itera
 
 
 def find_mistake(manifest: Mapping[str, Any], *, place: str) -> Mistake | None:
-    """What keeps it from being a manifest, if anything."""
+    """Return why it is not a manifest; "" if it is one."""
     for key in ("apiVersion", "kind"):
         value = manifest.get(key)
         if not isinstance(value, str) or not value:
@@ -147,7 +147,7 @@ def find_mistake(manifest: Mapping[str, Any], *, place: str) -> Mistake | None:
 
 
 def find_duplicates(documents: Sequence[ManifestDocument], *, default_namespace: str) -> Iterator[Mistake]:
-    """A mistake for each manifest whose object an earlier one describes already."""
+    """Yield an error for each manifest whose object an earlier manifest describes."""
     first: dict[ObjectRef, ManifestDocument] = {}
     for document in documents:
         reference = document.locate(default_namespace)
@@ -161,7 +161,7 @@ def find_duplicates(documents: Sequence[ManifestDocument], *, default_namespace:
 
 
 def describe_type(value: Any) -> str:
-    """`a list`, `a number`, `nothing` and so on, as people call the values of JSON."""
+    """Describe the type of a JSON value: `a list`, `a number`, `nothing` …"""
     match value:
         case None | "":
             return "nothing"

@@ -1,6 +1,6 @@
-"""What a pod must find when it starts: the objects that a pod's spec names.
+"""References of a pod's spec to objects that must exist when the pod starts.
 
-Knows the shape of pod specs, wherever a manifest holds one; must not know which of those objects are imported too.
+Knows pod specs and their places in manifests; must not know which of the objects are imported too.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from hearth.cli.importer import safe_access
 from hearth.cli.importer.safe_access import ObjectMention
 
 TEMPLATES: Final = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"), ("template",))
-"""Where a manifest may hold the template of its pods: workloads of any make, CronJob, PodTemplate."""
+"""The places of a pod template in a manifest: workloads of any kind, CronJob, PodTemplate."""
 SOURCES: Final = (("configMap", "ConfigMap", "name"), ("secret", "Secret", "secretName"), ("secret", "Secret", "name"))
-"""Within a volume, or a source of a projected one."""
+"""References within a volume, or within a source of a projected volume."""
 REFERENCES: Final = (("configMapRef", "ConfigMap"), ("secretRef", "Secret"))
 KEY_REFERENCES: Final = (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret"))
 
 
 def find_template(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Metadata and spec of the pods that the manifest stands for, or None where there are none.
+    """Return metadata and spec of the manifest's pods, or None if it has none.
 
-    Any kind counts that looks like one: rollouts and the like are custom kinds.
+    Accepts any kind with such a structure, because custom kinds may contain pod templates.
     """
     if manifest["kind"] == "Pod":
         return manifest
@@ -34,7 +34,7 @@ def find_template(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def find_needs(spec: Mapping[str, Any]) -> Iterator[ObjectMention]:
-    """Everything that a pod's spec names."""
+    """Yield all references of a pod's spec."""
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     yield ObjectMention(kind="ServiceAccount", name=account)
     yield ObjectMention(group="scheduling.k8s.io", kind="PriorityClass", name=spec.get("priorityClassName"))
@@ -53,7 +53,7 @@ def find_needs(spec: Mapping[str, Any]) -> Iterator[ObjectMention]:
 
 
 def find_volume_needs(volume: Mapping[str, Any]) -> Iterator[ObjectMention]:
-    """What one volume is filled from."""
+    """Yield the references of one volume."""
     yield ObjectMention(
         kind="PersistentVolumeClaim", name=safe_access.find(volume, "persistentVolumeClaim", "claimName")
     )
@@ -67,14 +67,14 @@ def find_volume_needs(volume: Mapping[str, Any]) -> Iterator[ObjectMention]:
 
 
 def find_container_needs(container: Mapping[str, Any]) -> Iterator[ObjectMention]:
-    """What one container's environment is filled from."""
+    """Yield the references of one container's environment."""
     yield from find_named(safe_access.mappings(container, "envFrom"), REFERENCES)
     values = [safe_access.mapping(variable, "valueFrom") for variable in safe_access.mappings(container, "env")]
     yield from find_named(values, KEY_REFERENCES)
 
 
 def find_named(entries: Sequence[Mapping[str, Any]], references: Sequence[tuple[str, str]]) -> Iterator[ObjectMention]:
-    """What the entries name under those keys."""
+    """Yield the references of the entries under those keys."""
     for entry in entries:
         for key, kind in references:
             yield ObjectMention(kind=kind, name=safe_access.find(entry, key, "name"))

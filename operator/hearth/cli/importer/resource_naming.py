@@ -1,6 +1,6 @@
-"""The names of resources in the template: readable, unique, and the same whenever the same manifests are imported.
+"""Names of the resources in the template: readable, unique and deterministic.
 
-Knows the rule that names must keep to; must not know what a manifest is for.
+Knows the format of names; must not know what a manifest is for.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from hearth.model.api import stack
 
 LENGTH = 40
 WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicaSet", "Pod")
-"""Whose names people mean when they say `frontend`: of several kinds under one name the first of these keeps it."""
+"""Kinds in the order in which they keep a name that several objects share: `frontend` most likely means a workload."""
 WORD = re.compile(r"[A-Za-z0-9]+")
 RESERVED = frozenset(stack.RESERVED_NAMES)
 
 
 def name_all(documents: Sequence[ManifestDocument]) -> list[str]:
-    """A name for each document, in their order.
+    """Return a name for each document, in their order.
 
-    The object's own name where it is enough, with the kind behind it where several kinds share it, and with the
-    namespace behind that or a number at last.
+    This is the name of the object, followed by the kind if several kinds share the name, and then by the namespace or a
+    number if that is not unique.
     """
     names = [camel(shorten(document)) or camel(document.kind) for document in documents]
     names = [
@@ -36,13 +36,13 @@ def name_all(documents: Sequence[ManifestDocument]) -> list[str]:
 
 
 def shorten(document: ManifestDocument) -> str:
-    """The object's name; of a CustomResourceDefinition without the group, which is a part of it."""
+    """Return the object's name; for a CustomResourceDefinition without the group, which is part of it."""
     is_definition = document.kind == "CustomResourceDefinition"
     return document.name.partition(".")[0] if is_definition else document.name
 
 
 def distinguish(names: Sequence[str], documents: Sequence[ManifestDocument]) -> list[str]:
-    """The names with kinds added, then namespaces, as long as several documents share one."""
+    """Return the names with kinds appended, then namespaces, as long as several documents share one."""
     result = list(names)
     for shared in find_shared(result):
         kinds = [documents[index].kind for index in shared]
@@ -57,7 +57,7 @@ def distinguish(names: Sequence[str], documents: Sequence[ManifestDocument]) -> 
 
 
 def find_shared(names: Sequence[str]) -> list[list[int]]:
-    """The positions of each name that occurs more than once."""
+    """Return the positions of each name that occurs more than once."""
     positions: dict[str, list[int]] = defaultdict(list)
     for index, name in enumerate(names):
         positions[name].append(index)
@@ -65,13 +65,13 @@ def find_shared(names: Sequence[str]) -> list[list[int]]:
 
 
 def find_owner(kinds: Sequence[str]) -> int | None:
-    """Which of them keeps the bare name: the first, or the only one of the most important kind of workload."""
+    """Return which of them keeps the bare name: the first, or the only one of the most important kind of workload."""
     owner = next((kind for kind in WORKLOADS if kind in kinds), kinds[0])
     return kinds.index(owner) if kinds.count(owner) == 1 else None
 
 
 def number(names: Sequence[str]) -> list[str]:
-    """The names, with 2, 3 … behind those that are there already."""
+    """Return the names with 2, 3 … appended to repeated ones."""
     taken = set(names)
     seen: set[str] = set()
     result = []
@@ -84,24 +84,24 @@ def number(names: Sequence[str]) -> list[str]:
 
 
 def find_free(name: str, taken: Collection[str]) -> str:
-    """`name` with the smallest number that makes it unique."""
+    """Return `name` with the smallest number that makes it unique."""
     candidates = (fit(name, str(count)) for count in itertools.count(2))
     return next(candidate for candidate in candidates if candidate not in taken)
 
 
 def with_kind(name: str, document: ManifestDocument) -> str:
-    """`redisMasterService`."""
+    """Join the parts in camel case: `redisMasterService`."""
     return fit(name, document.kind[:1].upper() + document.kind[1:])
 
 
 def fit(name: str, ending: str) -> str:
-    """`name` and `ending` in 40 characters, the end of `name` left out where they are too long."""
+    """Return `name` and `ending` in at most 40 characters; truncates `name`."""
     ending = ending[: LENGTH - 1]
     return f"{name[: LENGTH - len(ending)]}{ending}"
 
 
 def camel(text: str, *, first_upper: bool = False) -> str:
-    """`redis-master` as `redisMaster`; signs part words and are left out."""
+    """Convert `redis-master` to `redisMaster`; other characters separate words and are dropped."""
     words = [word[:1].upper() + word[1:] for word in WORD.findall(text)]
     if words and not first_upper:
         # A name must not begin with a digit.
@@ -110,7 +110,7 @@ def camel(text: str, *, first_upper: bool = False) -> str:
 
 
 def lower_first(text: str) -> str:
-    """`configMap` of `ConfigMap`, and `apiService` of `APIService`."""
+    """Convert `ConfigMap` to `configMap`, and `APIService` to `apiService`."""
     capitals = len(text) - len(text.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
     small = capitals if capitals == len(text) else max(1, capitals - 1)
     return text[:small].lower() + text[small:]

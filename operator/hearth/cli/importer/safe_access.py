@@ -1,6 +1,6 @@
-"""Reading manifests of any shape without an error: what is not as expected counts as not there.
+"""Access to manifests of any shape without errors: a value of an unexpected type counts as missing.
 
-The API server will say what is wrong with a manifest; an import must not.
+The API server reports what is wrong with a manifest; an import must not.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectMention:
-    """A mention of an object: where it is follows from the manifest that mentions it, unless stated."""
+    """A reference to an object. Its namespace is that of the referencing manifest unless the reference sets one."""
 
     kind: str
     name: Any
     """Return the name as found. A value that is not text names nothing."""
     group: str = ""
     namespace: Any = None
-    """As found; a text where the mention states it."""
+    """The namespace as found; a text if the reference sets it."""
 
 
 def find(value: Any, *path: str) -> Any:
-    """What lies under `path`, or None."""
+    """Return the value at `path`, or None."""
     for key in path:
         if not isinstance(value, Mapping):
             return None
@@ -32,12 +32,12 @@ def find(value: Any, *path: str) -> Any:
 
 
 def mapping(value: Any, *path: str) -> Mapping[str, Any]:
-    """The mapping under `path`, empty where there is none."""
+    """Return the mapping at `path`; empty if there is none."""
     found = find(value, *path)
     return found if isinstance(found, Mapping) else {}
 
 
 def mappings(value: Any, *path: str) -> list[Mapping[str, Any]]:
-    """The mappings in the list under `path`."""
+    """Return the mappings in the list at `path`."""
     found = find(value, *path)
     return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []

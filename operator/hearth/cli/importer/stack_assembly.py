@@ -1,4 +1,4 @@
-"""Manifests as one Stack: each a resource under a readable name, with what it waits for.
+"""Assembly of manifests as one Stack: each becomes a resource with a readable name and its dependencies.
 
 Must not know files, nor how the Stack is written.
 """
@@ -30,16 +30,16 @@ USUAL_NAMESPACE = "default"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Import:
-    """What came of an import."""
+    """Result of an import."""
 
     stack: Object
     """The manifest of the Stack."""
     warnings: tuple[str, ...]
-    """What the user should look at, a sentence each."""
+    """What the user should check, one sentence each."""
 
 
 def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None) -> Import:
-    """The Stack of all manifests in the texts. Raises InvalidDefinition with every mistake that was found."""
+    """Return the Stack of all manifests in the texts. Raises InvalidDefinition with all errors."""
     default_namespace = namespace or USUAL_NAMESPACE
     documents = documents_module.read_all(texts, default_namespace=default_namespace)
     if len(documents) > limits.RESOURCES:
@@ -62,7 +62,7 @@ def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None) -
 
 
 def make_stack(resources: Mapping[str, Object], *, name: str, namespace: str | None) -> Object:
-    """The manifest of a Stack with these resources."""
+    """Return the manifest of a Stack with these resources."""
     return {
         "apiVersion": f"{names.GROUP}/{names.VERSION}",
         "kind": "Stack",
@@ -72,7 +72,7 @@ def make_stack(resources: Mapping[str, Object], *, name: str, namespace: str | N
 
 
 def make_resource(document: ManifestDocument, depends_on: Sequence[str], *, is_ready_at_once: bool) -> Object:
-    """One entry of the template; short fields come first, so that they are easy to find before a long manifest."""
+    """Return one entry of the template. Short fields come first, so that they precede a long manifest."""
     resource: Object = {}
     if depends_on:
         resource["dependsOn"] = list(depends_on)
@@ -83,9 +83,9 @@ def make_resource(document: ManifestDocument, depends_on: Sequence[str], *, is_r
 
 
 def find_claims_bound_by_pods(documents: Sequence[ManifestDocument], required: Sequence[Sequence[int]]) -> set[int]:
-    """Claims that imported pods use, and whose class may wait for just these pods before it binds them.
+    """Return the claims that imported pods use and whose class may bind them only when these pods exist.
 
-    To wait for such a claim before its pods are made would be to wait for ever.
+    Waiting for such a claim before its pods exist would never end.
     """
     immediate = {document.name for document in documents if binds_at_once(document)}
     used = {
@@ -103,14 +103,14 @@ def find_claims_bound_by_pods(documents: Sequence[ManifestDocument], required: S
 
 
 def binds_at_once(document: ManifestDocument) -> bool:
-    """Whether it is a StorageClass whose claims need no pod to be bound."""
+    """Return whether it is a StorageClass whose claims are bound without a pod."""
     if cluster_scoped_kinds.key_of(document.group, document.kind) != "StorageClass.storage.k8s.io":
         return False
     return bool(document.manifest.get("volumeBindingMode", "Immediate") == "Immediate")
 
 
 def open_cycles(depends_on: dict[str, list[str]]) -> Iterator[str]:
-    """A warning for each dependency that is taken out of `depends_on` because it closes a cycle."""
+    """Remove dependencies that close a cycle from `depends_on`; yield a warning for each."""
     while cycles := order.find_cycles(depends_on):
         first, second = cycles[0][0], cycles[0][1 % len(cycles[0])]
         depends_on[first] = [name for name in depends_on[first] if name != second]
@@ -118,7 +118,7 @@ def open_cycles(depends_on: dict[str, list[str]]) -> Iterator[str]:
 
 
 def find_doubts(document: ManifestDocument, *, namespace: str | None) -> Iterator[str]:
-    """What about one manifest may not be meant so."""
+    """Yield warnings about one manifest that may not have the intended effect."""
     called = f"{document.place}: {document.kind} {document.name}".rstrip()
     metadata = document.metadata
     if not document.name:
