@@ -14,6 +14,7 @@ import structlog
 from hearth.cli import main
 from hearth.serve import logs
 from hearth.serve.metrics import Metrics
+from support.units.restored_logging import restored_logging
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCKED = re.compile(r"[A-Za-z0-9._-]+(\[[a-z,]+\])?==[^ ]+( ; [^\\]+)?( --hash=sha256:[0-9a-f]{64})+")
@@ -44,8 +45,9 @@ def test_a_value_is_no_line_of_the_log(value: str) -> None:
     """Names and messages of tenants stay one field of one line, in both formats."""
     for format_ in ("json", "text"):
         stream = io.StringIO()
-        logs.configure(format_=format_, level="info", stream=stream)
-        structlog.get_logger("hearth").info("step failed", message=value)
+        with restored_logging():
+            logs.configure(format_=format_, level="info", stream=stream)
+            structlog.get_logger("hearth").info("step failed", message=value)
         (line,) = stream.getvalue().splitlines()
         assert line.isprintable()
         if format_ == "json":

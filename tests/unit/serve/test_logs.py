@@ -15,21 +15,14 @@ import structlog
 
 from hearth.serve import logs
 from hearth.settings import LogFormat, LogLevel
+from support.units.restored_logging import restored_logging
 
 
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
     """Leave the process's logging as it was found."""
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    levels = {name: logging.getLogger(name).level for name in logs.LIBRARY_LEVELS}
-    yield
-    structlog.reset_defaults()
-    logging.captureWarnings(False)
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    for name, number in levels.items():
-        logging.getLogger(name).setLevel(number)
+    with restored_logging():
+        yield
 
 
 def configure(format_: LogFormat, level: LogLevel = "info") -> io.StringIO:
