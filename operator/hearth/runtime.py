@@ -25,9 +25,11 @@ from hearth.kube.cache.health_mark_cache import HealthMarkCache
 from hearth.kube.cache.revision_cache import RevisionCache
 from hearth.kube.cache.source_cache import SourceCache
 from hearth.kube.cache.stack_cache import StackCache
+from hearth.kube.cache.stack_snapshot_cache import StackSnapshotCache
 from hearth.kube.client.connection import Connection
 from hearth.kube.health_mark_client import KubeHealthMarkClient
 from hearth.kube.management_cluster import KubeManagementCluster
+from hearth.kube.stack_snapshot_client import KubeSnapshotClient
 from hearth.kube.workload_cluster import KubeWorkloadCluster
 from hearth.model import errors
 from hearth.plan.health.health_rules import HealthRules
@@ -79,6 +81,9 @@ class KubeRuntime:
             self._connection, self._queue, namespace=namespace, share=share, observer=observer
         )
         self._marks = HealthMarkCache(self._connection, self._queue, namespace=namespace, observer=observer)
+        self._stack_snapshots = StackSnapshotCache(
+            self._connection, self._queue, namespace=namespace, observer=observer
+        )
         self._sources = SourceCache(self._connection, self._queue, namespace=namespace, observer=observer)
         self._management_cluster = KubeManagementCluster(
             self._connection,
@@ -88,6 +93,7 @@ class KubeRuntime:
             observer=observer,
         )
         self._health_marks = KubeHealthMarkClient(self._connection, cache=self._marks, observer=observer)
+        self._snapshots = KubeSnapshotClient(self._connection, cache=self._stack_snapshots, observer=observer)
         self._evaluations = Pool(
             notify=lambda uid: self._queue.enqueue(uid, DirtyScope.EVALUATED), on_limit=observer.on_limit
         )
@@ -110,7 +116,13 @@ class KubeRuntime:
             await self._engine.stop()
         await self._evaluations.close()
         await asyncio.gather(
-            *(each.close() for each in (self._cluster, self._stacks, self._revisions, self._marks, self._sources))
+            *(
+                each.close()
+                for each in (
+                    *(self._cluster, self._stacks, self._revisions),
+                    *(self._marks, self._stack_snapshots, self._sources),
+                )
+            )
         )
         await self._connection.close()
 
@@ -146,7 +158,7 @@ class KubeRuntime:
     def count_cached_objects(self) -> Mapping[str, float]:
         """By kind."""
         counted = collections.Counter[str]()
-        for each in (*self._watches(), *self._marks.health(), *self._sources.health()):
+        for each in (*self._watches(), *self._marks.health(), *self._stack_snapshots.health(), *self._sources.health()):
             counted[each.kind] += each.objects
         return {kind: float(count) for kind, count in counted.items()}
 
@@ -183,6 +195,7 @@ class KubeRuntime:
         self._stacks.start()
         self._revisions.start()
         self._marks.start()
+        self._stack_snapshots.start()
         await asyncio.gather(self._stacks.wait_synced(), self._revisions.wait_synced())
         if self._engine is not None:
             # It could not start completely.
@@ -207,6 +220,7 @@ class KubeRuntime:
         services = Services(
             management_cluster=self._management_cluster,
             health_marks=self._health_marks,
+            snapshots=self._snapshots,
             workload_cluster=self._cluster,
             clock=LoopClock(),
             hashes=hasher,

@@ -37,7 +37,11 @@ def test_definitions_are_written_under_fixed_names(tmp_path: Path) -> None:
     result = click.testing.CliRunner().invoke(main.main, ["crds", "--directory", str(tmp_path)])
 
     assert result.exit_code == 0
-    assert {each.name for each in tmp_path.rglob("*")} == {"stacks.hearth.dev.yaml", "healthmarks.hearth.dev.yaml"}
+    assert {each.name for each in tmp_path.rglob("*")} == {
+        "stacks.hearth.dev.yaml",
+        "healthmarks.hearth.dev.yaml",
+        "stacksnapshots.hearth.dev.yaml",
+    }
 
 
 @pytest.mark.parametrize("value", ["a\nb", 'a" level="x', "a\u2028b", "a\x1b[31m", "a\r", "{}\n{}", "a=b c=d", "a\x00"])

@@ -44,6 +44,9 @@ class CacheListener(Protocol):
     def on_health_mark(self, uid: str) -> None:
         """Handle a HealthMark that was added, changed or deleted."""
 
+    def on_stack_snapshot(self, uid: str) -> None:
+        """Handle a StackSnapshot that was added, changed or deleted, or a change of one of its VolumeSnapshots."""
+
     def on_retry_trigger(self, cause: RetryTrigger) -> None:
         """Handle a trigger of `watch_trigger` that changed, or may have changed before its watch started."""
 
@@ -110,6 +113,15 @@ class WorkloadCluster(Protocol):
 
     async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
         """Return the complete live object. Raises `ApiStatusError` with code 404 if there is none."""
+
+    async def create_object(self, manifest: Object, *, kind: Kind) -> Object:
+        """Create an object that is no child; return it as stored. Raises `ApiStatusError` with 409 if the name is taken."""
+
+    async def delete_object(self, raw: Object, *, kind: Kind) -> None:
+        """Delete exactly this object, which is no child (precondition: UID); ignore one that is gone.
+
+        Raises `ApiStatusError` with 409 if another object has the name.
+        """
 
     async def delete(self, child: Child) -> bool:
         """Delete exactly this object (preconditions: UID and version) with background propagation.
@@ -202,6 +214,28 @@ class HealthMarkObject:
     """Time of the last spec write; RFC 3339, UTC, whole seconds."""
     spec: Object
     status: Object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackSnapshotObject:
+    """A StackSnapshot as cached from the management cluster."""
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int
+    resource_version: int
+    created_at: str
+    """RFC 3339, UTC, whole seconds."""
+    deleting: bool
+    finalizers: tuple[str, ...]
+    spec: Object
+    status: Object
+
+    @property
+    def stack_name(self) -> str:
+        """Return the name of the Stack, which is in the same namespace."""
+        return str(self.spec.get("stackName") or "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,6 +335,41 @@ class HealthMarkClient(Protocol):
         """Merge-patch the status of a HealthMark; ignore one that is gone.
 
         Raises `ApiStatusError` with 409 if the HealthMark changed.
+        """
+
+
+class SnapshotClient(Protocol):
+    """The StackSnapshots of the management cluster, and the watch of their VolumeSnapshots."""
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all StackSnapshots are known."""
+
+    def find_snapshot(self, uid: str) -> StackSnapshotObject | None:
+        """Return the StackSnapshot; None if it is gone."""
+
+    def find_snapshot_by_name(self, namespace: str, name: str) -> StackSnapshotObject | None:
+        """Return the StackSnapshot of that name; None if there is none."""
+
+    def snapshots(self) -> Collection[str]:
+        """Return the UIDs of all StackSnapshots."""
+
+    def snapshots_of(self, namespace: str, stack: str) -> Sequence[StackSnapshotObject]:
+        """Return the StackSnapshots that name that Stack; cheap."""
+
+    def watch_volumes(self, kind: Kind) -> None:
+        """Report changes of VolumeSnapshots with the label of a StackSnapshot from now on. kind: VolumeSnapshot."""
+
+    async def write_snapshot_status(self, snapshot: StackSnapshotObject, status: Object) -> None:
+        """Merge-patch the status of a StackSnapshot; ignore one that is gone.
+
+        Raises `ApiStatusError` with 409 if the StackSnapshot changed.
+        """
+
+    async def write_snapshot_finalizers(self, snapshot: StackSnapshotObject, finalizers: Sequence[str]) -> None:
+        """Replace the finalizers of a StackSnapshot; ignore one that is gone.
+
+        Raises `ApiStatusError` with 409 if the StackSnapshot changed.
         """
 
 

@@ -10,6 +10,7 @@ from hearth.engine.ports import (
     Evaluations,
     HealthMarkClient,
     ManagementCluster,
+    SnapshotClient,
     StackObject,
     WorkloadCluster,
 )
@@ -29,6 +30,7 @@ class Services:
 
     management_cluster: ManagementCluster
     health_marks: HealthMarkClient
+    snapshots: SnapshotClient
     workload_cluster: WorkloadCluster
     clock: Clock
     hashes: HashFunction

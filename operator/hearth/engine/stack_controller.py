@@ -14,6 +14,7 @@ from hearth.engine.health_marks.health_mark_controller import HealthMarkControll
 from hearth.engine.health_rule_loader import HealthRuleLoader
 from hearth.engine.ports import Observer, StackObject
 from hearth.engine.services import Services
+from hearth.engine.snapshots.snapshot_controller import SnapshotController
 from hearth.engine.stack.nesting import Nesting
 from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.status.status_writer import StatusWriter
@@ -82,6 +83,7 @@ class StackController:
         )
         self._recorder = StatusWriter(services, find_runner=self._runners.get, interval=status_interval)
         self._health_marks = HealthMarkController(services, find_runner=self._runners.get, on_limit=observer.on_limit)
+        self._snapshots = SnapshotController(services, find_runner=self._runners.get, on_limit=observer.on_limit)
         self._nesting = Nesting(services=services, on_limit=observer.on_limit)
         self._user_rules = HealthRuleLoader(services)
         self._loop: asyncio.Task[None] | None = None
@@ -96,6 +98,7 @@ class StackController:
         self._executor.start()
         self._recorder.start()
         self._health_marks.start()
+        self._snapshots.start()
         for uid in self._services.management_cluster.stacks():
             self._services.queue.enqueue(uid, DirtyScope.ALL_RESOURCES)
         self._loop = supervision.spawn_forever("passes", self._run)
@@ -112,6 +115,7 @@ class StackController:
         await self._executor.stop()
         await self._recorder.stop()
         await self._health_marks.stop()
+        await self._snapshots.stop()
         for each in self._runners.values():
             each.close()
         self._runners.clear()
@@ -123,6 +127,7 @@ class StackController:
             for event in queue.take_broadcasts():
                 self._broadcast(event)
             supervision.guard("health_mark", self._health_marks.enqueue)(queue.take_health_marks())
+            supervision.guard("stack_snapshot", self._snapshots.enqueue)(queue.take_stack_snapshots())
             taken = queue.get()
             if taken is None:
                 await queue.wait()
@@ -173,6 +178,7 @@ class StackController:
         if each is None:
             each = self._runners[uid] = StackReconciler(uid, services=self._services, acceptor=self._acceptor)
         self._health_marks.on_reconcile(stack, dirty)
+        self._snapshots.on_reconcile(stack)
         self._services.evaluations.begin(uid)
         started = self._services.clock.monotonic()
         planned = each.reconcile(stack, dirty)
@@ -218,6 +224,7 @@ class StackController:
         self._recorder.forget(uid)
         self._services.evaluations.forget(uid)
         self._health_marks.forget(uid)
+        self._snapshots.forget(uid)
 
     async def _execute_step(self, stack_uid: str, key: str) -> None:
         each, stack = self._runners.get(stack_uid), self._services.management_cluster.find_stack(stack_uid)
@@ -251,7 +258,7 @@ class StackController:
 
     def find_stalls(self) -> list[str]:
         """Return a sentence per component that has work but makes no progress. Each calls for a process restart."""
-        found = (each.find_stall() for each in (self._executor, self._recorder, self._health_marks))
+        found = (each.find_stall() for each in (self._executor, self._recorder, self._health_marks, self._snapshots))
         return [stall for stall in found if stall]
 
     def count_writes(self) -> Mapping[str, float]:

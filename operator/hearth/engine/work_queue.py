@@ -67,6 +67,7 @@ class WorkQueue:
         self._arrived = asyncio.Event()
         self._broadcasts: set[Broadcast] = set()
         self._health_marks: set[str] = set()
+        self._snapshots: set[str] = set()
 
     def __len__(self) -> int:
         """Return the number of queued Stacks."""
@@ -124,6 +125,16 @@ class WorkQueue:
         taken, self._health_marks = self._health_marks, set()
         return taken
 
+    def on_stack_snapshot(self, uid: str) -> None:
+        """Enqueue a StackSnapshot that was added, changed or deleted, or one of its VolumeSnapshots."""
+        self._snapshots.add(uid)
+        self._arrived.set()
+
+    def take_stack_snapshots(self) -> set[str]:
+        """Return the UIDs of the StackSnapshots enqueued since the last call."""
+        taken, self._snapshots = self._snapshots, set()
+        return taken
+
     def _broadcast(self, what: Broadcast) -> None:
         self._broadcasts.add(what)
         self._arrived.set()
@@ -137,11 +148,11 @@ class WorkQueue:
         """Return the longest-waiting Stack, what is dirty in it and since when; None if none waits."""
         uid = next(iter(self._marks), None)
         if uid is None:
-            if not self._broadcasts and not self._health_marks:
+            if not self._broadcasts and not self._health_marks and not self._snapshots:
                 self._arrived.clear()
             return None
         return uid, self._marks.pop(uid), self._since.pop(uid)
 
     async def wait(self) -> None:
-        """Wait until a Stack or HealthMark is enqueued or an event is broadcast."""
+        """Wait until a Stack, HealthMark or StackSnapshot is enqueued or an event is broadcast."""
         await self._arrived.wait()

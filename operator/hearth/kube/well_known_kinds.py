@@ -7,6 +7,9 @@ from hearth.model.kinds import Kind
 
 STACK = Kind(group=names.GROUP, version=names.VERSION, name="Stack", plural="stacks", namespaced=True)
 HEALTH_MARK = Kind(group=names.GROUP, version=names.VERSION, name="HealthMark", plural="healthmarks", namespaced=True)
+STACK_SNAPSHOT = Kind(
+    group=names.GROUP, version=names.VERSION, name="StackSnapshot", plural="stacksnapshots", namespaced=True
+)
 CONTROLLER_REVISION = Kind(
     group="apps", version="v1", name="ControllerRevision", plural="controllerrevisions", namespaced=True
 )

@@ -162,6 +162,22 @@ class KubeWorkloadCluster:
         """Return the complete live object."""
         return await self._sender.send("get", kind, api_requests.object_path(kind, ref.namespace, ref.name))
 
+    async def create_object(self, manifest: Object, *, kind: Kind) -> Object:
+        """Create an object that is no child, and return the response."""
+        path = api_requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
+        return await self._sender.send("create", kind, path, body=manifest)
+
+    async def delete_object(self, raw: Object, *, kind: Kind) -> None:
+        """Delete exactly this object, which is no child; ignore one that is gone."""
+        metadata = raw["metadata"]
+        path = api_requests.object_path(kind, metadata.get("namespace", ""), metadata["name"])
+        body = api_requests.delete_options(metadata["uid"])
+        try:
+            await self._sender.send("delete", kind, path, body=body)
+        except errors.ApiStatusError as refused:
+            if refused.code != 404:
+                raise
+
     async def delete(self, child: Child) -> bool:
         """Delete exactly this object; return whether it is gone."""
         try:

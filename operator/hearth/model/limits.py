@@ -166,6 +166,12 @@ HEALTH_MARKS_PER_NAMESPACE = 1000
 """Unresolved HealthMarks. A client that marks more objects at once is defective."""
 HEALTH_MARKS = 10_000
 """The same limit in all namespaces: ten such clients."""
+SNAPSHOTS_PER_STACK = 100
+"""StackSnapshots of one Stack. Each pins a revision, so there are no more revisions than that besides the history."""
+SNAPSHOT_VOLUMES = 500
+"""PersistentVolumeClaims in one StackSnapshot. Each takes 300 bytes of its status."""
+CLAIMS_BEYOND_REPLICAS = 1_000
+"""Replicas of one StatefulSet whose claims are looked for: with several templates, more than `SNAPSHOT_VOLUMES`."""
 MISTAKE_LENGTH = 1_000
 """Characters of one mistake that are shown."""
 

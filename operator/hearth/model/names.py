@@ -11,6 +11,8 @@ STACK = "Stack"
 """The kind."""
 
 FINALIZER = "hearth.dev/children"
+SNAPSHOT_FINALIZER = "hearth.dev/volume-snapshots"
+"""On a StackSnapshot: its VolumeSnapshots are deleted first."""
 
 LABEL_STACK_UID = "hearth.dev/stack-uid"
 LABEL_STACK = "hearth.dev/stack"
@@ -19,10 +21,13 @@ LABEL_BUCKET = "hearth.dev/bucket"
 """The bucket of the Stack, see `hearth.model.sharding`. A process that works on one shard of all Stacks watches by it.
 """
 
+LABEL_SNAPSHOT_UID = "hearth.dev/snapshot-uid"
+"""On a VolumeSnapshot: the UID of its StackSnapshot."""
+
 ANNOTATION_IDENTITY = "hearth.dev/identity"
 ANNOTATION_SIGNATURE = "hearth.dev/signature"
 """On a child: the proof that Hearth wrote its owner, see `hearth.model.signatures`. On a ControllerRevision: see
-`hearth.engine.verified_revisions`."""
+`hearth.engine.verified_revisions`. On a VolumeSnapshot: see `hearth.engine.snapshots.volume_snapshots`."""
 ANNOTATION_INCARNATION = "hearth.dev/incarnation"
 ANNOTATION_HASH = "hearth.dev/hash"
 ANNOTATION_REQUIRES = "hearth.dev/requires"
@@ -116,6 +121,12 @@ def child_name(
         suffix = digest(stack_uid, resource, str(incarnation))
         return f"{name[: NAME_LENGTH - DIGEST_LENGTH - 1].rstrip('-.')}-{suffix}"
     return shorten(name, length=NAME_LENGTH)
+
+
+def volume_snapshot_name(*, snapshot: str, snapshot_uid: str, namespace: str, claim: str) -> str:
+    """Make the name of the VolumeSnapshot that a StackSnapshot takes of a claim."""
+    suffix = digest(snapshot_uid, namespace, claim)
+    return f"{f'{snapshot}-{claim}'[: NAME_LENGTH - DIGEST_LENGTH - 1].rstrip('-.')}-{suffix}"
 
 
 def identity(*, stack_uid: str, group: str, kind: str, namespace: str, name: str) -> str:

@@ -30,6 +30,7 @@ from support.fake_world.fake_user import FakeUser
 from support.ports.fake_connection import FakeWire
 from support.ports.fake_health_mark_client import FakeMarks
 from support.ports.fake_management_cluster import FakeManagementCluster
+from support.ports.fake_snapshot_client import FakeSnapshots
 from support.ports.fake_workload_cluster import FakeWorkloadCluster
 from support.server import fake_kinds
 from support.server.fake_server import FakeServer
@@ -194,6 +195,7 @@ class Controller:
         shared = services.Services(
             management_cluster=FakeManagementCluster(self.wire, heard, share=share),
             health_marks=FakeMarks(self.wire, heard),
+            snapshots=FakeSnapshots(self.wire, heard),
             workload_cluster=workload_cluster,
             share=share,
             clock=self._clock,

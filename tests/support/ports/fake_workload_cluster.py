@@ -150,6 +150,24 @@ class FakeWorkloadCluster:
         raw: Object = copy(await self._wire.send(request, lambda: self._server.get(kind, ref.namespace, ref.name)))
         return raw
 
+    async def create_object(self, manifest: Object, *, kind: Kind) -> Object:
+        """As the port says."""
+        metadata, sent = manifest["metadata"], copy(manifest)
+        request = Request(verb="create", kind=kind, namespace=metadata.get("namespace", ""), name=metadata["name"])
+        made: Object = copy(await self._wire.send(request, lambda: self._server.create(sent, manager=MANAGER)))
+        return made
+
+    async def delete_object(self, raw: Object, *, kind: Kind) -> None:
+        """As the port says."""
+        metadata = raw["metadata"]
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        request = Request(verb="delete-object", kind=kind, namespace=namespace, name=name)
+        try:
+            await self._wire.send(request, lambda: self._server.delete(kind, namespace, name, uid=metadata["uid"]))
+        except errors.ApiStatusError as error:
+            if error.code != 404:
+                raise
+
     async def delete(self, child: Child) -> bool:
         """As the port says."""
         try:

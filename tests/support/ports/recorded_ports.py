@@ -5,7 +5,7 @@ Passes everything else on; must not change an answer.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from hearth.engine.ports import (
@@ -13,13 +13,20 @@ from hearth.engine.ports import (
     HealthMarkObject,
     ManagementCluster,
     Revision,
+    SnapshotClient,
     StackObject,
+    StackSnapshotObject,
     WorkloadCluster,
 )
 from hearth.model import errors, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
-from support.ports import fake_health_mark_client, fake_management_cluster, fake_workload_cluster
+from support.ports import (
+    fake_health_mark_client,
+    fake_management_cluster,
+    fake_snapshot_client,
+    fake_workload_cluster,
+)
 from support.server import request_faults
 from support.server.request_faults import Request, Traffic
 
@@ -87,6 +94,20 @@ class RecordedWorkloadCluster:
         """As the port says."""
         request = Request(verb="get", kind=kind, namespace=ref.namespace, name=ref.name)
         return await pass_on(self._log, request, lambda: self._inner.get(ref, kind=kind))
+
+    async def create_object(self, manifest: Object, *, kind: Kind) -> Object:
+        """As the port says."""
+        metadata = manifest["metadata"]
+        request = Request(verb="create", kind=kind, namespace=metadata.get("namespace", ""), name=metadata["name"])
+        return await pass_on(self._log, request, lambda: self._inner.create_object(manifest, kind=kind))
+
+    async def delete_object(self, raw: Object, *, kind: Kind) -> None:
+        """As the port says."""
+        metadata = raw["metadata"]
+        request = Request(
+            verb="delete-object", kind=kind, namespace=metadata.get("namespace", ""), name=metadata["name"]
+        )
+        await pass_on(self._log, request, lambda: self._inner.delete_object(raw, kind=kind))
 
     async def delete(self, child: Child) -> bool:
         """As the port says."""
@@ -185,3 +206,25 @@ class RecordedMarks:
         """As the port says."""
         request = fake_health_mark_client.mark_request(mark)
         await pass_on(self._log, request, lambda: self._inner.write_mark_status(mark, status))
+
+
+class RecordedSnapshots:
+    """The port `SnapshotClient` around another."""
+
+    def __init__(self, inner: SnapshotClient, log: Traffic) -> None:
+        self._inner = inner
+        self._log = log
+
+    def __getattr__(self, name: str) -> Any:
+        """All that sends nothing that is counted."""
+        return getattr(self._inner, name)
+
+    async def write_snapshot_status(self, snapshot: StackSnapshotObject, status: Object) -> None:
+        """As the port says."""
+        request = fake_snapshot_client.snapshot_request("snapshot-status", snapshot)
+        await pass_on(self._log, request, lambda: self._inner.write_snapshot_status(snapshot, status))
+
+    async def write_snapshot_finalizers(self, snapshot: StackSnapshotObject, finalizers: Sequence[str]) -> None:
+        """As the port says."""
+        request = fake_snapshot_client.snapshot_request("snapshot-finalizer", snapshot)
+        await pass_on(self._log, request, lambda: self._inner.write_snapshot_finalizers(snapshot, finalizers))

@@ -20,7 +20,7 @@ from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from support.server import fake_kinds
-from support.stories import probe_controller
+from support.stories import probe_controller, volume_driver
 from support.stories.probe_controller import Player
 from support.stories.world import Address
 
@@ -28,7 +28,7 @@ MANAGER = "kubectl-edit"
 RETRY = 0.2
 """Seconds until a kind that is not served, or a watch that broke, is tried again."""
 PROBES = (probe_controller.kind_of(), probe_controller.kind_of("Latecomer"), probe_controller.kind_of("Newcomer"))
-KINDS = (*PROBES, *(served.kind for served in fake_kinds.BUILT_IN))
+KINDS = (*PROBES, volume_driver.VOLUME_SNAPSHOT, *(served.kind for served in fake_kinds.BUILT_IN))
 """Every kind that stories speak of."""
 
 INSTALLED: dict[str, tuple[str, int] | None] = {}

@@ -17,7 +17,12 @@ from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.runtime import KubeRuntime
 from hearth.settings import Settings
 from support.fake_world.fake_world import SilentObserver
-from support.ports.recorded_ports import RecordedManagementCluster, RecordedMarks, RecordedWorkloadCluster
+from support.ports.recorded_ports import (
+    RecordedManagementCluster,
+    RecordedMarks,
+    RecordedSnapshots,
+    RecordedWorkloadCluster,
+)
 from support.real import real_user
 from support.real.real_user import RealUser
 from support.server.request_faults import Traffic
@@ -61,6 +66,7 @@ class RecordedMachine(KubeRuntime):
         self._management_cluster = recorded  # type: ignore[assignment]  # the same port around the same client
         self._cluster = RecordedWorkloadCluster(self._cluster, self._log)  # type: ignore[assignment]  # likewise
         self._health_marks = RecordedMarks(self._health_marks, self._log)  # type: ignore[assignment]  # likewise
+        self._snapshots = RecordedSnapshots(self._snapshots, self._log)  # type: ignore[assignment]  # likewise
         return super()._build(hasher)
 
 

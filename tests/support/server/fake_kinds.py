@@ -170,6 +170,7 @@ def hearth_kind(name: str, plural: str) -> ServedKind:
 
 STACK = hearth_kind("Stack", "stacks")
 HEALTH_MARK = hearth_kind("HealthMark", "healthmarks")
+STACK_SNAPSHOT = hearth_kind("StackSnapshot", "stacksnapshots")
 CONFIG_MAP = built_in("", "ConfigMap", "configmaps", immutable_when_said, has_status=False)
 SECRET = built_in("", "Secret", "secrets", immutable_when_said, has_status=False)
 SOURCES: Mapping[str, Kind] = {served.kind.name: served.kind for served in (CONFIG_MAP, SECRET)}
@@ -186,11 +187,14 @@ RESOURCE_QUOTA = built_in("", "ResourceQuota", "resourcequotas")
 ROLE_BINDING = built_in("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", has_status=False)
 DEPLOYMENT = built_in("apps", "Deployment", "deployments", immutable_field("spec", "selector"), fills={"replicas": 1})
 BUILT_IN = (
-    *(STACK, HEALTH_MARK, CONFIG_MAP, SECRET, NAMESPACE, CONTROLLER_REVISION, CUSTOM_RESOURCE_DEFINITION),
+    *(STACK, HEALTH_MARK, STACK_SNAPSHOT, CONFIG_MAP, SECRET, NAMESPACE),
+    *(CONTROLLER_REVISION, CUSTOM_RESOURCE_DEFINITION),
     built_in("", "Service", "services", guard_service),
     built_in("", "ServiceAccount", "serviceaccounts", has_status=False),
     built_in("", "Pod", "pods"),
     built_in("", "PersistentVolumeClaim", "persistentvolumeclaims", immutable_field("spec", "storageClassName")),
+    built_in("", "PersistentVolume", "persistentvolumes", namespaced=False),
+    built_in("apps", "StatefulSet", "statefulsets", fills={"replicas": 1}),
     RESOURCE_QUOTA,
     DEPLOYMENT,
     built_in("batch", "CronJob", "cronjobs", fills={"suspend": False}),

@@ -26,6 +26,10 @@ WRITES = frozenset(
         "finalizer",
         "revision",
         "delete-revision",
+        "create",
+        "delete-object",
+        "snapshot-status",
+        "snapshot-finalizer",
     }
 )
 """The verbs that change something an engine depends on; Events are distinguished and never matter."""

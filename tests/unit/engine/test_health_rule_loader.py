@@ -67,6 +67,7 @@ class Bench:
             management_cluster=self.shelf,  # type: ignore[arg-type]  # only the parts that the loader uses
             workload_cluster=None,  # type: ignore[arg-type]  # only the parts that the loader uses
             health_marks=None,  # type: ignore[arg-type]  # only the parts that the loader uses
+            snapshots=None,  # type: ignore[arg-type]  # only the parts that the loader uses
             clock=self.clock,  # type: ignore[arg-type]  # only the parts that the loader uses
             hashes=HASHER,
             queue=self.queue,

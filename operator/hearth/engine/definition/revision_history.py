@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import structlog
 
-from hearth.engine import verified_revisions
+from hearth.engine import verified_revisions, verified_snapshots
 from hearth.engine.ports import Revision, StackObject
 from hearth.engine.services import Services
 from hearth.model.errors import ApiStatusError, Unreachable
@@ -15,9 +15,16 @@ logger = structlog.get_logger(__name__)
 
 
 async def truncate(stack: StackObject, services: Services, *, needed: Collection[int], limit: int) -> None:
-    """Delete the oldest revisions beyond the current one and `limit` others; failures are retried next time."""
+    """Delete the oldest revisions beyond the current one and `limit` others; failures are retried next time.
+
+    Those that StackSnapshots pin stay, and do not count. Nothing is deleted before all StackSnapshots are known.
+    """
+    pinned = verified_snapshots.find_pinned(services, stack)
+    if pinned is None:
+        return
     revisions = verified_revisions.load(services.management_cluster, services.hashes, stack).verified
-    for revision in find_expired(revisions, needed=needed, limit=limit):
+    free = [each for each in revisions if each.number in needed or each.number not in pinned]
+    for revision in find_expired(free, needed=needed, limit=limit):
         try:
             await services.management_cluster.delete_revision(stack, revision)
         except (ApiStatusError, Unreachable) as error:

@@ -78,7 +78,7 @@ class StackDeletion:
         if stack is None or not stack.deleting or self.is_namespace_terminating or now < self._next_look:
             return
         self._next_look = now + LOOK_AT_NAMESPACE / 2
-        self.is_namespace_terminating = await is_namespace_terminating(stack, self._services)
+        self.is_namespace_terminating = await is_namespace_terminating(stack.namespace, self._services)
         self._services.enqueue_after(
             0.0 if self.is_namespace_terminating else LOOK_AT_NAMESPACE, self._uid, DirtyScope.STACK
         )
@@ -121,12 +121,12 @@ def is_conflict(error: ApiStatusError) -> bool:
     return error.code == CONFLICT and bool(error_message.read_details(error.status or {}).get("name"))
 
 
-async def is_namespace_terminating(stack: StackObject, services: Services) -> bool:
-    """Return whether the Stack's namespace is being deleted, so that no deletion can be deferred; False if unknown."""
+async def is_namespace_terminating(namespace: str, services: Services) -> bool:
+    """Return whether a namespace is being deleted, so that no deletion can be deferred; False if unknown."""
     kind = services.workload_cluster.kinds.find("v1", "Namespace")
     if kind is None:
         return False
-    ref = ObjectRef(group="", kind="Namespace", namespace="", name=stack.namespace)
+    ref = ObjectRef(group="", kind="Namespace", namespace="", name=namespace)
     try:
         live = await services.workload_cluster.get(ref, kind=kind)
     except (ApiStatusError, Unreachable):

@@ -77,8 +77,8 @@ def generated(manifest: Object) -> Object:
     return {**manifest, "metadata": {**metadata, "generateName": f"{prefix}-"}}
 
 
-def delete_options(uid: str, *, version: int) -> Object:
-    """Return the body that deletes exactly this object in this state.
+def delete_options(uid: str, *, version: int | None = None) -> Object:
+    """Return the body that deletes exactly this object, in this state unless `version` is None.
 
     It sets the propagation policy, because the default differs between kinds.
     """
@@ -86,7 +86,7 @@ def delete_options(uid: str, *, version: int) -> Object:
         "apiVersion": "v1",
         "kind": "DeleteOptions",
         "propagationPolicy": "Background",
-        "preconditions": {"uid": uid, "resourceVersion": str(version)},
+        "preconditions": {"uid": uid, **({"resourceVersion": str(version)} if version is not None else {})},
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pydantic
 
 from hearth.model import names
-from hearth.model.api import health_mark, stack
+from hearth.model.api import health_mark, stack, stack_snapshot
 
 DROPPED = frozenset({"title", "$defs", "additionalProperties", "properties", "items", "anyOf", "$ref", "const"})
 """Words of pydantic's schema that are left out or written in another way."""
@@ -61,6 +61,20 @@ MARK_COLUMNS = (
     },
 )
 
+SNAPSHOT_COLUMNS = (
+    {"name": "Stack", "type": "string", "jsonPath": ".spec.stackName"},
+    {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
+    {"name": "Revision", "type": "integer", "jsonPath": ".status.revision"},
+    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+    {
+        "name": "Message",
+        "type": "string",
+        "jsonPath": '.status.conditions[?(@.type=="Ready")].message',
+        "description": "Content of the snapshot, what it waits for, or the error.",
+        "priority": 1,
+    },
+)
+
 
 def make_stack_crd() -> dict[str, Any]:
     """The CustomResourceDefinition of Stack, ready to be applied."""
@@ -74,9 +88,15 @@ def make_mark_crd() -> dict[str, Any]:
     return make_crd(health_mark.HealthMark, words=words, columns=MARK_COLUMNS)
 
 
+def make_snapshot_crd() -> dict[str, Any]:
+    """The CustomResourceDefinition of StackSnapshot, ready to be applied."""
+    words = {"kind": "StackSnapshot", "plural": "stacksnapshots", "singular": "stacksnapshot", "shortNames": ["ssnap"]}
+    return make_crd(stack_snapshot.StackSnapshot, words=words, columns=SNAPSHOT_COLUMNS)
+
+
 def make_crds() -> tuple[dict[str, Any], ...]:
     """All CustomResourceDefinitions of Hearth."""
-    return make_stack_crd(), make_mark_crd()
+    return make_stack_crd(), make_mark_crd(), make_snapshot_crd()
 
 
 def make_crd(

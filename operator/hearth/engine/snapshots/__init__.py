@@ -1,0 +1,1 @@
+"""StackSnapshots: a revision pinned, VolumeSnapshots taken and deleted."""

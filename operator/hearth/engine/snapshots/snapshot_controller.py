@@ -1,0 +1,289 @@
+"""Controller of StackSnapshots: binds each to a revision, takes its VolumeSnapshots, and deletes them with it.
+
+Runs beside the reconciles and writes no child. `hearth.plan.snapshot_decision` decides on each snapshot from live state
+alone; losing the in-memory state is harmless.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection
+
+import structlog
+
+from hearth import supervision
+from hearth.engine import verified_snapshots
+from hearth.engine.ports import StackObject, StackSnapshotObject
+from hearth.engine.services import Services
+from hearth.engine.snapshots import snapshot_limits
+from hearth.engine.snapshots.snapshot_limits import SnapshotSlots
+from hearth.engine.snapshots.stack_observation import SnapshotStack, StackObserver
+from hearth.engine.snapshots.volume_snapshots import VolumeSnapshots
+from hearth.engine.stack import stack_deletion
+from hearth.engine.writes.fair_executor import FairExecutor
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.plan import snapshot_decision
+from hearth.plan.snapshot_decision import (
+    ObservedStack,
+    ObservedVolume,
+    ParsedSnapshot,
+    SnapshotDecision,
+    SnapshotPhase,
+    SnapshotVolume,
+    VolumeState,
+)
+from hearth.plan.status import status_builder
+
+logger = structlog.get_logger(__name__)
+
+WORKERS = 4
+POLL, LONGEST_POLL = 2.0, 60.0
+"""Seconds between two looks at a snapshot that waits, doubled each time. They are a safeguard: the watches of Stacks and
+VolumeSnapshots report what it waits for, as far as the operator may watch them."""
+MAX_STEPS = 8
+"""Consecutive steps for one snapshot, each caused by the write of the previous one. More indicate a bug."""
+
+
+class NeverRests(Exception):
+    """A StackSnapshot would be written forever."""
+
+
+class SnapshotController:
+    """The only writer of StackSnapshot statuses and of their VolumeSnapshots."""
+
+    def __init__(
+        self,
+        services: Services,
+        *,
+        find_runner: Callable[[str], SnapshotStack | None],
+        on_limit: Callable[[str], None],
+    ) -> None:
+        """Prepare the controller. It processes nothing before `start`."""
+        self._services = services
+        self._stacks = StackObserver(services=services, find_runner=find_runner)
+        self._slots = SnapshotSlots(on_limit)
+        self._executor = FairExecutor(
+            workers=WORKERS, take_step=self._look, clock=services.clock, where="stack_snapshot", on_error=self._retry
+        )
+        self._failures: Counter[str] = Counter()
+        """By snapshot: consecutive internal errors."""
+        self._looks: Counter[str] = Counter()
+        """By snapshot: looks since something changed."""
+        self._timers: dict[str, Callable[[], None]] = {}
+        self._busy: set[str] = set()
+        self._again: set[str] = set()
+        self._names: dict[str, tuple[str, str]] = {}
+        """By UID of a Stack with snapshots: its namespace and name."""
+
+    def start(self) -> None:
+        """Start the controller and enqueue every snapshot; those with a revision first, since they keep their slots."""
+        self._executor.start()
+        uids = self._services.snapshots.snapshots()
+        self.enqueue(sorted(uids, key=lambda uid: not self._has_revision(uid)))
+
+    async def stop(self) -> None:
+        """Stop at once."""
+        for uid in list(self._timers):
+            self._cancel(uid)
+        await self._executor.stop()
+
+    def find_stall(self) -> str:
+        """Explain why no StackSnapshot is processed if processing has stalled."""
+        return self._executor.find_stall()
+
+    def enqueue(self, uids: Collection[str]) -> None:
+        """Enqueue snapshots that changed, or whose Stack or VolumeSnapshots changed."""
+        for uid in uids:
+            self._looks.pop(uid, None)
+            self._enqueue(uid)
+
+    def _enqueue(self, uid: str) -> None:
+        snapshot = self._services.snapshots.find_snapshot(uid)
+        if uid in self._busy:
+            self._again.add(uid)
+        else:
+            # Queue fairly by namespace, so that many snapshots in one namespace do not delay another.
+            self._executor.enqueue(snapshot.namespace if snapshot is not None else "", [uid])
+
+    def on_reconcile(self, stack: StackObject) -> None:
+        """Enqueue the snapshots that wait for the Stack. Costs one lookup if there are none."""
+        found = self._services.snapshots.snapshots_of(stack.namespace, stack.name)
+        if found:
+            self._names[stack.uid] = (stack.namespace, stack.name)
+            self.enqueue([each.uid for each in found if stack.deleting or "revision" not in each.status])
+
+    def forget(self, stack_uid: str) -> None:
+        """Enqueue the snapshots of a deleted Stack."""
+        where = self._names.pop(stack_uid, None)
+        if where is not None:
+            self.enqueue([each.uid for each in self._services.snapshots.snapshots_of(*where)])
+
+    def _has_revision(self, uid: str) -> bool:
+        snapshot = self._services.snapshots.find_snapshot(uid)
+        return snapshot is not None and "revision" in snapshot.status
+
+    async def _look(self, _namespace: str, uid: str) -> None:
+        """Process one snapshot as far as possible now."""
+        # Most calls never wait. A thousand of them in a row would block the event loop.
+        await asyncio.sleep(0)
+        self._cancel(uid)
+        self._busy.add(uid)
+        try:
+            for _ in range(MAX_STEPS):
+                if not await self._advance(uid):
+                    break
+            else:
+                raise NeverRests
+            self._failures.pop(uid, None)
+        finally:
+            self._busy.discard(uid)
+            if uid in self._again:
+                self._again.discard(uid)
+                self._enqueue(uid)
+
+    def _retry(self, _namespace: str, uid: str) -> None:
+        """Schedule a retry after an internal error."""
+        self._failures[uid] += 1
+        self._later(uid, supervision.current().find_backoff(self._failures[uid]))
+
+    async def _advance(self, uid: str) -> bool:
+        """Take one step; return whether another one may follow at once."""
+        snapshot = self._services.snapshots.find_snapshot(uid)
+        if snapshot is None:
+            self._forget(uid)
+            return False
+        state = verified_snapshots.read(snapshot, self._services.hashes)
+        if not self._stacks.is_responsible(snapshot, state.memory):
+            return False
+        if state.is_deleting:
+            return await self._carry_out(snapshot, state, await self._decide_deletion(snapshot, state))
+        if state.memory.is_bound:
+            self._slots.admit(snapshot, is_bound=True)
+            self._names[state.memory.stack_uid] = (snapshot.namespace, snapshot.stack_name)
+            return await self._carry_out(snapshot, state, await self._decide_progress(snapshot, state))
+        return await self._carry_out(snapshot, state, await self._decide_binding(snapshot, state))
+
+    async def _decide_binding(self, snapshot: StackSnapshotObject, state: ParsedSnapshot) -> SnapshotDecision:
+        if self._slots.admit(snapshot, is_bound=False):
+            stack = await self._stacks.observe(snapshot)
+        else:
+            stack = ObservedStack(problem=snapshot_limits.explain(snapshot.stack_name))
+        return snapshot_decision.decide_binding(state, stack, now=self._services.clock.now())
+
+    async def _decide_progress(self, snapshot: StackSnapshotObject, state: ParsedSnapshot) -> SnapshotDecision:
+        """Decide on a bound snapshot; first create the VolumeSnapshots that are missing."""
+        stack, now = self._stacks.observe_bound(state.memory), self._services.clock.now()
+        if state.memory.phase is SnapshotPhase.COMPLETE:
+            return snapshot_decision.decide_progress(state, stack, (), now=now)
+        volumes = self._find_volumes(snapshot, state)
+        if volumes.kind is not None:
+            self._services.snapshots.watch_volumes(volumes.kind)
+        observed = [await volumes.observe(each) for each in state.memory.volumes]
+        decision = snapshot_decision.decide_progress(state, stack, observed, now=now)
+        if not decision.create:
+            return decision
+        errors = {each: await volumes.create(each, stack=snapshot.stack_name) for each in decision.create}
+        observed = [await self._observe_created(volumes, each, errors) for each in observed]
+        return snapshot_decision.decide_progress(state, stack, observed, now=now)
+
+    async def _observe_created(
+        self, volumes: VolumeSnapshots, before: ObservedVolume, errors: dict[SnapshotVolume, ObservedVolume | None]
+    ) -> ObservedVolume:
+        """Return the state of a VolumeSnapshot after the creations; never absent."""
+        if before.volume not in errors:
+            return before
+        found = await volumes.observe(before.volume, error=errors[before.volume])
+        if found.state is VolumeState.ABSENT:
+            return ObservedVolume(volume=before.volume, state=VolumeState.UNKNOWN)
+        return found
+
+    async def _decide_deletion(self, snapshot: StackSnapshotObject, state: ParsedSnapshot) -> SnapshotDecision:
+        """Decide on a snapshot that is being deleted; first delete its VolumeSnapshots."""
+        volumes, is_terminating = self._find_volumes(snapshot, state), False
+        now, wanted = self._services.clock.now(), () if state.retains else state.memory.volumes
+        observed = [await volumes.observe(each) for each in wanted]
+        if any(each.state is VolumeState.UNKNOWN for each in observed):
+            is_terminating = await stack_deletion.is_namespace_terminating(snapshot.namespace, self._services)
+        decision = snapshot_decision.decide_deletion(state, observed, is_namespace_terminating=is_terminating, now=now)
+        if not decision.delete:
+            return decision
+        errors = {each: await volumes.delete(each) for each in decision.delete}
+        observed = [await self._observe_deleted(volumes, each, errors) for each in observed]
+        return snapshot_decision.decide_deletion(state, observed, is_namespace_terminating=False, now=now)
+
+    async def _observe_deleted(
+        self, volumes: VolumeSnapshots, before: ObservedVolume, errors: dict[SnapshotVolume, str]
+    ) -> ObservedVolume:
+        """Return the state of a VolumeSnapshot after the deletions."""
+        error = errors.get(before.volume)
+        if error:
+            return ObservedVolume(volume=before.volume, state=VolumeState.UNKNOWN, message=error)
+        if error is None:
+            return before
+        found = await volumes.observe(before.volume)
+        has_object = found.state not in (VolumeState.ABSENT, VolumeState.OTHER)
+        return ObservedVolume(volume=found.volume, state=found.state, is_deleting=has_object)
+
+    def _find_volumes(self, snapshot: StackSnapshotObject, state: ParsedSnapshot) -> VolumeSnapshots:
+        """Return the VolumeSnapshots of a snapshot, as the account of its Stack accesses them, now or in the past."""
+        stack = self._services.management_cluster.find_stack(state.memory.stack_uid)
+        account = stack.service_account if stack is not None else state.memory.account
+        boundary = self._services.tenancy.find_boundary(snapshot.namespace, account)
+        cluster = self._services.workload_cluster.acting_as(boundary.user)
+        return VolumeSnapshots(snapshot=snapshot, cluster=cluster, boundary=boundary, hashes=self._services.hashes)
+
+    async def _carry_out(
+        self, snapshot: StackSnapshotObject, state: ParsedSnapshot, decision: SnapshotDecision
+    ) -> bool:
+        """Write the finalizer or the status; return whether anything was written."""
+        is_settled = state.memory.phase is SnapshotPhase.COMPLETE and not state.is_deleting
+        others = [each for each in snapshot.finalizers if each != names.SNAPSHOT_FINALIZER]
+        try:
+            if decision.add_finalizer or decision.remove_finalizer:
+                wanted = [*others, *([names.SNAPSHOT_FINALIZER] if decision.add_finalizer else [])]
+                await self._services.snapshots.write_snapshot_finalizers(snapshot, wanted)
+                return True
+            if decision.status is not None and await self._write(snapshot, decision.status):
+                return True
+        except (ApiStatusError, Unreachable) as error:
+            logger.warning("cannot write a StackSnapshot", snapshot=snapshot.uid, error=str(error))
+            is_settled = False
+        if not is_settled and (not state.is_deleting or state.has_finalizer):
+            self._look_later(snapshot.uid)
+        return False
+
+    async def _write(self, snapshot: StackSnapshotObject, status: Object) -> bool:
+        """Write the status if it differs; return whether it was written."""
+        signed = verified_snapshots.sign(snapshot, status, self._services.hashes)
+        patch = status_builder.find_changes(snapshot.status, signed)
+        if patch:
+            await self._services.snapshots.write_snapshot_status(snapshot, patch)
+        return bool(patch)
+
+    def _look_later(self, uid: str) -> None:
+        """Schedule the next look at a snapshot that waits."""
+        delay = min(POLL * 2.0 ** min(self._looks[uid], 16), LONGEST_POLL)
+        self._looks[uid] += 1
+        self._later(uid, delay)
+
+    def _later(self, uid: str, delay: float) -> None:
+        """Schedule the snapshot once after `delay` seconds."""
+        self._cancel(uid)
+        self._timers[uid] = self._services.clock.call_later(delay, lambda: self._enqueue(uid))
+
+    def _cancel(self, uid: str) -> None:
+        cancel = self._timers.pop(uid, None)
+        if cancel is not None:
+            cancel()
+
+    def _forget(self, uid: str) -> None:
+        """Drop a deleted snapshot."""
+        for known in (self._failures, self._looks):
+            known.pop(uid, None)
+        self._cancel(uid)
+        follower = self._slots.release(uid)
+        if follower is not None:
+            self._enqueue(follower)

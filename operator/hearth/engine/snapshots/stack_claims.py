@@ -1,0 +1,105 @@
+"""Lookup of the PersistentVolumeClaims of a Stack: its children, and those that its StatefulSets make.
+
+Reads as the account of the Stack; writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hearth.engine.ports import StackObject, StackSnapshotObject, WorkloadCluster
+from hearth.engine.services import Services
+from hearth.model import limits, names
+from hearth.model.child import Child
+from hearth.model.errors import ApiStatusError
+from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan.snapshot_decision import SnapshotVolume
+
+CLAIM = ("", "PersistentVolumeClaim")
+STATEFUL_SET = ("apps", "StatefulSet")
+STACK = (names.GROUP, names.STACK)
+NOT_FOUND = 404
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackClaims:
+    """The claims of one Stack, for one StackSnapshot."""
+
+    snapshot: StackSnapshotObject
+    stack: StackObject
+    services: Services
+
+    async def find(self) -> tuple[SnapshotVolume, ...]:
+        """Return all claims, at most one more than a snapshot may have. Raises `ApiStatusError` or `Unreachable`."""
+        found = [
+            self._make(child.namespace, child.name, resource=child.resource) for child in self.list_children(CLAIM)
+        ]
+        known = {(each.namespace, each.claim) for each in found}
+        cluster = self.services.find_cluster(self.stack)
+        kind = cluster.kinds.find("v1", CLAIM[1])
+        for child in self.list_children(STATEFUL_SET):
+            live = await find_live(cluster, child.ref, kind=child.kind)
+            if live is None or kind is None:
+                continue
+            for template in list_templates(live):
+                for name in await find_claims(cluster, live, template, kind=kind):
+                    if len(found) > limits.SNAPSHOT_VOLUMES:
+                        return tuple(found)
+                    if (child.namespace, name) not in known:
+                        found.append(self._make(child.namespace, name, resource=child.resource, is_of_set=True))
+        return tuple(found)
+
+    def list_children(self, wanted: tuple[str, str]) -> Iterator[Child]:
+        """List the children of a group and kind, in a stable order."""
+        by_resource = self.services.workload_cluster.children(self.stack.uid)
+        for _resource, children in sorted(by_resource.items()):
+            for child in children:
+                if (child.kind.group, child.kind.name) == wanted and child.is_identified and not child.deleting:
+                    yield child
+
+    def _make(self, namespace: str, claim: str, *, resource: str, is_of_set: bool = False) -> SnapshotVolume:
+        name = names.volume_snapshot_name(
+            snapshot=self.snapshot.name, snapshot_uid=self.snapshot.uid, namespace=namespace, claim=claim
+        )
+        return SnapshotVolume(
+            claim=claim, namespace=namespace, resource=resource, snapshot=name, is_of_stateful_set=is_of_set
+        )
+
+
+def list_templates(stateful_set: Mapping[str, Any]) -> list[str]:
+    """Return the names of the claim templates of a StatefulSet."""
+    templates = (stateful_set.get("spec") or {}).get("volumeClaimTemplates") or ()
+    return [str(each["metadata"]["name"]) for each in templates]
+
+
+async def find_claims(
+    cluster: WorkloadCluster, stateful_set: Mapping[str, Any], template: str, *, kind: Kind
+) -> list[str]:
+    """Find the claims of one template by their names: those of all replicas, and of replicas that are scaled down."""
+    metadata, spec = stateful_set["metadata"], stateful_set["spec"]
+    first = (spec.get("ordinals") or {}).get("start") or 0
+    replicas = spec.get("replicas", 1) or 0
+    found = []
+    for index in range(limits.CLAIMS_BEYOND_REPLICAS):
+        name = f"{template}-{metadata['name']}-{first + index}"
+        ref = ObjectRef(group=CLAIM[0], kind=CLAIM[1], namespace=metadata["namespace"], name=name)
+        live = await find_live(cluster, ref, kind=kind)
+        if live is not None and "deletionTimestamp" not in live["metadata"]:
+            found.append(name)
+        elif index >= replicas:
+            break
+        if len(found) > limits.SNAPSHOT_VOLUMES:
+            break
+    return found
+
+
+async def find_live(cluster: WorkloadCluster, ref: ObjectRef, *, kind: Kind) -> Mapping[str, Any] | None:
+    """Return the live object; None if there is none."""
+    try:
+        return await cluster.get(ref, kind=kind)
+    except ApiStatusError as error:
+        if error.code != NOT_FOUND:
+            raise
+        return None

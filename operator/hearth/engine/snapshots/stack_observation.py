@@ -1,0 +1,136 @@
+"""What a StackSnapshot needs to know of its Stack. Reads caches, and claims as the account of the Stack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from hearth.engine import verified_revisions
+from hearth.engine.definition.definition_sync import DefinitionSync
+from hearth.engine.ports import StackObject, StackSnapshotObject
+from hearth.engine.services import Services
+from hearth.engine.snapshots import stack_claims, volume_snapshots
+from hearth.engine.snapshots.stack_claims import StackClaims
+from hearth.model import limits
+from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.plan.resource.readiness import enumerate_names
+from hearth.plan.snapshot_decision import ObservedStack, SnapshotMemory, SnapshotProblem
+from hearth.plan.stack.stack_plan import StackPlan
+from hearth.plan.target.target import EMPTY_REVISION
+
+
+class SnapshotStack(Protocol):
+    """The reconciler of a Stack, as far as a snapshot reads it."""
+
+    @property
+    def definition(self) -> DefinitionSync:
+        """The definition with its target."""
+
+    @property
+    def plan(self) -> StackPlan | None:
+        """The result of planning; None without an accepted definition."""
+
+
+@dataclass(slots=True)
+class StackObserver:
+    """The observer of the Stacks of snapshots."""
+
+    services: Services
+    find_runner: Callable[[str], SnapshotStack | None]
+
+    def find_stack(self, namespace: str, name: str) -> StackObject | None:
+        """Return the Stack of that name; None if there is none in this process."""
+        management_cluster = self.services.management_cluster
+        return management_cluster.find_stack(management_cluster.tree.find_uid(namespace, name))
+
+    def is_responsible(self, snapshot: StackSnapshotObject, memory: SnapshotMemory) -> bool:
+        """Return whether this process is responsible: it has the Stack, or else the snapshot in its share."""
+        share, management_cluster = self.services.share, self.services.management_cluster
+        if share.is_whole:
+            return True
+        if memory.is_bound:
+            if management_cluster.find_stack(memory.stack_uid) is not None:
+                return True
+            return share.has(snapshot.uid) and not management_cluster.is_other_shard_uid(memory.stack_uid)
+        if self.find_stack(snapshot.namespace, snapshot.stack_name) is not None:
+            return True
+        is_other = management_cluster.is_other_shard_name(snapshot.namespace, snapshot.stack_name)
+        return share.has(snapshot.uid) and not is_other
+
+    def observe_bound(self, memory: SnapshotMemory) -> ObservedStack:
+        """Return what is known of the Stack of a bound snapshot."""
+        stack = self.services.management_cluster.find_stack(memory.stack_uid)
+        if stack is None or stack.deleting:
+            return ObservedStack(is_gone=True)
+        revisions = verified_revisions.load(self.services.management_cluster, self.services.hashes, stack)
+        return ObservedStack(has_revision=revisions.find(memory.revision or EMPTY_REVISION) is not None)
+
+    async def observe(self, snapshot: StackSnapshotObject) -> ObservedStack:
+        """Return what a snapshot would be bound to, or why that is impossible now."""
+        stack = self.find_stack(snapshot.namespace, snapshot.stack_name)
+        if stack is None:
+            return deny("StackNotFound", self._explain_absence(snapshot))
+        if stack.deleting:
+            return deny("StackDeleting", f"Stack {stack.name} is being deleted")
+        boundary = self.services.find_boundary(stack)
+        if boundary.stack_denial:
+            return deny(boundary.denial_reason, boundary.stack_denial)
+        revision = find_settled_revision(stack, self.find_runner(stack.uid))
+        if revision is None:
+            message = (
+                f"waits until Stack {stack.name} is complete"
+                f"{f' (now {stack.phase})' if stack.phase else ''}: a snapshot contains a complete revision"
+            )
+            return deny("StackNotComplete", message)
+        try:
+            return await self._find_content(snapshot, stack, revision=revision, account=boundary.account)
+        except (ApiStatusError, Unreachable) as error:
+            return deny("ClaimsUnreadable", f"cannot read the PersistentVolumeClaims of Stack {stack.name}: {error}")
+
+    def _explain_absence(self, snapshot: StackSnapshotObject) -> str:
+        names = self.services.management_cluster.tree.list_names(snapshot.namespace)
+        there = f"there are: {enumerate_names(names)}" if names else "there is none"
+        return f"namespace {snapshot.namespace} has no Stack {snapshot.stack_name}; {there}"
+
+    async def _find_content(
+        self, snapshot: StackSnapshotObject, stack: StackObject, *, revision: int, account: str
+    ) -> ObservedStack:
+        claims = StackClaims(snapshot=snapshot, stack=stack, services=self.services)
+        found, warnings = await claims.find(), list_nested(claims)
+        if len(found) > limits.SNAPSHOT_VOLUMES:
+            message = (
+                f"Stack {stack.name} has more than {limits.SNAPSHOT_VOLUMES} PersistentVolumeClaims, which is the limit "
+                f"of one StackSnapshot; divide the Stack"
+            )
+            return deny("TooManyVolumes", message)
+        kinds = self.services.workload_cluster.kinds
+        if found and kinds.find(volume_snapshots.API_VERSION, volume_snapshots.KIND) is None:
+            names = enumerate_names([each.claim for each in found])
+            warnings.append(f"{volume_snapshots.NOT_SERVED}, so the data of {names} is not included")
+            found = ()
+        return ObservedStack(uid=stack.uid, revision=revision, account=account, claims=found, warnings=tuple(warnings))
+
+
+def deny(reason: str, message: str) -> ObservedStack:
+    """Return a Stack that cannot be bound now."""
+    return ObservedStack(problem=SnapshotProblem(reason=reason, message=message))
+
+
+def find_settled_revision(stack: StackObject, runner: SnapshotStack | None) -> int | None:
+    """Return the revision that is complete while no action is in progress; None if there is none."""
+    if runner is None or runner.plan is None or runner.plan.unsynced:
+        return None
+    target = runner.definition.targets.current
+    if target is None or target.revision == EMPTY_REVISION or runner.definition.has_unprocessed_spec(stack):
+        return None
+    is_settled = target.is_completed and target.started_at is None
+    return target.revision if is_settled else None
+
+
+def list_nested(claims: StackClaims) -> list[str]:
+    """Return a warning about the nested Stacks, whose volumes are not included."""
+    nested = [child.name for child in claims.list_children(stack_claims.STACK)]
+    if not nested:
+        return []
+    return [f"nested Stacks are not included: {enumerate_names(nested)}; create a StackSnapshot of each"]

@@ -1,0 +1,89 @@
+"""What a StackSnapshot may say, as pydantic models. Source of its CRD, as `hearth.model.api.stack` is of the Stack's."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pydantic
+from pydantic.config import JsonDict
+
+from hearth.model import limits
+from hearth.model.api.base import ApiModel, Counter
+from hearth.model.api.health_mark import ObjectName
+from hearth.model.api.stack_status import PROBLEMS_LIMIT, Condition
+
+SAME_STACK: JsonDict = {
+    "rule": "self.stackName == oldSelf.stackName",
+    "message": "stackName is immutable; create another StackSnapshot for another Stack",
+}
+
+
+class StackSnapshotSpec(ApiModel):
+    """The Stack, and what becomes of its VolumeSnapshots."""
+
+    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [SAME_STACK]})
+
+    stack_name: ObjectName
+    """The Stack, in the snapshot's own namespace."""
+    deletion_policy: Literal["Delete", "Retain"] | None = None
+    """What becomes of the VolumeSnapshots when the StackSnapshot is deleted. `Retain`: they stay as they are. Without it they
+    are deleted."""
+
+
+class SnapshotVolume(ApiModel):
+    """One PersistentVolumeClaim and its VolumeSnapshot."""
+
+    claim: str
+    """The name of the PersistentVolumeClaim."""
+    namespace: str
+    """The namespace of both."""
+    resource: str
+    """The resource of the template whose object the claim is, or whose StatefulSet uses it."""
+    snapshot: str
+    """The name of the VolumeSnapshot."""
+    snapshot_uid: str | None = pydantic.Field(default=None, alias="snapshotUID")
+    """The UID of the VolumeSnapshot once it exists. Another object of that name does not count."""
+    stateful_set: bool | None = None
+    """Whether a StatefulSet made the claim from one of its `volumeClaimTemplates`."""
+    ready: bool
+    """Whether a volume can be restored from it."""
+
+
+class StackSnapshotStatus(ApiModel):
+    """The result of the snapshot."""
+
+    phase: Literal["InProgress", "Complete", "Failed"] | None = None
+    """`InProgress`: it waits for the Stack or for VolumeSnapshots. `Complete`: it has all of its content. `Failed`: `Ready` says why."""
+    observed_generation: int | None = pydantic.Field(default=None, ge=-1, json_schema_extra={"format": "int64"})
+    """The `metadata.generation` that this status describes; -1 before the first one."""
+    stack_uid: str | None = pydantic.Field(default=None, alias="stackUID")
+    """The UID of the Stack. The snapshot is not one of another Stack with that name."""
+    revision: Counter | None = None
+    """The revision of the Stack. It is stored as long as the snapshot and the Stack exist."""
+    service_account_name: str | None = None
+    """The ServiceAccount that the Stack named. VolumeSnapshots are deleted as it once the Stack is gone."""
+    volumes: list[SnapshotVolume] | None = pydantic.Field(
+        default=None, max_length=limits.SNAPSHOT_VOLUMES, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """The PersistentVolumeClaims of the Stack and of its StatefulSets."""
+    warnings: list[str] | None = pydantic.Field(
+        default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """What the snapshot does not include."""
+    signature: str | None = None
+    """The operator's signature of the fields that it reads back. A status without it is ignored."""
+    conditions: list[Condition] | None = pydantic.Field(
+        default=None,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )
+    """`Ready`: the snapshot is complete. `Reconciling` and `Stalled` as kstatus defines them."""
+
+
+class StackSnapshot(ApiModel):
+    """The definition of a Stack and the data of its volumes at one time."""
+
+    spec: StackSnapshotSpec
+    # Tools that follow kstatus take a resource without a status for current; with this one they wait for the operator.
+    status: StackSnapshotStatus | None = pydantic.Field(
+        default=None, json_schema_extra={"default": {"observedGeneration": -1}}
+    )

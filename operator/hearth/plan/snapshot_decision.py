@@ -1,0 +1,382 @@
+"""Decision on one StackSnapshot: the revision and claims that it is bound to, its VolumeSnapshots, and its status.
+
+Pure. A snapshot is bound once: its status names the revision and every VolumeSnapshot before the first one is created,
+so an operator that stops at any point continues with the same ones. A revision that a bound snapshot names is never
+deleted (`hearth.engine.verified_snapshots`). Must not know how objects are read or written.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hearth.model import limits
+from hearth.model.child import Object
+from hearth.model.phases import PhaseConditions
+from hearth.model.times import format_time
+from hearth.plan.resource.readiness import enumerate_names
+from hearth.plan.status import conditions
+
+
+class SnapshotPhase(enum.StrEnum):
+    """`status.phase`."""
+
+    IN_PROGRESS = "InProgress"
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+
+
+CONDITIONS: Mapping[SnapshotPhase, PhaseConditions] = {
+    SnapshotPhase.IN_PROGRESS: PhaseConditions(ready="False", reconciling=True, stalled=False, reason=None),
+    SnapshotPhase.COMPLETE: PhaseConditions(ready="True", reconciling=False, stalled=False, reason=None),
+    SnapshotPhase.FAILED: PhaseConditions(ready="False", reconciling=False, stalled=True, reason=None),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotVolume:
+    """A claim and its VolumeSnapshot."""
+
+    claim: str
+    namespace: str
+    resource: str
+    """The resource whose object the claim is, or whose StatefulSet uses it."""
+    snapshot: str
+    """The name of the VolumeSnapshot."""
+    uid: str = ""
+    """The UID of the VolumeSnapshot; "" before it exists."""
+    is_ready: bool = False
+    is_of_stateful_set: bool = False
+    """Whether a StatefulSet made the claim, from one of its templates."""
+
+    @property
+    def claim_text(self) -> str:
+        """Return the claim as messages name it."""
+        return f"persistentvolumeclaim/{self.claim}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotMemory:
+    """What the operator reads back from a status."""
+
+    phase: SnapshotPhase | None = None
+    stack_uid: str = ""
+    revision: int | None = None
+    """None before the snapshot is bound."""
+    account: str = ""
+    """The ServiceAccount of the Stack; "" for none."""
+    volumes: tuple[SnapshotVolume, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What the snapshot does not include."""
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the snapshot names a revision."""
+        return self.revision is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedSnapshot:
+    """The spec and status of a StackSnapshot."""
+
+    name: str
+    stack: str
+    generation: int
+    is_deleting: bool
+    has_finalizer: bool
+    retains: bool
+    """Whether its VolumeSnapshots stay when it is deleted."""
+    status: Mapping[str, Any]
+    memory: SnapshotMemory
+    is_tampered: bool = False
+    """Whether another writer changed its status."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotProblem:
+    """Why the snapshot is not complete."""
+
+    reason: str
+    """One CamelCase word."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedStack:
+    """What is known of the Stack now."""
+
+    problem: SnapshotProblem | None = None
+    """Why the snapshot cannot be bound now; None if all fields below are known."""
+    uid: str = ""
+    revision: int = 0
+    account: str = ""
+    claims: tuple[SnapshotVolume, ...] = ()
+    warnings: tuple[str, ...] = ()
+    is_gone: bool = False
+    """Whether the Stack to which the snapshot is bound does not exist, or is being deleted."""
+    has_revision: bool = True
+    """Whether the revision to which the snapshot is bound is stored."""
+
+
+class VolumeState(enum.Enum):
+    """The state of one VolumeSnapshot."""
+
+    ABSENT = "absent"
+    OTHER = "other"
+    """Another object has the name."""
+    PENDING = "pending"
+    READY = "ready"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    """It could not be read or written now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedVolume:
+    """A VolumeSnapshot as it is now."""
+
+    volume: SnapshotVolume
+    """With the UID and readiness that were observed."""
+    state: VolumeState
+    message: str = ""
+    is_deleting: bool = False
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether a VolumeSnapshot that existed is gone or replaced by another object."""
+        return bool(self.volume.uid) and self.state in (VolumeState.ABSENT, VolumeState.OTHER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotDecision:
+    """Next actions: the finalizer first, then the VolumeSnapshots, then the status."""
+
+    add_finalizer: bool = False
+    remove_finalizer: bool = False
+    create: tuple[SnapshotVolume, ...] = ()
+    delete: tuple[SnapshotVolume, ...] = ()
+    status: Object | None = None
+    """The whole status; None if it does not change."""
+
+
+NOTHING = SnapshotDecision()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The phase, and the reason and message of `Ready`."""
+
+    phase: SnapshotPhase
+    reason: str
+    message: str
+    memory: SnapshotMemory = field(default_factory=SnapshotMemory)
+
+
+def decide_binding(snapshot: ParsedSnapshot, stack: ObservedStack, *, now: float) -> SnapshotDecision:
+    """Decide on a snapshot without a revision: bind it as soon as the Stack permits. now: seconds since the epoch."""
+    if snapshot.is_tampered or snapshot.memory.phase is SnapshotPhase.FAILED:
+        message = (
+            "another client changed the status of this StackSnapshot, so its content is unknown. It cannot be restored; "
+            "its VolumeSnapshots stay. Delete it and create another one"
+        )
+        return _write(snapshot, Verdict(phase=SnapshotPhase.FAILED, reason="StatusTampered", message=message), now=now)
+    if stack.problem is not None:
+        verdict = Verdict(phase=SnapshotPhase.IN_PROGRESS, reason=stack.problem.reason, message=stack.problem.message)
+        return _write(snapshot, verdict, now=now)
+    if not snapshot.has_finalizer:
+        return SnapshotDecision(add_finalizer=True)
+    memory = SnapshotMemory(
+        stack_uid=stack.uid,
+        revision=stack.revision,
+        account=stack.account,
+        volumes=stack.claims,
+        warnings=stack.warnings,
+    )
+    waiting = tuple(ObservedVolume(volume=volume, state=VolumeState.ABSENT) for volume in stack.claims)
+    return _write(snapshot, _judge(replace(snapshot, memory=memory), stack, waiting), now=now)
+
+
+def decide_progress(
+    snapshot: ParsedSnapshot, stack: ObservedStack, volumes: Sequence[ObservedVolume], *, now: float
+) -> SnapshotDecision:
+    """Decide on a bound snapshot: create missing VolumeSnapshots, then wait for them. now: seconds since the epoch."""
+    verdict = _judge(snapshot, stack, volumes)
+    create: tuple[SnapshotVolume, ...] = ()
+    if not stack.is_gone and stack.has_revision and snapshot.memory.phase is not SnapshotPhase.COMPLETE:
+        create = tuple(each.volume for each in volumes if each.state is VolumeState.ABSENT and not each.volume.uid)
+    if create:
+        # Each creation is followed by another decision, which writes the status.
+        return SnapshotDecision(create=create)
+    return _write(snapshot, verdict, now=now)
+
+
+def decide_deletion(
+    snapshot: ParsedSnapshot, volumes: Sequence[ObservedVolume], *, is_namespace_terminating: bool, now: float
+) -> SnapshotDecision:
+    """Decide on a snapshot that is being deleted: its VolumeSnapshots first, then the finalizer.
+
+    is_namespace_terminating: whether its whole namespace is being deleted, so that nothing may block it.
+    """
+    if not snapshot.has_finalizer:
+        return NOTHING
+    ours = [each for each in volumes if each.state not in (VolumeState.ABSENT, VolumeState.OTHER)]
+    if snapshot.retains or not ours or is_namespace_terminating:
+        return SnapshotDecision(remove_finalizer=True)
+    delete = tuple(each.volume for each in ours if each.state is not VolumeState.UNKNOWN and not each.is_deleting)
+    blocked = [each for each in ours if each.is_deleting or each.state is VolumeState.UNKNOWN]
+    if delete:
+        return SnapshotDecision(delete=delete)
+    names = enumerate_names([describe(each.volume) for each in blocked])
+    cause = next((f": {each.message}" for each in blocked if each.message), "")
+    message = (
+        f"waits until {names} is deleted{cause}; to keep the VolumeSnapshots instead, set spec.deletionPolicy to Retain"
+    )
+    phase = snapshot.memory.phase or SnapshotPhase.IN_PROGRESS
+    verdict = Verdict(phase=phase, reason="Deleting", message=message, memory=snapshot.memory)
+    status = _build(snapshot, verdict, CONDITIONS[SnapshotPhase.IN_PROGRESS], now=now)
+    return SnapshotDecision(status=status if status != snapshot.status else None)
+
+
+def _judge(snapshot: ParsedSnapshot, stack: ObservedStack, volumes: Sequence[ObservedVolume]) -> Verdict:
+    """Return the phase of a bound snapshot."""
+    memory = replace(snapshot.memory, volumes=tuple(each.volume for each in volumes))
+    if snapshot.memory.phase is SnapshotPhase.COMPLETE:
+        return _judge_complete(snapshot, stack, snapshot.memory)
+    if stack.is_gone:
+        message = f"Stack {snapshot.stack} was deleted before the snapshot was complete; delete this StackSnapshot"
+        return Verdict(phase=SnapshotPhase.FAILED, reason="StackDeleted", message=message, memory=memory)
+    if not stack.has_revision:
+        message = (
+            f"revision {memory.revision} of Stack {snapshot.stack} is no longer stored; delete this StackSnapshot and "
+            f"create another one"
+        )
+        return Verdict(phase=SnapshotPhase.FAILED, reason="RevisionNotFound", message=message, memory=memory)
+    if failure := _find_failure(volumes):
+        return Verdict(phase=SnapshotPhase.FAILED, reason=failure.reason, message=failure.message, memory=memory)
+    pending = [describe(each.volume) for each in volumes if each.state is not VolumeState.READY]
+    if not pending:
+        return _judge_complete(snapshot, stack, memory)
+    unknown = next((f": {each.message}" for each in volumes if each.state is VolumeState.UNKNOWN), "")
+    message = f"waits until {enumerate_names(pending)} is ready to use{unknown}"
+    return Verdict(phase=SnapshotPhase.IN_PROGRESS, reason="VolumeSnapshotsNotReady", message=message, memory=memory)
+
+
+def _judge_complete(snapshot: ParsedSnapshot, stack: ObservedStack, memory: SnapshotMemory) -> Verdict:
+    """Return the verdict of a complete snapshot, which stays complete."""
+    memory = replace(memory, phase=SnapshotPhase.COMPLETE)
+    count = len(memory.volumes)
+    volumes = f"{count} volume{'' if count == 1 else 's'}" if count else "no volumes"
+    message = f"contains revision {memory.revision} of Stack {snapshot.stack} and {volumes}"
+    if memory.warnings:
+        message = f"{message}; {'; '.join(memory.warnings)}"
+    if stack.is_gone:
+        message = (
+            f"{message}. Stack {snapshot.stack} is deleted and its revisions with it: only the VolumeSnapshots can "
+            f"still be used, as dataSource of new PersistentVolumeClaims"
+        )
+    return Verdict(phase=SnapshotPhase.COMPLETE, reason="Complete", message=message, memory=memory)
+
+
+def _find_failure(volumes: Sequence[ObservedVolume]) -> SnapshotProblem | None:
+    """Return the first failure of a VolumeSnapshot."""
+    for each in volumes:
+        name = describe(each.volume)
+        if each.is_lost:
+            message = (
+                f"{name} was deleted before the snapshot was complete; delete this StackSnapshot and create another one"
+            )
+            return SnapshotProblem(reason="VolumeSnapshotLost", message=message)
+        if each.state is VolumeState.OTHER:
+            message = f"{name} exists already and was not created for this StackSnapshot; delete it, or delete this StackSnapshot"
+            return SnapshotProblem(reason="NameTaken", message=message)
+        if each.state is VolumeState.FAILED:
+            message = f"{name} of {each.volume.claim_text} failed: {each.message}"
+            return SnapshotProblem(reason="VolumeSnapshotFailed", message=message)
+    return None
+
+
+def describe(volume: SnapshotVolume) -> str:
+    """Return the VolumeSnapshot as messages name it."""
+    return f"volumesnapshot/{volume.snapshot}"
+
+
+def _write(snapshot: ParsedSnapshot, verdict: Verdict, *, now: float) -> SnapshotDecision:
+    """Write the status of that verdict if it differs."""
+    status = _build(snapshot, verdict, CONDITIONS[verdict.phase], now=now)
+    return SnapshotDecision(status=status if status != snapshot.status else None)
+
+
+def _build(snapshot: ParsedSnapshot, verdict: Verdict, says: PhaseConditions, *, now: float) -> Object:
+    """Build the whole status."""
+    return {
+        "phase": str(verdict.phase),
+        "observedGeneration": snapshot.generation,
+        **encode(verdict.memory),
+        "conditions": conditions.build_conditions(
+            says,
+            headline=(verdict.reason, verdict.message),
+            generation=snapshot.generation,
+            before=snapshot.status.get("conditions") or (),
+            now=format_time(now),
+        ),
+    }
+
+
+def encode(memory: SnapshotMemory) -> Object:
+    """Encode what a bound snapshot is bound to as fields of a status, besides its phase."""
+    if memory.revision is None:
+        return {}
+    encoded: Object = {
+        "stackUID": memory.stack_uid,
+        "revision": memory.revision,
+        "volumes": [_encode_volume(each) for each in memory.volumes],
+    }
+    if memory.account:
+        encoded["serviceAccountName"] = memory.account
+    if memory.warnings:
+        encoded["warnings"] = list(memory.warnings)
+    return encoded
+
+
+def _encode_volume(volume: SnapshotVolume) -> Object:
+    encoded: Object = {
+        "claim": volume.claim,
+        "namespace": volume.namespace,
+        "resource": volume.resource,
+        "snapshot": volume.snapshot,
+        "ready": volume.is_ready,
+    }
+    if volume.uid:
+        encoded["snapshotUID"] = volume.uid
+    if volume.is_of_stateful_set:
+        encoded["statefulSet"] = True
+    return encoded
+
+
+def decode(status: Mapping[str, Any]) -> SnapshotMemory:
+    """Decode a status with a valid signature. Raises KeyError, TypeError or ValueError for any other."""
+    phase = SnapshotPhase(status["phase"])
+    if "revision" not in status:
+        return SnapshotMemory(phase=phase)
+    return SnapshotMemory(
+        phase=phase,
+        stack_uid=str(status["stackUID"]),
+        revision=int(status["revision"]),
+        account=str(status.get("serviceAccountName", "")),
+        volumes=tuple(_decode_volume(each) for each in status["volumes"][: limits.SNAPSHOT_VOLUMES]),
+        warnings=tuple(map(str, status.get("warnings") or ())),
+    )
+
+
+def _decode_volume(encoded: Mapping[str, Any]) -> SnapshotVolume:
+    return SnapshotVolume(
+        claim=str(encoded["claim"]),
+        namespace=str(encoded["namespace"]),
+        resource=str(encoded["resource"]),
+        snapshot=str(encoded["snapshot"]),
+        uid=str(encoded.get("snapshotUID", "")),
+        is_ready=bool(encoded["ready"]),
+        is_of_stateful_set=bool(encoded.get("statefulSet")),
+    )

@@ -1,0 +1,55 @@
+"""StackSnapshots on a real API server, with the real definition of VolumeSnapshot and a played driver."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hearth.kube.auth import credentials
+from hearth.kube.client.connection import Connection
+from hearth.model import errors
+from hearth.model.api import crd
+from support.real import real_user, snapshot_crds
+from support.real.real_user import RealUser
+from support.real.real_world import RealWorld
+from support.stories import probe_controller, snapshot_scenarios
+from support.stories.snapshot_scenarios import Scenario
+from support.stories.snapshot_scene import Scene
+from support.stories.volume_driver import VolumeBinder
+
+
+@pytest.fixture
+async def scene(kubeconfig: Path, namespace: str) -> AsyncIterator[Scene]:
+    """A scene in a namespace of its own, with an operator."""
+    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
+    async with Connection(source) as connection:
+        user = RealUser(connection, namespace)
+        await real_user.install(user, [*crd.make_crds(), probe_controller.definition(), *snapshot_crds.load()])
+        world = RealWorld(user, source)
+        world.open()
+        await world.start_controller()
+        yield Scene(world, VolumeBinder(world))
+        await world.close()
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["undisturbed", "restarted"])
+@pytest.mark.parametrize("scenario", snapshot_scenarios.SCENARIOS, ids=lambda each: each.__name__)
+async def test_scenario(scenario: Scenario, scene: Scene, *, restarts: bool) -> None:
+    """Each scenario happens as written, also with a new operator after every step."""
+    scene.restarts = restarts
+    await scenario(scene)
+
+
+async def test_the_stack_of_a_snapshot_cannot_be_changed(scene: Scene) -> None:
+    """The API server rejects it, and says what to do instead."""
+    await scene.snap()
+    with pytest.raises(errors.ApiStatusError, match="stackName is immutable; create another StackSnapshot"):
+        await scene.world.user.patch(scene.address("StackSnapshot", "before"), {"spec": {"stackName": "other"}})
+
+
+async def test_a_snapshot_without_a_stack_is_rejected(scene: Scene) -> None:
+    """The API server names the field."""
+    with pytest.raises(errors.ApiStatusError, match=r"spec\.stackName"):
+        await scene.snap(stackName=None)

@@ -1,0 +1,174 @@
+"""A Stack with a volume, and what users and a storage driver do around its StackSnapshots; on either cluster.
+
+The scenarios: `support.stories.snapshot_scenarios`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.model import names
+from hearth.model.child import Object
+from support.checks import expectations
+from support.stories import volume_driver
+from support.stories.volume_driver import ClaimBinder
+from support.stories.world import Address, World
+
+API = f"{names.GROUP}/{names.VERSION}"
+PATIENCE = 900.0
+"""Virtual seconds; longer than the longest backoff."""
+
+
+@dataclass(slots=True)
+class Scene:
+    """One world with one Stack named shop."""
+
+    world: World
+    binder: ClaimBinder
+    restarts: bool = False
+    """Whether the operator is restarted at every step of a scenario."""
+    spec: Object = field(default_factory=dict)
+
+    # ------------------------------------------------------------ what users do
+
+    def claim(self, size: str = "1Gi", **metadata: Any) -> Object:
+        """A resource that is a claim of that size."""
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "played",
+            "resources": {"requests": {"storage": size}},
+        }
+        manifest = {"apiVersion": "v1", "kind": volume_driver.CLAIM, "spec": spec}
+        return {"manifest": manifest | ({"metadata": metadata} if metadata else {})}
+
+    def config(self, **data: str) -> Object:
+        """A resource that is a ConfigMap."""
+        return {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": data}}
+
+    async def apply(self, resources: Mapping[str, Object], **spec: Any) -> None:
+        """Create the Stack, or replace its spec."""
+        self.spec = {"template": {"resources": dict(resources)}, **spec}
+        if await self.find_stack() is None:
+            await self.world.user.create({**self._head("Stack", "shop"), "spec": self.spec})
+        else:
+            await self.world.user.replace_spec(self.address("Stack", "shop"), self.spec)
+        await self.step()
+
+    async def snap(self, name: str = "before", **spec: Any) -> None:
+        """Create a StackSnapshot."""
+        await self.world.user.create({**self._head("StackSnapshot", name), "spec": {"stackName": "shop", **spec}})
+        await self.step()
+
+    async def delete(self, kind: str, name: str) -> None:
+        """Delete a Stack or StackSnapshot."""
+        await self.world.user.delete(self.address(kind, name))
+        await self.step()
+
+    async def step(self) -> None:
+        """Let the operator die and come back where the scenario is about that."""
+        if self.restarts:
+            await self.world.kill_controller()
+            await self.world.start_controller()
+
+    def address(self, kind: str, name: str) -> Address:
+        """The address of a Stack or StackSnapshot."""
+        return Address(api_version=API, kind=kind, namespace=self.world.namespace, name=name)
+
+    def _head(self, kind: str, name: str) -> Object:
+        return {"apiVersion": API, "kind": kind, "metadata": {"name": name, "namespace": self.world.namespace}}
+
+    # ------------------------------------------------------------ what a driver does
+
+    async def bind(self) -> None:
+        """Bind every claim of the Stack that waits for a volume."""
+        for claim in await self.find_children(volume_driver.CLAIM):
+            if (claim.get("status") or {}).get("phase") != "Bound":
+                await self.binder.bind(claim)
+
+    async def report(self, name: str = "before", **status: Any) -> None:
+        """Report every VolumeSnapshot of a StackSnapshot as ready, or as given."""
+        for volume in (await self.read(name)).get("volumes") or ():
+            address = self.address_of_volume(volume["snapshot"])
+            await self.world.user.patch_status(address, volume_driver.make_report(**status))
+        await self.step()
+
+    def address_of_volume(self, name: str) -> Address:
+        """The address of a VolumeSnapshot."""
+        kind = volume_driver.VOLUME_SNAPSHOT
+        return Address(api_version=kind.api_version, kind=kind.name, namespace=self.world.namespace, name=name)
+
+    # ------------------------------------------------------------ what is seen
+
+    async def find_stack(self) -> Object | None:
+        """The Stack."""
+        return await self.world.user.find(self.address("Stack", "shop"))
+
+    async def find_children(self, kind: str) -> list[Object]:
+        """The objects of the Stack of one kind."""
+        stack = await self.find_stack()
+        found = await self.world.user.find_children(stack["metadata"]["uid"], [kind]) if stack is not None else []
+        return [raw for raw in found if raw["kind"] == kind]
+
+    async def find_revisions(self) -> list[int]:
+        """The numbers of the stored revisions."""
+        stack = await self.find_stack()
+        found = await self.world.user.find_revisions(stack["metadata"]["uid"]) if stack is not None else []
+        return sorted(raw["revision"] for raw in found)
+
+    async def read(self, name: str = "before") -> Object:
+        """The status of a StackSnapshot; empty without one."""
+        found = await self.world.user.find(self.address("StackSnapshot", name))
+        return (found or {}).get("status") or {}
+
+    async def find_volumes(self, name: str = "before") -> list[Object | None]:
+        """The VolumeSnapshots of a StackSnapshot."""
+        volumes = (await self.read(name)).get("volumes") or ()
+        return [await self.world.user.find(self.address_of_volume(each["snapshot"])) for each in volumes]
+
+    async def reach_stack(self, phase: str) -> None:
+        """Wait until the Stack has that phase for its present spec; a driver binds its claims meanwhile."""
+
+        async def look() -> list[str]:
+            await self.bind()
+            found = await self.find_stack()
+            return list(expectations.judge_phase(phase, found)) if found is not None else ["there is no Stack"]
+
+        await self.reach(look)
+
+    async def reach_snapshot(self, phase: str, reason: str, *, name: str = "before") -> Object:
+        """Wait until a StackSnapshot has that phase and reason; return its status."""
+
+        async def look() -> list[str]:
+            status = await self.read(name)
+            ready = expectations.find_condition({"status": status}, "Ready")
+            found = (status.get("phase"), ready.get("reason"))
+            return [] if found == (phase, reason) else [f"{name} is {found}: {ready.get('message')}"]
+
+        await self.reach(look)
+        return await self.read(name)
+
+    async def reach_taken(self, name: str = "before") -> Object:
+        """Wait until every VolumeSnapshot of a StackSnapshot exists; return the status."""
+
+        async def look() -> list[str]:
+            volumes = (await self.read(name)).get("volumes") or [{}]
+            return [f"{each} does not exist" for each in volumes if "snapshotUID" not in each]
+
+        await self.reach(look)
+        return await self.reach_snapshot("InProgress", "VolumeSnapshotsNotReady", name=name)
+
+    async def reach_gone(self, address: Address) -> None:
+        """Wait until an object does not exist."""
+
+        async def look() -> list[str]:
+            return [f"{address} exists"] if await self.world.user.find(address) is not None else []
+
+        await self.reach(look)
+
+    async def reach(self, look: Callable[[], Awaitable[list[str]]]) -> None:
+        """Wait until nothing is wrong. Raises AssertionError."""
+        if await self.world.wait_until(look):
+            wrong = await self.world.wait_rest(look, patience=PATIENCE)
+            assert not wrong, "\n".join(wrong)

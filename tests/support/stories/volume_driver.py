@@ -1,0 +1,91 @@
+"""The parts that a storage driver plays in tests: it binds claims, and reports VolumeSnapshots as ready or failed.
+
+Acts only when a test says so. Must not know of operators.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from support.stories.world import Address, World
+
+VOLUME_SNAPSHOT = Kind(
+    group="snapshot.storage.k8s.io", version="v1", name="VolumeSnapshot", plural="volumesnapshots", namespaced=True
+)
+CLAIM = "PersistentVolumeClaim"
+
+
+class ClaimBinder(Protocol):
+    """Binds a claim to a volume, as a provisioner does."""
+
+    async def bind(self, claim: Object) -> None:
+        """Bind it."""
+
+
+class StatusBinder:
+    """Binds a claim on the fake cluster, which has no volumes: by its status."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def bind(self, claim: Object) -> None:
+        """As the protocol says."""
+        await self._world.user.patch_status(Address.of(claim), {"phase": "Bound"})
+
+
+class VolumeBinder:
+    """Binds a claim on a real cluster: by a volume that is reserved for it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def bind(self, claim: Object) -> None:
+        """As the protocol says."""
+        metadata, spec = claim["metadata"], claim["spec"]
+        volume = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": f"played-{metadata['uid']}"},
+            "spec": {
+                "capacity": spec["resources"]["requests"],
+                "accessModes": spec["accessModes"],
+                "storageClassName": spec.get("storageClassName", ""),
+                "persistentVolumeReclaimPolicy": "Delete",
+                "hostPath": {"path": "/tmp"},  # noqa: S108 -- no node mounts it
+                "claimRef": {
+                    "apiVersion": "v1",
+                    "kind": CLAIM,
+                    **{key: metadata[key] for key in ("namespace", "name", "uid")},
+                },
+            },
+        }
+        address = Address.of(volume)
+        if await self._world.user.find(address) is None:
+            await self._world.user.create(volume)
+
+
+def make_report(**status: Any) -> Object:
+    """Return the status of a VolumeSnapshot that is ready, with other fields as given."""
+    return {"readyToUse": True, "boundVolumeSnapshotContentName": "snapcontent-played", **status}
+
+
+def definition() -> Object:
+    """Return a CustomResourceDefinition of VolumeSnapshot that is enough for the fake cluster."""
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"type": "object", "properties": {"spec": anything, "status": anything}}
+    version = {
+        "name": VOLUME_SNAPSHOT.version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}},
+    }
+    names = {"kind": VOLUME_SNAPSHOT.name, "plural": VOLUME_SNAPSHOT.plural}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{VOLUME_SNAPSHOT.plural}.{VOLUME_SNAPSHOT.group}"},
+        "spec": {"group": VOLUME_SNAPSHOT.group, "names": names, "scope": "Namespaced", "versions": [version]},
+    }
