@@ -29,5 +29,19 @@ def main() -> None:
     cli.main(prog_name="hearth", obj=cli.Programs(run=run))
 
 
+def kubectl_stack() -> None:
+    """Run `kubectl stack` with the arguments of this process: kubectl finds the plugin by the name of the program."""
+    from hearth.cli.stack_commands import stack_group
+
+    stack_group.stack(prog_name="kubectl stack")
+
+
+def complete_kubectl_stack() -> None:
+    """Complete a command line of `kubectl stack`: kubectl calls this program with the words, the last one unfinished."""
+    from hearth.cli.stack_commands import kubectl_completion
+
+    kubectl_completion.complete()
+
+
 if __name__ == "__main__":
     main()

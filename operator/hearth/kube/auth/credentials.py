@@ -62,6 +62,13 @@ class CredentialSource(Protocol):
         """Return the current credentials. Blocks; raises `NoCredentials`."""
 
 
+class UserCredentialSource(CredentialSource, Protocol):
+    """A source that also knows where its user works."""
+
+    def find_namespace(self) -> str:
+        """Return the namespace of commands that name none; "" if there is none. Blocks."""
+
+
 def is_stale(credentials: Credentials) -> bool:
     """Return whether to load the credentials again: they expire, or one of their files changed."""
     if credentials.expires_at is not None and time.time() > credentials.expires_at - EXPIRY_MARGIN:
@@ -74,7 +81,7 @@ def stamp(files: Iterable[str]) -> dict[str, float]:
     return {name: Path(name).stat().st_mtime if Path(name).exists() else 0.0 for name in files}
 
 
-def find_source(*, kubeconfig: str | None, context: str | None, environ: Mapping[str, str]) -> CredentialSource:
+def find_source(*, kubeconfig: str | None, context: str | None, environ: Mapping[str, str]) -> UserCredentialSource:
     """Return the source of credentials: an explicit kubeconfig, else the pod's account, else kubectl's default."""
     if kubeconfig is None and context is None and environ.get("KUBERNETES_SERVICE_HOST"):
         return ServiceAccountSource(environ=environ)
@@ -110,6 +117,12 @@ class ServiceAccountSource:
             ) from error
         return with_proxy(credentials, self.environ)
 
+    def find_namespace(self) -> str:
+        """Return the namespace of the pod; "" if it is not mounted."""
+        with contextlib.suppress(OSError):
+            return (self.folder / "namespace").read_text().strip()
+        return ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeconfigSource:
@@ -133,6 +146,13 @@ class KubeconfigSource:
         # Files may have any structure, and an old provider may raise any error. All of them mean the same here.
         except Exception as error:
             raise NoCredentials(f"cannot read credentials from {', '.join(paths)}: {error}") from error
+
+    def find_namespace(self) -> str:
+        """Return the namespace of the context, "" if it states none or cannot be read: `load` says why."""
+        paths = [str(Path(path).expanduser()) for path in self.paths]
+        with contextlib.suppress(OSError, kubeconfig.InvalidKubeconfig):
+            return kubeconfig.find_context([path for path in paths if Path(path).is_file()], self.context).namespace
+        return ""
 
 
 def load_context(paths: Sequence[str], *, context: str | None, environ: Mapping[str, str]) -> Credentials:

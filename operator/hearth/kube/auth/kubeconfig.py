@@ -54,6 +54,8 @@ class KubeconfigContext:
     cluster: KubeconfigEntry
     user: KubeconfigEntry
     """An empty entry if the context has no user, as behind an authenticating proxy."""
+    namespace: str = ""
+    """The namespace of commands that name none; "" if the context states none."""
 
 
 def find_context(paths: Sequence[str], name: str | None) -> KubeconfigContext:
@@ -92,8 +94,12 @@ def search_context(paths: Sequence[str], name: str | None) -> KubeconfigContext:
             f"the cluster {context.content.get('cluster')!r} of the context {wanted!r} has no server"
         )
     user = find_entry(documents, "user", context.content.get("user"))
+    namespace = context.content.get("namespace")
     return KubeconfigContext(
-        name=wanted, cluster=cluster, user=user or KubeconfigEntry(content={}, folder=context.folder)
+        name=wanted,
+        cluster=cluster,
+        user=user or KubeconfigEntry(content={}, folder=context.folder),
+        namespace=namespace if isinstance(namespace, str) else "",
     )
 
 

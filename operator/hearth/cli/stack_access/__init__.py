@@ -1,0 +1,1 @@
+"""The requests of `kubectl stack`, sent with the credentials of its user. Must not know how anything is shown."""

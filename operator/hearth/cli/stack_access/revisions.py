@@ -1,0 +1,78 @@
+"""The stored revisions of a Stack, with their definitions. Must not know what is shown of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_views import object_fields
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.kube.objects import controller_revision
+from hearth.kube.well_known_kinds import CONTROLLER_REVISION
+from hearth.model import errors, names
+from hearth.model.child import Object
+
+FORBIDDEN: Final = 403
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRevisions:
+    """The revisions of one Stack without their definitions, by number."""
+
+    by_number: dict[int, Object]
+    is_readable: bool = True
+    """Whether the user may list ControllerRevisions."""
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Return every kind that any revision ever applied, as `apps/v1/Deployment`."""
+        return frozenset(kind for found in self.by_number.values() for kind in read_kinds(found))
+
+
+async def list_revisions(session: Session, stack: StackState) -> StoredRevisions:
+    """Return the revisions that belong to the Stack; none if the user may not list them."""
+    try:
+        found = await session.list(
+            CONTROLLER_REVISION,
+            stack.namespace,
+            selector=f"{names.LABEL_STACK_UID}={stack.uid}",
+            only_metadata=True,
+        )
+    except errors.ApiStatusError as refused:
+        if refused.code != FORBIDDEN:
+            raise
+        return StoredRevisions({}, is_readable=False)
+    return StoredRevisions(number_revisions(found, stack.uid))
+
+
+def number_revisions(found: Iterable[Object], stack_uid: str) -> dict[int, Object]:
+    """Return the revisions by number, those alone that the Stack owns: others may carry its label."""
+    numbered: dict[int, Object] = {}
+    for revision in found:
+        owners = object_fields.entries(revision, "metadata", "ownerReferences")
+        text = object_fields.text(revision, "metadata", "annotations", names.ANNOTATION_REVISION)
+        if text.isascii() and text.isdigit() and any(owner.get("uid") == stack_uid for owner in owners):
+            numbered[int(text[:18])] = revision
+    return dict(sorted(numbered.items()))
+
+
+def read_kinds(revision: Object) -> list[str]:
+    """Return the kinds in the annotation of a revision."""
+    text = object_fields.text(revision, "metadata", "annotations", names.ANNOTATION_KINDS)
+    return [each for each in text.split(",") if each]
+
+
+async def get_definition(session: Session, revision: Object) -> Object:
+    """Return `{"template", "parameters", "sensitive"}` of a revision, also of a large one in several objects.
+
+    Raises ApiStatusError, or TamperedRevision if it contains no definition.
+    """
+    namespace, name = revision["metadata"]["namespace"], revision["metadata"]["name"]
+    whole = await session.get(CONTROLLER_REVISION, namespace, name)
+    count = controller_revision.read_part_count(whole["metadata"].get("annotations") or {})
+    parts = [
+        await session.get(CONTROLLER_REVISION, namespace, part) for part in controller_revision.name_parts(name, count)
+    ]
+    return controller_revision.parse_definition(whole, parts)

@@ -1,0 +1,138 @@
+"""Requests of one user to one API server: get, list, watch, patch, create. Must not know what a Stack is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+
+import orjson
+
+from hearth.kube.client import api_requests
+from hearth.kube.client.connection import JSON, Connection
+from hearth.kube.discovery.discovery import Discovery
+from hearth.kube.discovery.schemas import Schemas
+from hearth.kube.watch.watch_events import LineSplitter
+from hearth.model import errors
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+
+MANAGER: Final = "kubectl-stack"
+"""The field manager of everything that this program writes."""
+METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+NOT_FOUND: Final = 404
+CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
+RECONNECT: Final = 1.0
+"""Seconds before a watch that broke is started again."""
+PAGE_SIZE: Final = 500
+
+
+class Session:
+    """One connection, and the kinds that its server serves."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.schemas = Schemas(connection)
+        self.kinds = Discovery(connection, self.schemas, on_change=lambda: None)
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object:
+        """Return the object. Raises ApiStatusError."""
+        return await self.connection.request("GET", api_requests.object_path(kind, namespace, name))
+
+    async def find(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        """Return the object, or None if there is none."""
+        try:
+            return await self.get(kind, namespace, name)
+        except errors.ApiStatusError as refused:
+            if refused.code != NOT_FOUND:
+                raise
+            return None
+
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        selector: str = "",
+        fields: str = "",
+        only_metadata: bool = False,
+    ) -> list[Object]:
+        """Return all objects, page by page; namespace: "" for all. Raises ApiStatusError."""
+        found: list[Object] = []
+        query = {"limit": str(PAGE_SIZE)}
+        query |= {"labelSelector": selector} if selector else {}
+        query |= {"fieldSelector": fields} if fields else {}
+        path = api_requests.collection_path(kind, namespace)
+        accept = f"{METADATA_LIST},{JSON}" if only_metadata else JSON
+        while True:
+            answer = await self.connection.request("GET", path, query=query, accept=accept)
+            # The items of a list state neither.
+            found += [{"apiVersion": kind.api_version, "kind": kind.name, **item} for item in answer.get("items") or ()]
+            continued = (answer.get("metadata") or {}).get("continue")
+            if not continued:
+                return found
+            query["continue"] = continued
+
+    async def patch(self, kind: Kind, namespace: str, name: str, *, body: Object) -> Object:
+        """Send a merge patch; return the object. Raises ApiStatusError."""
+        path = api_requests.object_path(kind, namespace, name)
+        query = {"fieldManager": MANAGER, "fieldValidation": "Strict"}
+        return await self.connection.request(
+            "PATCH", path, query=query, body=body, content_type=api_requests.MERGE_PATCH
+        )
+
+    async def create(self, kind: Kind, namespace: str, *, body: Object) -> Object:
+        """Create an object; return it. Raises ApiStatusError."""
+        query = {"fieldManager": MANAGER, "fieldValidation": "Strict"}
+        return await self.connection.request(
+            "POST", api_requests.collection_path(kind, namespace), query=query, body=body
+        )
+
+    async def watch_one(self, kind: Kind, namespace: str, name: str) -> AsyncIterator[Object | None]:
+        """Yield the object in each state that is seen, first the present one; None while there is none. Never ends.
+
+        Raises ApiStatusError and Unreachable for the first state only: later ones are waited for.
+        """
+        found = await self.find(kind, namespace, name)
+        yield found
+        while True:
+            version = str(found["metadata"]["resourceVersion"]) if found is not None else ""
+            async for type_, changed in self.watch(
+                kind, namespace, query={"fieldSelector": f"metadata.name={name}"}, version=version
+            ):
+                found = None if type_ == "DELETED" else changed
+                yield found
+            await asyncio.sleep(RECONNECT)
+            with contextlib.suppress(errors.Unreachable):
+                found = await self.find(kind, namespace, name)
+                yield found
+
+    async def watch(
+        self, kind: Kind, namespace: str, *, query: Mapping[str, str], version: str
+    ) -> AsyncIterator[tuple[str, Object]]:
+        """Yield the type and object of each event until the stream ends, for any reason: list again then.
+
+        A user who may not watch sees no event. version: where to begin; "" for the present state, as ADDED.
+        """
+        path = api_requests.collection_path(kind, namespace)
+        asked = {**query, "watch": "true", **({"resourceVersion": version} if version else {})}
+        lines = LineSplitter()
+        with contextlib.suppress(errors.Unreachable, errors.ApiStatusError):
+            async with self.connection.stream(path, query=asked) as pieces:
+                async for piece in pieces:
+                    for line in lines.feed(piece):
+                        event = parse_event(line)
+                        if event is None:
+                            return
+                        yield event
+
+
+def parse_event(line: bytes) -> tuple[str, Object] | None:
+    """Return type and object of an event; None for an error, and for what is none."""
+    try:
+        event = orjson.loads(line)
+        type_, found = event["type"], event["object"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return None
+    return (type_, found) if type_ in CHANGES and isinstance(found, dict) else None

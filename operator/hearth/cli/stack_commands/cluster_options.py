@@ -1,0 +1,130 @@
+"""The options that name the cluster and the namespace, as kubectl's; before or after the name of the subcommand.
+
+Also runs the requests of a subcommand, and turns every error into kubectl's message and exit code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import click
+
+from hearth.cli.stack_views import safe_text
+
+if TYPE_CHECKING:
+    from hearth.cli.stack_access.session import Session
+    from hearth.kube.auth.credentials import UserCredentialSource
+
+KEY: Final = "hearth.cluster"
+FAILED: Final = 1
+INTERRUPTED: Final = 130
+DEFAULT_NAMESPACE: Final = "default"
+NOT_INSTALLED: Final = "the server could not find the requested resource"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOptions:
+    """What the command line says of the cluster; None: not stated."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    namespace: str | None = None
+
+    def find_source(self) -> UserCredentialSource:
+        """Return the source of the user's credentials."""
+        from hearth.kube.auth import credentials
+
+        return credentials.find_source(kubeconfig=self.kubeconfig, context=self.context, environ=os.environ)
+
+    def find_namespace(self) -> str:
+        """Return the stated namespace, else that of the context."""
+        return self.namespace or self.find_source().find_namespace() or DEFAULT_NAMESPACE
+
+
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options, and pass them as `cluster`; those after the subcommand take precedence."""
+
+    @click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Path of the kubeconfig.")
+    @click.option("--context", help="The context in the kubeconfig.")
+    @click.option("-n", "--namespace", help="The namespace. Default: that of the context.")
+    @functools.wraps(command)
+    def with_cluster(
+        *args: Any, kubeconfig: str | None, context: str | None, namespace: str | None, **options: Any
+    ) -> Any:
+        meta = click.get_current_context().meta
+        stated = {"kubeconfig": kubeconfig, "context": context, "namespace": namespace}
+        merged = replace(meta.get(KEY, ClusterOptions()), **{key: each for key, each in stated.items() if each})
+        meta[KEY] = merged
+        set_color(click.get_current_context())
+        return command(*args, cluster=merged, **options)
+
+    return with_cluster
+
+
+def set_color(ctx: click.Context) -> None:
+    """Use color on a terminal only, and never against NO_COLOR (https://no-color.org)."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        ctx.color = False
+
+
+def run(cluster: ClusterOptions, work: Callable[[Session], Awaitable[int]]) -> NoReturn:
+    """Run the requests of a subcommand, and end the program with the exit code that they return."""
+    try:
+        code = asyncio.run(with_session(cluster, work))
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    raise SystemExit(code)
+
+
+async def with_session(cluster: ClusterOptions, work: Callable[[Session], Awaitable[int]]) -> int:
+    """Open a connection, work, and close it; report errors as kubectl does."""
+    from hearth.cli.stack_access.session import Session
+    from hearth.kube.client.connection import Connection
+    from hearth.model import errors
+
+    try:
+        async with Connection(cluster.find_source()) as connection:
+            return await work(Session(connection))
+    except errors.ApiStatusError as refused:
+        complain(describe_refusal(refused))
+    except errors.HearthError as error:
+        complain(f"error: {error}")
+    return FAILED
+
+
+def describe_refusal(refused: Any) -> str:
+    """Return an answer of the API server in kubectl's form: `Error from server (NotFound): …`."""
+    reason = (refused.status or {}).get("reason")
+    message = str(refused)
+    if reason == "NotFound" and message == NOT_INSTALLED:
+        message += "; this cluster has no Stack kind: install Hearth, or pass another --context"
+    return f"Error from server ({reason}): {message}" if reason else f"Error from server: {message}"
+
+
+def complain(message: str) -> None:
+    """Write an error, made safe for a terminal."""
+    click.echo(safe_text.clean(message), err=True)
+
+
+def say(line: str, *, color: str | None = None, bold: bool = False) -> None:
+    """Write a line of safe text."""
+    click.echo(click.style(line, fg=color, bold=bold) if color or bold else line)
+
+
+def is_terminal() -> bool:
+    """Return whether the output is a terminal."""
+    return sys.stdout.isatty()
+
+
+def strip_kind(name: str) -> str:
+    """Return the name in `stack/shop`, `stacks.hearth.dev/shop` or `shop`."""
+    kind, slash, rest = name.partition("/")
+    return (
+        rest if slash and kind.lower() in {"stack", "stacks", "stk", "stack.hearth.dev", "stacks.hearth.dev"} else name
+    )

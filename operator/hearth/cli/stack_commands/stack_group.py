@@ -1,0 +1,61 @@
+"""`kubectl stack`: the table of its subcommands, each loaded when it is called for. A new one is a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import click
+
+import hearth
+from hearth.cli import lazy_group
+from hearth.cli.lazy_group import Entry
+from hearth.cli.stack_commands import cluster_options
+
+PACKAGE: Final = "hearth.cli.stack_commands"
+SEE, STEER, FILES = "See", "Steer", "Files and pictures"
+
+
+def entry(
+    module: str, summary: str, *, section: str, attribute: str | None = None, aliases: tuple[str, ...] = ()
+) -> Entry:
+    """Return the entry of a subcommand in a module of this package."""
+    return Entry(
+        module=f"{PACKAGE}.{module}",
+        attribute=attribute or module.removesuffix("_command"),
+        summary=summary,
+        section=section,
+        aliases=aliases,
+    )
+
+
+COMMANDS: Mapping[str, Entry] = {
+    "wait": entry("wait_command", "Wait for a state, and fail as soon as it cannot be reached.", section=SEE),
+    "retry": entry("verb_commands", "Retry everything that failed now.", section=STEER, attribute="retry"),
+    "rollback": entry("verb_commands", "Go back to an earlier revision.", section=STEER, attribute="rollback"),
+    "continue": entry("verb_commands", "Continue past a breakpoint.", section=STEER, attribute="continue_"),
+    "mark": entry(
+        "mark_commands", "Declare an object unhealthy, so that it is replaced.", section=STEER, attribute="mark"
+    ),
+    "unmark": entry("mark_commands", "Take back a mark.", section=STEER, attribute="unmark"),
+    "check": entry("verb_commands", "Compare all objects with the API server.", section=STEER, attribute="check"),
+    "cleanup": entry("verb_commands", "Delete obsolete objects now.", section=STEER, attribute="cleanup"),
+    "pause": entry("verb_commands", "Stop all writes of the operator.", section=STEER, attribute="pause"),
+    "unpause": entry("verb_commands", "Permit writes again.", section=STEER, attribute="unpause"),
+    "suspend": entry("verb_commands", "Scale workloads to nothing.", section=STEER, attribute="suspend"),
+    "resume": entry("verb_commands", "Bring suspended workloads back.", section=STEER, attribute="resume"),
+}
+
+
+@click.group(
+    cls=lazy_group.LazyGroup,
+    entries=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
+@cluster_options.cluster_options
+@click.version_option(hearth.__version__, prog_name="kubectl stack")
+def stack(cluster: cluster_options.ClusterOptions) -> None:
+    """See and steer the Stacks of a cluster, with your own credentials.
+
+    Reads need no running operator. NAME is the name of a Stack, as in `kubectl get stacks`; `stack/NAME` works too.
+    """

@@ -1,0 +1,150 @@
+"""What a user waits for: whether a Stack has reached it, cannot reach it without help, or is still in progress. Pure."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final
+
+from hearth.cli.stack_views import object_fields
+from hearth.cli.stack_views.stack_state import StackState
+
+NOT_OBSERVED: Final = "waits for the operator to observe the change"
+FIRST_STATUS: Final = "waits for the operator; is one running?"
+
+
+class GoalType(enum.StrEnum):
+    """What can be waited for."""
+
+    READY = "ready"
+    SUSPENDED = "suspended"
+    STOPPED = "stopped"
+    DELETED = "deleted"
+    CHECKED = "checked"
+    PHASE = "phase"
+    CONDITION = "condition"
+
+
+class Verdict(enum.Enum):
+    """Closed set: how far a Stack is."""
+
+    REACHED = "reached"
+    WAITING = "waiting"
+    FAILED = "failed"
+    """It is not reached unless a person helps. The operator may still retry."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """A goal and its argument."""
+
+    type: GoalType
+    detail: str = ""
+    """The phase, `<type>[=<status>]` of a condition, or the token of a check."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoalState:
+    """How far a Stack is, in one word and one line."""
+
+    verdict: Verdict
+    message: str
+
+
+def parse(text: str) -> Goal:
+    """Parse the value of `--for`. Raises ValueError."""
+    word, _, detail = text.partition("=")
+    if word == "delete":
+        word = GoalType.DELETED
+    if word not in list(GoalType) or word == GoalType.CHECKED:
+        raise ValueError(
+            f"{text!r} is none of ready, suspended, stopped, deleted, phase=PHASE, condition=TYPE[=STATUS]"
+        )
+    type_ = GoalType(word)
+    needs_detail = type_ in (GoalType.PHASE, GoalType.CONDITION)
+    if needs_detail != bool(detail):
+        raise ValueError(f"{text!r} {'lacks' if needs_detail else 'must not have'} a value after =")
+    return Goal(type=type_, detail=detail)
+
+
+def assess(stack: StackState | None, goal: Goal, *, handled: tuple[str, str] | None = None) -> GoalState:
+    """Assess how far the Stack is. handled: a request that the operator must have taken before the status counts."""
+    if stack is None:
+        reached = goal.type is GoalType.DELETED
+        return GoalState(verdict=Verdict.REACHED if reached else Verdict.FAILED, message="the Stack is deleted")
+    if goal.type is GoalType.PHASE and stack.phase == goal.detail and stack.is_observed:
+        return GoalState(verdict=Verdict.REACHED, message=stack.ready.message)
+    if goal.type is GoalType.CONDITION:
+        return assess_condition(stack, goal.detail)
+    if not stack.is_observed:
+        return GoalState(verdict=Verdict.WAITING, message=FIRST_STATUS if stack.is_new else NOT_OBSERVED)
+    if handled is not None and stack.handled.get(handled[0]) != handled[1]:
+        return GoalState(verdict=Verdict.WAITING, message=f"waits for the operator to take hearth.dev/{handled[0]}")
+    return assess_observed(stack, goal)
+
+
+def assess_condition(stack: StackState, detail: str) -> GoalState:
+    """Assess a condition, as `kubectl wait --for=condition` does, and only for the present generation."""
+    type_, _, status = detail.partition("=")
+    found = stack.condition(type_)
+    is_reached = stack.is_observed and found.status.lower() == (status or "True").lower()
+    return GoalState(verdict=Verdict.REACHED if is_reached else Verdict.WAITING, message=describe(stack))
+
+
+def assess_observed(stack: StackState, goal: Goal) -> GoalState:
+    """Assess a Stack whose status describes the present spec."""
+    ready = stack.ready
+    if goal.type is GoalType.CHECKED:
+        return assess_check(stack)
+    is_reached = {
+        GoalType.READY: ready.is_true and not stack.is_deleting,
+        GoalType.SUSPENDED: stack.phase == "SuspendComplete",
+        GoalType.STOPPED: stack.condition("Stopped").is_true,
+    }.get(goal.type, False)
+    if is_reached:
+        return GoalState(verdict=Verdict.REACHED, message=describe(stack))
+    if obstacle := explain_failure(stack, goal):
+        return GoalState(verdict=Verdict.FAILED, message=obstacle)
+    return GoalState(verdict=Verdict.WAITING, message=describe(stack))
+
+
+def explain_failure(stack: StackState, goal: Goal) -> str:
+    """Return why the goal is not reached unless a person helps; "" if it may be."""
+    if goal.type is GoalType.DELETED:
+        return "" if stack.is_deleting else f"it is not being deleted: kubectl delete stack {stack.name}"
+    if stack.is_deleting:
+        return "the Stack is being deleted"
+    if goal.type is GoalType.READY and stack.phase.endswith("Stopped"):
+        return describe(stack)
+    if goal.type is GoalType.READY and stack.is_suspended:
+        return f"the Stack is suspended: kubectl stack resume {stack.name}"
+    if stack.is_stalled:
+        return describe(stack)
+    if stack.is_paused and not stack.ready.is_true:
+        return f"the Stack is paused: {stack.condition('Paused').message or 'kubectl stack unpause ' + stack.name}"
+    return ""
+
+
+def assess_check(stack: StackState) -> GoalState:
+    """Assess a check that the operator has taken."""
+    count = object_fields.number(stack.status, "check", "problemCount")
+    objects = object_fields.number(stack.status, "check", "objects") or 0
+    if not count:
+        return GoalState(verdict=Verdict.REACHED, message=f"checked {objects} objects: no problem")
+    problems = object_fields.entries(stack.status, "check", "problems")
+    lines = [
+        f"{object_fields.text(each, 'resource')} "
+        f"({object_fields.text(each, 'kind').lower()}/{object_fields.text(each, 'name')}): "
+        f"{object_fields.text(each, 'reason')}: {object_fields.text(each, 'message')}"
+        for each in problems
+    ]
+    noun = "problem" if count == 1 else "problems"
+    return GoalState(
+        verdict=Verdict.FAILED, message="\n  ".join([f"checked {objects} objects: {count} {noun}", *lines])
+    )
+
+
+def describe(stack: StackState) -> str:
+    """Return `UpdateInProgress 3/7: waits for web (deployment/shop-web): 1 of 3 pods are ready`."""
+    head = " ".join(part for part in (stack.phase, stack.summary) if part)
+    return f"{head}: {stack.ready.message}" if stack.ready.message else head

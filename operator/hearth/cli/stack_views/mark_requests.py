@@ -1,0 +1,92 @@
+"""The HealthMark that `mark` and `unmark` create, and its state in words. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from hearth.cli.stack_views import object_fields
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.model import names
+from hearth.model.child import Object
+
+PREFIX_LENGTH: Final = 50
+"""The API server adds five characters; a name has 63 at most in some of its uses."""
+REJECTED: Final = frozenset(
+    "StackNotFound ResourceNotFound TargetNotFound ObjectNotFound TooManyMarks ObjectTooNew NotNested OtherNamespace "
+    "Denied".split()
+)
+"""Reasons of `Ready` under which the mark has no effect until a person acts."""
+PATH: Final = re.compile(
+    r"[a-z][a-zA-Z0-9]{0,39}(\[[a-z0-9-]{1,40}\])?(/[a-z][a-zA-Z0-9]{0,39}(\[[a-z0-9-]{1,40}\])?){0,7}"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkState:
+    """How far the operator is with a mark."""
+
+    is_ready: bool = False
+    is_rejected: bool = False
+    is_resolved: bool = False
+    message: str = ""
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether nothing further happens to the mark by itself, or its object is being replaced."""
+        return self.is_rejected or self.is_resolved or self.is_ready
+
+
+def find_refusal(stack: StackState, resource: str) -> str:
+    """Return why no object of that resource can be marked; "" if it may be."""
+    if not PATH.fullmatch(resource):
+        return f"{resource!r} is not the name of a resource; names are like web, workers[a] or cache/db"
+    if stack.is_deleting:
+        return f"stack/{stack.name} is being deleted; nothing is replaced any more"
+    known = object_fields.mapping(stack.spec, "template", "resources")
+    first = resource.partition("/")[0].partition("[")[0]
+    is_current = not stack.is_rolled_back and stack.is_observed
+    if known and is_current and first not in known:
+        return f"stack/{stack.name} has no resource {first!r}; resources: {', '.join(sorted(known))}"
+    return ""
+
+
+def make_mark(stack: StackState, resource: str, *, reason: str | None) -> Object:
+    """Return the HealthMark to create; it is deleted with its Stack. reason: None to take back a mark."""
+    prefix = f"{stack.name}-{names.kebab(re.sub(r'[^a-zA-Z0-9]+', '-', resource).strip('-'))}"
+    owner = {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": names.STACK, "name": stack.name, "uid": stack.uid}
+    spec: Object = {"stackName": stack.name, "resource": resource, "markUnhealthy": reason is not None}
+    return {
+        "apiVersion": f"{names.GROUP}/{names.VERSION}",
+        "kind": "HealthMark",
+        "metadata": {
+            "generateName": f"{prefix[:PREFIX_LENGTH].rstrip('-.')}-",
+            "namespace": stack.namespace,
+            "ownerReferences": [owner],
+        },
+        "spec": spec | ({"reason": reason} if reason is not None else {}),
+    }
+
+
+def describe(mark: Object) -> str:
+    """Return what a mark says: `web is unhealthy: answers 500`."""
+    spec = mark["spec"]
+    if spec["markUnhealthy"]:
+        return f"{spec['resource']} is unhealthy: {spec['reason']}"
+    return f"{spec['resource']} is not marked any more"
+
+
+def read_state(mark: Object | None) -> MarkState:
+    """Return the state of a mark."""
+    if mark is None:
+        return MarkState(is_rejected=True, message="it was deleted")
+    conditions = {each.get("type"): each for each in object_fields.entries(mark, "status", "conditions")}
+    ready, resolved = conditions.get("Ready", {}), conditions.get("Resolved", {})
+    reason = object_fields.text(ready, "reason")
+    return MarkState(
+        is_ready=ready.get("status") == "True",
+        is_rejected=reason in REJECTED,
+        is_resolved=resolved.get("status") == "True",
+        message=f"{reason}: {object_fields.text(ready, 'message')}".rstrip(": "),
+    )

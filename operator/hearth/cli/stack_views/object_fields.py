@@ -1,0 +1,47 @@
+"""Fields of objects of any shape: a field of another type than expected counts as absent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+EMPTY: Final[Mapping[str, Any]] = {}
+
+
+def find(value: Any, *path: str) -> Any:
+    """Return what lies under `path`, or None."""
+    for key in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value
+
+
+def text(value: Any, *path: str) -> str:
+    """Return the text under `path`, "" if there is none."""
+    found = find(value, *path)
+    return found if isinstance(found, str) else ""
+
+
+def number(value: Any, *path: str) -> int | None:
+    """Return the whole number under `path`, or None."""
+    found = find(value, *path)
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def mapping(value: Any, *path: str) -> Mapping[str, Any]:
+    """Return the map under `path`, an empty one if there is none."""
+    found = find(value, *path)
+    return found if isinstance(found, Mapping) else EMPTY
+
+
+def entries(value: Any, *path: str) -> list[Mapping[str, Any]]:
+    """Return the maps in the list under `path`."""
+    found = find(value, *path)
+    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+
+
+def texts(value: Any, *path: str) -> list[str]:
+    """Return the texts in the list under `path`."""
+    found = find(value, *path)
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []

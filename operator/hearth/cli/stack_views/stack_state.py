@@ -1,0 +1,208 @@
+"""One Stack as its object reports it, by the names that people use. Pure; accepts objects of any shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hearth.cli.stack_views import object_fields
+from hearth.model import names
+from hearth.model.child import Object
+
+TRUE: Final = "True"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """One condition."""
+
+    status: str = ""
+    """"" if the condition is absent."""
+    reason: str = ""
+    message: str = ""
+    since: str = ""
+
+    @property
+    def is_true(self) -> bool:
+        """Return whether its status is True."""
+        return self.status == TRUE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakpointEntry:
+    """A breakpoint at which a resource waits."""
+
+    resource: str
+    """A path if the resource is in a nested Stack."""
+    hook: str
+    stack: str
+    """The nested Stack to continue; "" for this one."""
+
+    @property
+    def local(self) -> str:
+        """Return how the Stack that contains the resource names the breakpoint: `db/PreUpdate`."""
+        resource = self.resource.rpartition("/")[2] if self.stack else self.resource
+        return f"{resource}/{self.hook}"
+
+    def __str__(self) -> str:
+        return f"{self.resource}/{self.hook}"
+
+
+ABSENT: Final = Condition()
+
+
+@dataclass(frozen=True, slots=True)
+class StackState:
+    """A Stack, read from its object."""
+
+    raw: Object
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+        return object_fields.text(self.raw, "metadata", "name")
+
+    @property
+    def namespace(self) -> str:
+        """Return its namespace."""
+        return object_fields.text(self.raw, "metadata", "namespace")
+
+    @property
+    def uid(self) -> str:
+        """Return its UID."""
+        return object_fields.text(self.raw, "metadata", "uid")
+
+    @property
+    def created(self) -> str:
+        """Return its creation time."""
+        return object_fields.text(self.raw, "metadata", "creationTimestamp")
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """Return its annotations."""
+        return object_fields.mapping(self.raw, "metadata", "annotations")
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """Return its spec."""
+        return object_fields.mapping(self.raw, "spec")
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """Return its status."""
+        return object_fields.mapping(self.raw, "status")
+
+    @property
+    def parent(self) -> str:
+        """Return the UID of the Stack that it is nested in; "" for none."""
+        return object_fields.text(self.raw, "metadata", "labels", names.LABEL_STACK_UID)
+
+    @property
+    def is_deleting(self) -> bool:
+        """Return whether its deletion was requested."""
+        return bool(object_fields.text(self.raw, "metadata", "deletionTimestamp"))
+
+    @property
+    def is_paused(self) -> bool:
+        """Return whether `spec.paused` is true."""
+        return self.spec.get("paused") is True
+
+    @property
+    def is_suspended(self) -> bool:
+        """Return whether `spec.suspended` is true."""
+        return self.spec.get("suspended") is True
+
+    @property
+    def is_observed(self) -> bool:
+        """Return whether the status describes the present spec."""
+        observed = object_fields.number(self.status, "observedGeneration")
+        return observed is not None and observed == object_fields.number(self.raw, "metadata", "generation")
+
+    @property
+    def is_new(self) -> bool:
+        """Return whether no operator has reported on it yet."""
+        return not self.phase
+
+    @property
+    def phase(self) -> str:
+        """Return its phase, "" before the first one."""
+        return object_fields.text(self.status, "phase")
+
+    @property
+    def summary(self) -> str:
+        """Return `3/7`."""
+        return object_fields.text(self.status, "summary")
+
+    @property
+    def revision(self) -> int | None:
+        """Return the number of the active revision."""
+        return object_fields.number(self.status, "revision")
+
+    @property
+    def target_revision(self) -> int | None:
+        """Return the number of the target revision."""
+        return object_fields.number(self.status, "target", "revision")
+
+    @property
+    def handled(self) -> Mapping[str, Any]:
+        """Return the last handled token of each kind of request."""
+        return object_fields.mapping(self.status, "handled")
+
+    @property
+    def problems(self) -> list[Mapping[str, Any]]:
+        """Return the first problems."""
+        return object_fields.entries(self.status, "problems")
+
+    @property
+    def breakpoints(self) -> list[BreakpointEntry]:
+        """Return the breakpoints at which resources wait."""
+        return [
+            BreakpointEntry(
+                resource=object_fields.text(entry, "resource"),
+                hook=object_fields.text(entry, "hook"),
+                stack=object_fields.text(entry, "stack"),
+            )
+            for entry in object_fields.entries(self.status, "breakpoints")
+        ]
+
+    def count(self, state: str) -> int:
+        """Return the number of resources in that state."""
+        return object_fields.number(self.status, "resources", state) or 0
+
+    def condition(self, type_: str) -> Condition:
+        """Return the condition of that type; an absent one has no status."""
+        for entry in object_fields.entries(self.status, "conditions"):
+            if entry.get("type") == type_:
+                return Condition(
+                    status=object_fields.text(entry, "status"),
+                    reason=object_fields.text(entry, "reason"),
+                    message=object_fields.text(entry, "message"),
+                    since=object_fields.text(entry, "lastTransitionTime"),
+                )
+        return ABSENT
+
+    @property
+    def ready(self) -> Condition:
+        """Return the condition `Ready`."""
+        return self.condition("Ready")
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether it is Ready, with the present spec."""
+        return self.is_observed and self.ready.is_true
+
+    @property
+    def is_stalled(self) -> bool:
+        """Return whether it is Stalled, with the present spec."""
+        return self.is_observed and self.condition("Stalled").is_true
+
+    @property
+    def is_rolled_back(self) -> bool:
+        """Return whether the target is another definition than that in the spec."""
+        return object_fields.text(self.status, "target", "cause") in {"Rollback", "AutomaticRollback"}
+
+    @property
+    def is_rolled_back_automatically(self) -> bool:
+        """Return whether the definition in the spec failed, and an earlier one is the target."""
+        return object_fields.text(self.status, "target", "cause") == "AutomaticRollback"

@@ -1,0 +1,250 @@
+"""What each verb of `kubectl stack` writes onto a Stack, or why it does not apply. Pure: from the object to a patch.
+
+Must not know how a patch is sent. Times and tokens are arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from hearth.cli.stack_views import object_fields
+from hearth.cli.stack_views.goals import Goal, GoalType
+from hearth.cli.stack_views.stack_state import BreakpointEntry, StackState
+from hearth.model import names
+from hearth.model.child import Object
+
+NAMED_AT_MOST: Final = 5
+"""Breakpoints or names in one message."""
+READY: Final = Goal(type=GoalType.READY)
+GITOPS: Final = (
+    ("kustomize.toolkit.fluxcd.io/name", "Flux (Kustomization {})"),
+    ("helm.toolkit.fluxcd.io/name", "Flux (HelmRelease {})"),
+    ("argocd.argoproj.io/instance", "Argo CD (Application {})"),
+)
+"""Labels of tools that write the spec back from Git, and how they are named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """What to write, and when it is done."""
+
+    patches: tuple[Object, ...]
+    """Merge patches in this order. The operator must have observed each before the next one."""
+    said: str
+    """What is written, for the user: `annotated: hearth.dev/retry=…`."""
+    notes: tuple[str, ...] = ()
+    """What the user should know besides."""
+    handled: tuple[str, str] | None = None
+    """The request and its token, which `status.handled` shows once the operator has taken it."""
+    goal: Goal = READY
+    """What `--wait` waits for."""
+    stack: str = ""
+    """The Stack to write to if it is not the named one: a nested Stack of the same namespace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlreadySo:
+    """The Stack is already as requested; nothing is written."""
+
+    said: str
+    goal: Goal = READY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """The verb does not apply: why, and what does."""
+
+    said: str
+
+
+VerbResult: TypeAlias = Write | AlreadySo | Refusal
+
+
+def retry(stack: StackState, *, token: str) -> VerbResult:
+    """Retry everything that failed now, or the definition that was rolled back."""
+    is_sound = stack.is_ready and not stack.problems and not stack.is_rolled_back_automatically
+    if is_sound:
+        return Refusal(said=f"nothing has failed: {describe(stack)} is {stack.phase}. {advise_replacement(stack)}")
+    notes = note_paused(stack)
+    if stack.is_rolled_back_automatically:
+        notes = ("the definition in the spec, which failed and was rolled back, is tried again", *notes)
+    return request(stack, names.REQUEST_RETRY, token, key="retry", notes=notes)
+
+
+def check(stack: StackState, *, token: str) -> VerbResult:
+    """Compare all objects with the API server; nothing is changed."""
+    return request(stack, names.REQUEST_CHECK, token, key="check", goal=Goal(type=GoalType.CHECKED, detail=token))
+
+
+def cleanup(stack: StackState, *, token: str) -> VerbResult:
+    """Delete the objects that wait for the completion of the new definition."""
+    if stack.is_observed and not stack.is_new and stack.count("obsolete") == 0:
+        return Refusal(said=f"nothing waits for deletion: {describe(stack)} has no obsolete objects")
+    return request(stack, names.REQUEST_CLEANUP, token, key="cleanup", notes=note_paused(stack))
+
+
+def rollback(stack: StackState, *, to_revision: int, stored: Collection[int]) -> VerbResult:
+    """Make an earlier revision the target. to_revision: 0 for the last completed one other than that in the spec."""
+    if stack.is_deleting:
+        return Refusal(said=f"{describe(stack)} is being deleted; a deletion cannot be rolled back")
+    stated = object_fields.number(stack.spec, "rollback", "toRevision")
+    is_active = object_fields.text(stack.status, "target", "cause") == "Rollback" and stack.is_observed
+    wanted = to_revision
+    if to_revision and to_revision not in stored:
+        kept = ", ".join(map(str, sorted(stored))) or "none"
+        return Refusal(said=f"{describe(stack)} has no revision {to_revision}; stored revisions: {kept}")
+    if stated == to_revision and is_active:
+        return AlreadySo(said=f"already rolled back to revision {stack.target_revision}")
+    if not to_revision and stated == 0:
+        # A repeated 0 keeps its first meaning, so the number is stated.
+        wanted = find_other_completed(stack)
+    if not wanted and not find_other_completed(stack):
+        return Refusal(said=f"{describe(stack)} has no other completed revision to roll back to{list_stored(stored)}")
+    is_spec = object_fields.text(stack.status, "target", "cause") == "Spec"
+    if wanted and is_spec and stack.is_observed and wanted == stack.target_revision:
+        return AlreadySo(said=f"revision {wanted} is already the definition in the spec")
+    return write_rollback(stack, wanted, stated=stated)
+
+
+def write_rollback(stack: StackState, wanted: int, *, stated: int | None) -> Write:
+    """Write the request; a number that is already there is removed first, because only a new one counts."""
+    patch: Object = {"spec": {"rollback": {"toRevision": wanted}}}
+    removal: Object = {"spec": {"rollback": {"toRevision": None}}}
+    source = (
+        "the definition in spec stays and is not applied; the next change of template or parameters is newer, and wins"
+    )
+    return Write(
+        patches=(removal, patch) if stated == wanted else (patch,),
+        said=f"patched: spec.rollback.toRevision={wanted}",
+        notes=(source, *note_paused(stack), *note_suspended(stack), *note_git(stack, "spec.rollback")),
+    )
+
+
+def find_other_completed(stack: StackState) -> int:
+    """Return the last completed revision other than the definition in the spec; 0 if none is known."""
+    last = object_fields.number(stack.status, "lastCompletedRevision") or 0
+    previous = object_fields.number(stack.status, "previousCompletedRevision") or 0
+    is_spec = object_fields.text(stack.status, "target", "cause") == "Spec"
+    return previous if is_spec and stack.is_observed and last == stack.target_revision else last
+
+
+def list_stored(stored: Collection[int]) -> str:
+    """Return the stored revisions as the end of a message."""
+    return f"; stored revisions: {', '.join(map(str, sorted(stored)))}" if stored else ""
+
+
+def continue_(stack: StackState, *, where: str, token: str) -> VerbResult:
+    """Clear the breakpoint at which a resource waits. where: `<resource>[/<hook>]`; a path leads into nested Stacks."""
+    waiting = stack.breakpoints
+    found = next((each for each in waiting if where in (each.resource, str(each))), None)
+    is_listed = stack.count("stopped") <= len(waiting)
+    if found is None and (is_listed or not where):
+        return Refusal(said=explain_no_wait(stack, where, waiting))
+    if found is None:
+        # The status lists only the first breakpoints.
+        found = BreakpointEntry(resource=where, hook="", stack="")
+        value = f"{where}@{token}"
+    else:
+        value = f"{found.local}@{token}"
+    return Write(
+        patches=({"metadata": {"annotations": {names.REQUEST_CONTINUE: value}}},),
+        said=f"annotated: {names.REQUEST_CONTINUE}={value}",
+        notes=note_paused(stack),
+        handled=None if found.stack else ("continue", value),
+        stack=found.stack,
+    )
+
+
+def explain_no_wait(stack: StackState, where: str, waiting: Sequence[BreakpointEntry]) -> str:
+    """Explain that no resource waits there, and where resources do."""
+    if not waiting:
+        return (
+            f"no resource of {describe(stack)} waits at a breakpoint (phase {stack.phase or 'unknown'}); "
+            "a breakpoint in spec.environment.breakpoints can be continued once its resource has reached it"
+        )
+    named = ", ".join(str(each) for each in waiting[:NAMED_AT_MOST])
+    first = f"kubectl stack continue {stack.name} {waiting[0]} -n {stack.namespace}"
+    lead = f"{where} does not wait at a breakpoint" if where else "name the breakpoint to continue"
+    return f"{lead}; waiting: {named}. Continue with: {first}"
+
+
+def set_paused(stack: StackState, *, paused: bool) -> VerbResult:
+    """Stop all writes of the operator, or permit them again."""
+    if stack.is_paused == paused:
+        return AlreadySo(said="already paused" if paused else "not paused")
+    notes = ("the condition Paused lists what the operator would do",) if paused else ()
+    return Write(
+        patches=({"spec": {"paused": True if paused else None}},),
+        said=f"patched: spec.paused={str(paused).lower()}",
+        notes=(*notes, *note_git(stack, "spec.paused")),
+        goal=Goal(type=GoalType.CONDITION, detail="Paused=True") if paused else READY,
+    )
+
+
+def set_suspended(stack: StackState, *, suspended: bool) -> VerbResult:
+    """Scale workloads to nothing, or back."""
+    goal = Goal(type=GoalType.SUSPENDED) if suspended else READY
+    if stack.is_suspended == suspended:
+        return AlreadySo(said="already suspended" if suspended else "not suspended", goal=goal)
+    return Write(
+        patches=({"spec": {"suspended": suspended}},),
+        said=f"patched: spec.suspended={str(suspended).lower()}",
+        notes=(*note_paused(stack), *note_git(stack, "spec.suspended")),
+        goal=goal,
+    )
+
+
+def request(
+    stack: StackState,
+    annotation: str,
+    token: str,
+    *,
+    key: str,
+    notes: tuple[str, ...] = (),
+    goal: Goal = READY,
+) -> VerbResult:
+    """Make a request by annotation; a token that was used before would count as handled."""
+    if stack.handled.get(key) == token:
+        return Refusal(said=f"the token {token!r} was handled before; use another one")
+    return Write(
+        patches=({"metadata": {"annotations": {annotation: token}}},),
+        said=f"annotated: {annotation}={token}",
+        notes=notes,
+        handled=(key, token),
+        goal=goal,
+    )
+
+
+def describe(stack: StackState) -> str:
+    """Return `stack/shop`."""
+    return f"stack/{stack.name}"
+
+
+def advise_replacement(stack: StackState) -> str:
+    """Return what helps where an object is broken although it is ready."""
+    return f"To replace an object that is broken all the same: kubectl stack mark {stack.name} RESOURCE --reason TEXT"
+
+
+def note_paused(stack: StackState) -> tuple[str, ...]:
+    """Return that nothing happens before the Stack is unpaused."""
+    if not stack.is_paused:
+        return ()
+    return (f"the Stack is paused: nothing is written before `kubectl stack unpause {stack.name}`",)
+
+
+def note_suspended(stack: StackState) -> tuple[str, ...]:
+    """Return that no definition is applied before the Stack is resumed."""
+    if not stack.is_suspended:
+        return ()
+    return (f"the Stack is suspended: it is applied after `kubectl stack resume {stack.name}`",)
+
+
+def note_git(stack: StackState, field: str) -> tuple[str, ...]:
+    """Return that a tool may write the field back from Git."""
+    labels = object_fields.mapping(stack.raw, "metadata", "labels")
+    for label, called in GITOPS:
+        if value := object_fields.text(labels, label):
+            return (f"{called.format(value)} manages this Stack and may revert {field}; change it in Git as well",)
+    return ()

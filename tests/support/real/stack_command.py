@@ -1,0 +1,52 @@
+"""Runs `kubectl stack` as its installed program does: the target of the script in pyproject.toml, in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+PYPROJECT = Path(__file__).resolve().parents[3] / "pyproject.toml"
+SCRIPT = "kubectl-stack"
+LIMIT_SECONDS = 120
+"""An order of magnitude above what a busy machine was seen to need."""
+
+
+def find_program(script: str = SCRIPT) -> list[str]:
+    """The command that the installed script consists of."""
+    target = tomllib.loads(PYPROJECT.read_text())["project"]["scripts"][script]
+    module, _, function = target.partition(":")
+    return [sys.executable, "-c", f"from {module} import {function}; {function}()"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackCommand:
+    """`kubectl stack` of one user, in one namespace."""
+
+    kubeconfig: Path
+    namespace: str
+
+    async def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run it to its end."""
+        return await asyncio.to_thread(self.run_now, *arguments, **environment)
+
+    def run_now(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run it to its end. Blocks."""
+        return subprocess.run(
+            [*find_program(), "--kubeconfig", str(self.kubeconfig), "-n", self.namespace, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_SECONDS,
+            env=os.environ | environment,
+        )
+
+    async def expect(self, *arguments: str, code: int = 0) -> str:
+        """Return both outputs of a run that ends with that code."""
+        done = await self.run(*arguments)
+        assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout + done.stderr

@@ -1,0 +1,89 @@
+"""What a user waits for: reached, in progress, or not without help."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.cli.stack_views import goals
+from hearth.cli.stack_views.goals import Goal, GoalType, Verdict
+from hearth.cli.stack_views.stack_state import StackState
+
+
+def make(ready: str = "False", *, stalled: str = "False", spec: Any = None, **status: Any) -> StackState:
+    conditions = [
+        {"type": "Ready", "status": ready, "reason": "R", "message": "waits for web"},
+        {"type": "Stalled", "status": stalled, "reason": "R", "message": ""},
+        *status.pop("more", []),
+    ]
+    metadata = {"name": "shop", "namespace": "prod", "generation": 2} | status.pop("metadata", {})
+    known = {"observedGeneration": 2, "phase": "UpdateInProgress", "summary": "1/2", "conditions": conditions}
+    return StackState({"metadata": metadata, "spec": spec or {}, "status": known | status})
+
+
+STOPPED = {"type": "Stopped", "status": "True", "reason": "Breakpoint", "message": "web/PreUpdate"}
+
+
+@pytest.mark.parametrize(
+    ("stack", "goal", "verdict"),
+    [
+        pytest.param(make("True"), "ready", Verdict.REACHED, id="ready"),
+        pytest.param(make(), "ready", Verdict.WAITING, id="in progress"),
+        pytest.param(make("True", observedGeneration=1), "ready", Verdict.WAITING, id="the old generation is ready"),
+        pytest.param(make(stalled="True"), "ready", Verdict.FAILED, id="failed"),
+        pytest.param(make(phase="UpdateStopped"), "ready", Verdict.FAILED, id="at a breakpoint"),
+        pytest.param(make(spec={"suspended": True}), "ready", Verdict.FAILED, id="suspended"),
+        pytest.param(make(spec={"paused": True}), "ready", Verdict.FAILED, id="paused"),
+        pytest.param(make("True", spec={"paused": True}), "ready", Verdict.REACHED, id="paused and ready"),
+        pytest.param(make(metadata={"deletionTimestamp": "now"}), "ready", Verdict.FAILED, id="in deletion"),
+        pytest.param(None, "ready", Verdict.FAILED, id="deleted meanwhile"),
+        pytest.param(None, "deleted", Verdict.REACHED, id="deleted"),
+        pytest.param(make(), "deleted", Verdict.FAILED, id="its deletion was not requested"),
+        pytest.param(make(metadata={"deletionTimestamp": "now"}), "deleted", Verdict.WAITING, id="being deleted"),
+        pytest.param(make(more=[STOPPED]), "stopped", Verdict.REACHED, id="stopped"),
+        pytest.param(make(phase="SuspendComplete"), "suspended", Verdict.REACHED, id="down"),
+        pytest.param(make(), "phase=UpdateInProgress", Verdict.REACHED, id="a phase"),
+        pytest.param(make(more=[STOPPED]), "condition=Stopped", Verdict.REACHED, id="a condition"),
+        pytest.param(make("False"), "condition=Ready=false", Verdict.REACHED, id="a condition that is False"),
+        pytest.param(make(), "condition=Stopped", Verdict.WAITING, id="a condition that is absent"),
+    ],
+)
+def test_a_goal_is_reached_or_not(stack: StackState | None, goal: str, verdict: Verdict) -> None:
+    """What cannot be reached without a person ends the wait."""
+    assert goals.assess(stack, goals.parse(goal)).verdict is verdict
+
+
+def test_a_request_must_be_handled_first() -> None:
+    """Else a status from before it would count."""
+    ready = Goal(type=GoalType.READY)
+
+    assert goals.assess(make("True"), ready, handled=("retry", "t")).verdict is Verdict.WAITING
+    assert goals.assess(make("True", handled={"retry": "t"}), ready, handled=("retry", "t")).verdict is Verdict.REACHED
+
+
+def test_a_check_with_problems_fails_and_names_them() -> None:
+    """As a pipeline needs it."""
+    problem = {"resource": "web", "kind": "Deployment", "name": "shop-web", "reason": "Drifted", "message": "image"}
+    found = goals.assess(
+        make(check={"problemCount": 1, "objects": 2, "problems": [problem]}), Goal(type=GoalType.CHECKED)
+    )
+
+    assert found.verdict is Verdict.FAILED
+    assert found.message == "checked 2 objects: 1 problem\n  web (deployment/shop-web): Drifted: image"
+
+
+@pytest.mark.parametrize("text", ["", "happy", "phase", "ready=1", "checked"])
+def test_what_is_no_goal_is_refused(text: str) -> None:
+    """With the list of goals."""
+    with pytest.raises(ValueError, match=r"ready, suspended|value after ="):
+        goals.parse(text)
+
+
+@pytest.mark.parametrize("status", [None, [], {"conditions": 5, "handled": "x", "breakpoints": [1]}])
+def test_a_status_of_any_shape_is_read(status: Any) -> None:
+    """Any client with the right may have written it."""
+    stack = StackState({"metadata": {"generation": 1}, "spec": 3, "status": status})
+
+    assert goals.assess(stack, Goal(type=GoalType.READY)).verdict is Verdict.WAITING
+    assert stack.breakpoints == []

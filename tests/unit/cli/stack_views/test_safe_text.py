@@ -1,0 +1,33 @@
+"""Text of objects on a terminal: shown, never obeyed."""
+
+from __future__ import annotations
+
+import pytest
+
+from hearth.cli.stack_views import safe_text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param("\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m", id="escape sequence"),
+        pytest.param("\x9b2J", "\\x9b2J", id="one-byte sequence"),
+        pytest.param("a\x07\x08\x7f", "a\\x07\\x08\\x7f", id="control characters"),
+        pytest.param("safe\u202eevil", "safe\\u202eevil", id="text that is reversed"),
+        pytest.param("in\u200bvisible", "in\\u200bvisible", id="invisible"),
+        pytest.param("[red]bold[/red]", "[red]bold[/red]", id="markup is text"),
+        pytest.param("a\r\nb\rc", "a\nb\nc", id="a carriage return overwrites nothing"),
+        pytest.param("\ud800", "\\ud800", id="cannot be encoded"),
+        pytest.param("Größe ✔ 名前", "Größe ✔ 名前", id="any language"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_shown(text: str, shown: str) -> None:
+    """As a visible escape."""
+    assert safe_text.clean(text) == shown
+
+
+def test_one_line_holds_all_and_first_line_says_that_there_is_more() -> None:
+    """Columns of a table must stay columns."""
+    assert safe_text.one_line("a\n  b\tc") == "a b c"
+    assert safe_text.first_line("a\nb") == "a …"
+    assert safe_text.first_line("a") == "a"

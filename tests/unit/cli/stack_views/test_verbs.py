@@ -1,0 +1,166 @@
+"""What each verb writes, and why it does not apply: from a Stack to a patch or a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.cli.stack_views import verbs
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.verbs import AlreadySo, Refusal, Write
+
+READY = [{"type": "Ready", "status": "True", "reason": "Complete", "message": "all is ready"}]
+FAILED = [
+    {"type": "Ready", "status": "False", "reason": "Denied", "message": "web: denied"},
+    {"type": "Stalled", "status": "True", "reason": "Denied", "message": "web: denied"},
+]
+
+
+def make(
+    spec: dict[str, Any] | None = None, *, labels: dict[str, str] | None = None, deleting: bool = False, **status: Any
+) -> StackState:
+    metadata: dict[str, Any] = {"name": "shop", "namespace": "prod", "uid": "u-1", "generation": 3}
+    metadata |= {"labels": labels} if labels else {}
+    metadata |= {"deletionTimestamp": "now"} if deleting else {}
+    known = {"observedGeneration": 3, "phase": "UpdateComplete", "conditions": READY}
+    return StackState({"metadata": metadata, "spec": spec or {}, "status": known | status})
+
+
+def wait_at(*waits: tuple[str, str, str]) -> StackState:
+    entries = [{"resource": resource, "hook": hook, "stack": stack} for resource, hook, stack in waits]
+    return make(breakpoints=entries, resources={"stopped": len(entries)}, phase="UpdateStopped")
+
+
+def test_retry_writes_a_token() -> None:
+    """Which the status must show before anything else is believed."""
+    result = verbs.retry(make(conditions=FAILED, phase="UpdateFailed"), token="t-1")
+
+    assert isinstance(result, Write)
+    assert result.patches == ({"metadata": {"annotations": {"hearth.dev/retry": "t-1"}}},)
+    assert result.handled == ("retry", "t-1")
+
+
+def test_retry_of_what_has_not_failed_is_refused() -> None:
+    """With what replaces an object that is broken all the same."""
+    result = verbs.retry(make(), token="t-1")
+
+    assert isinstance(result, Refusal)
+    assert "nothing has failed: stack/shop is UpdateComplete" in result.said
+    assert "kubectl stack mark shop RESOURCE" in result.said
+
+
+def test_a_token_is_never_used_twice() -> None:
+    """It would count as handled."""
+    assert isinstance(verbs.check(make(handled={"check": "t-1"}), token="t-1"), Refusal)
+
+
+TARGET = {"lastCompletedRevision": 3, "previousCompletedRevision": 2}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "to_revision", "patches"),
+    [
+        pytest.param({}, {"target": {"revision": 3, "cause": "Spec"}}, 0, [0], id="the operator resolves 0"),
+        pytest.param({}, {"target": {"revision": 3, "cause": "Spec"}}, 1, [1], id="a number"),
+        pytest.param(
+            {"rollback": {"toRevision": 0}}, {"target": {"revision": 3, "cause": "Spec"}}, 0, [2], id="0 once more"
+        ),
+        pytest.param(
+            {"rollback": {"toRevision": 1}},
+            {"target": {"revision": 3, "cause": "Spec"}},
+            1,
+            [None, 1],
+            id="the same number after an edit",
+        ),
+    ],
+)
+def test_rollback_writes_what_counts_as_new(
+    spec: dict[str, Any], status: dict[str, Any], to_revision: int, patches: list[int | None]
+) -> None:
+    """A number that stands there already has no effect, so it is removed first."""
+    result = verbs.rollback(make(spec, **TARGET, **status), to_revision=to_revision, stored={1, 2, 3})
+
+    assert isinstance(result, Write)
+    assert [patch["spec"]["rollback"]["toRevision"] for patch in result.patches] == patches
+    assert any("the next change of template or parameters is newer" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("stack", "to_revision", "said"),
+    [
+        pytest.param(make(), 7, "has no revision 7; stored revisions: 1, 2", id="unknown"),
+        pytest.param(make(deleting=True), 1, "a deletion cannot be rolled back", id="in deletion"),
+        pytest.param(make(target={"cause": "Spec", "revision": 1}, lastCompletedRevision=1), 0, "no other", id="none"),
+    ],
+)
+def test_rollback_that_does_not_apply_says_why(stack: StackState, to_revision: int, said: str) -> None:
+    """And what there is."""
+    result = verbs.rollback(stack, to_revision=to_revision, stored={1, 2})
+
+    assert isinstance(result, Refusal)
+    assert said in result.said
+
+
+def test_rollback_to_where_it_is_writes_nothing() -> None:
+    """Neither to the requested revision nor to that in the spec."""
+    back = make({"rollback": {"toRevision": 1}}, target={"cause": "Rollback", "revision": 1}, **TARGET)
+    spec = make(target={"cause": "Spec", "revision": 3}, **TARGET)
+
+    assert isinstance(verbs.rollback(back, to_revision=1, stored={1, 3}), AlreadySo)
+    assert isinstance(verbs.rollback(spec, to_revision=3, stored={1, 3}), AlreadySo)
+
+
+@pytest.mark.parametrize("where", ["web", "web/PreUpdate"])
+def test_continue_names_the_breakpoint_and_a_token(where: str) -> None:
+    """So that the same command works for the next breakpoint too."""
+    result = verbs.continue_(wait_at(("web", "PreUpdate", "")), where=where, token="t-1")
+
+    assert isinstance(result, Write)
+    assert result.patches == ({"metadata": {"annotations": {"hearth.dev/continue": "web/PreUpdate@t-1"}}},)
+    assert result.handled == ("continue", "web/PreUpdate@t-1")
+
+
+def test_continue_within_a_nested_stack_annotates_that_one() -> None:
+    """The parent would only say so."""
+    result = verbs.continue_(wait_at(("cache/db", "PreUpdate", "shop-cache")), where="cache/db", token="t-1")
+
+    assert isinstance(result, Write)
+    assert result.stack == "shop-cache"
+    assert result.patches == ({"metadata": {"annotations": {"hearth.dev/continue": "db/PreUpdate@t-1"}}},)
+
+
+def test_continue_where_nothing_waits_names_what_does() -> None:
+    """With the command that continues it."""
+    result = verbs.continue_(wait_at(("web", "PreUpdate", "")), where="db", token="t-1")
+
+    assert isinstance(result, Refusal)
+    assert result.said == (
+        "db does not wait at a breakpoint; waiting: web/PreUpdate. "
+        "Continue with: kubectl stack continue shop web/PreUpdate -n prod"
+    )
+
+
+def test_cleanup_needs_obsolete_objects() -> None:
+    """Else nothing would happen, and nothing would say so."""
+    assert isinstance(verbs.cleanup(make(resources={"obsolete": 0}), token="t"), Refusal)
+    assert isinstance(verbs.cleanup(make(resources={"obsolete": 2}), token="t"), Write)
+
+
+def test_pause_and_suspend_are_idempotent() -> None:
+    """In scripts a second call must not fail."""
+    assert isinstance(verbs.set_paused(make({"paused": True}), paused=True), AlreadySo)
+    assert isinstance(verbs.set_suspended(make({"suspended": True}), suspended=True), AlreadySo)
+    unpause = verbs.set_paused(make({"paused": True}), paused=False)
+    assert isinstance(unpause, Write)
+    assert unpause.patches == ({"spec": {"paused": None}},)
+
+
+def test_a_tool_that_writes_the_spec_from_git_is_named() -> None:
+    """It would revert the change."""
+    result = verbs.set_paused(make(labels={"kustomize.toolkit.fluxcd.io/name": "apps"}), paused=True)
+
+    assert isinstance(result, Write)
+    assert "Flux (Kustomization apps) manages this Stack and may revert spec.paused; change it in Git as well" in (
+        result.notes
+    )
