@@ -19,8 +19,8 @@ IMPORT_NODES = 2_000_000
 """Values in one file that `hearth import` reads: all manifests of a large cluster."""
 INTEGER_DIGITS = 20
 """Digits of an integer as text: 64 bits have 19 and a sign. Python fails to convert 4,300."""
-SIGNATURE_LENGTH = 160
-"""Characters of a child's signature: the longest that Hearth writes has 117."""
+SIGNATURE_LENGTH = 200
+"""Characters of a child's signature: the longest that Hearth writes has 159."""
 UNPROVEN_NAMED = 20
 """Unsigned objects that one Stack's Events name. Thousands of forged objects cause no more Events."""
 CHECK_DRY_RUNS = 100
@@ -113,6 +113,13 @@ DEPENDENCIES = 500
 """Entries of one `dependsOn`."""
 RULES = 32
 """Expressions in one `readyWhen` or `failedWhen`, fields in one `ignoreFields`, sources of parameters."""
+MEMBER_EXPRESSIONS = 100_000
+"""Expressions of all members of collections in one template, evaluated once for each member: ten for each of 10,000."""
+MEMBER_READS = 100_000
+"""Members that the expressions of one template read, counted for each resource that reads them: a collection of 5,000
+that 20 resources read. All are passed to CEL at each evaluation, some microseconds for each."""
+SHOWN_MEMBERS = 3
+"""Members of one collection whose mistakes are listed: the others most likely have the same."""
 EXPRESSION_LENGTH = 4_096
 """Characters of one expression in any location."""
 EXPRESSIONS = 50_000

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 
+from hearth.model import members
+
 GROUP = "hearth.dev"
 VERSION = "v1alpha1"
 STACK = "Stack"
@@ -106,6 +108,20 @@ def stack_label(stack: str) -> str:
     return shorten(stack, length=LABEL_LENGTH)
 
 
+def resource_label(resource: str) -> str:
+    """Return the value of the label that shows a child's resource to people: `workers.a` for the member `workers[a]`.
+
+    A label value cannot contain brackets. What is too long is cut and hashed; the signature has the whole name.
+    """
+    return shorten(resource.replace("[", ".").removesuffix("]"), length=LABEL_LENGTH)
+
+
+def object_part(resource: str) -> str:
+    """Return the part of an object's name that stands for its resource: `workers-a` for the member `workers[a]`."""
+    root, key = members.root_of(resource), members.key_of(resource)
+    return f"{kebab(root)}-{key}" if key else kebab(root)
+
+
 def child_name(
     *, stack: str, stack_namespace: str, stack_uid: str, resource: str, incarnation: int, namespace: str
 ) -> str:
@@ -114,7 +130,7 @@ def child_name(
     namespace: where the child lives, "" for cluster scope. Outside the Stack's own namespace the name contains a hash
     of the Stack's namespace, since two namespaces may contain Stacks of one name.
     """
-    name = f"{stack}-{kebab(resource)}"
+    name = f"{stack}-{object_part(resource)}"
     if namespace != stack_namespace:
         name = f"{name}-{digest(stack_namespace)}"
     if incarnation > 1:

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from hearth.model import value_class
+from hearth.model import members, value_class
 from hearth.model.child import Object, Path
 from hearth.model.field_paths import PathPattern
 
-Values: TypeAlias = Mapping[str, Mapping[str, Any] | None]
-"""By resource name, the fields of its child, or None if there is no child (yet)."""
+Values: TypeAlias = Mapping[str, Mapping[str, Any] | tuple[Mapping[str, Any], ...] | None]
+"""By name in the template, the fields of its child, or of all its members' children in the order of the source; None if
+there is no child (yet)."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -104,10 +105,11 @@ class ResourceBlueprint:
     """One resource that exists with these parameters (`when` is true)."""
 
     name: str
+    """`web`; for a member of a collection `workers[a]`."""
     index: int
     """Its position in the dependency order: higher than that of everything it requires."""
     path: str
-    """Its path in the Stack: `spec.template.resources.web`."""
+    """Its path in the Stack: `spec.template.resources.web`. All members of a collection have the same."""
     api_version: str
     kind: str
     manifest: Evaluable
@@ -121,9 +123,10 @@ class ResourceBlueprint:
     is_name_pinned: bool
     """Whether the manifest sets `metadata.name`."""
     requires: tuple[str, ...]
-    """The present resources that must be ready first: direct references or `dependsOn` only, sorted."""
+    """What must be ready first: direct references or `dependsOn` only, sorted. Names of present resources, and
+    `workers[*]` for all members of a collection."""
     dependents: tuple[str, ...]
-    """The inverse of `requires`."""
+    """The inverse of `requires`; `workers[*]` for every member of that collection."""
     ready_when: tuple[Evaluable, ...] = ()
     """Booleans that replace the kind's built-in rule; they may read the resource itself."""
     failed_when: tuple[Evaluable, ...] = ()
@@ -143,19 +146,41 @@ class ResourceBlueprint:
     hidden: frozenset[str] | None = field(default=None, repr=False)
     """Texts that must not be shown; None if its manifest contains nothing sensitive and may be quoted."""
 
+    @property
+    def own_name(self) -> str:
+        """Return the name by which its own rules read its object: that in the template."""
+        return members.root_of(self.name)
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionBlueprint:
+    """A present resource with `forEach`: it stands for one object for each element."""
+
+    name: str
+    """`workers`; `requires` and `dependents` name it `workers[*]`."""
+    index: int
+    """Its position in the dependency order: higher than that of its members, lower than that of its dependents."""
+    members: tuple[str, ...]
+    """The names of its members in the order of the source; keys of `Blueprint.resources`."""
+    dependents: tuple[str, ...]
+    """The resources that require all members."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Blueprint:
     """A compiled definition."""
 
     resources: Mapping[str, ResourceBlueprint]
-    """In dependency order: required resources come first."""
+    """In dependency order: required resources come first. Members of collections are resources like all others."""
     outputs: Mapping[str, Evaluable]
     """Only those whose `when` is true."""
     reads: Mapping[str, frozenset[Path]]
     """By resource name, the paths that anything in the blueprint reads of it. These must be cached of its child."""
+    collections: Mapping[str, CollectionBlueprint] = field(default_factory=dict)
+    """By name in the template, those that are present; some may have no members."""
     retained: frozenset[str] = frozenset()
-    """Resources whose objects are retained when they are obsolete, including resources that are absent now."""
+    """Names in the template of resources whose objects are retained when they are obsolete, including resources that are
+    absent now."""
     adopts: bool = False
     """The default for resources without an adoption policy."""
     abandons: bool = False

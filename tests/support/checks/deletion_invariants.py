@@ -15,7 +15,7 @@ from typing import Any
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support.checks import expectations, invariants, template_verification
+from support.checks import expectations, invariants, members, template_verification
 from support.server import fake_kinds
 from support.server.request_faults import Request, Traffic
 
@@ -126,8 +126,7 @@ class Oversight:
     def _find_revision(self, uid: str, target: Mapping[str, Any]) -> Object:
         """The template of the revision that a target names."""
         number = target.get("revision", 0)
-        found: Object = self._revisions[(uid, number)]["template"] if number else NOTHING
-        return found
+        return members.with_members(self._revisions[(uid, number)]) if number else NOTHING
 
     def _take_child(self, raw: Object, before: Object | None, after: Object | None) -> None:
         if self._traffic.acting is None and before is not None and self._is_tampered(before, after):
@@ -159,7 +158,7 @@ class Oversight:
             yield f"{raw['metadata']['name']} was deleted after its Stack had gone"
             return
         is_going = "deletionTimestamp" in seen.raw["metadata"]
-        policies = {find_policy(spec["template"], resource) for spec in self._find_specs(seen)}
+        policies = {find_policy(members.with_members(spec), resource) for spec in self._find_specs(seen)}
         policies |= {find_policy(each, resource) for each in self._find_followed(uid, seen)}
         if "DeleteFirst" not in policies:
             target = expectations.status_of(seen.raw).get("target") or {}
@@ -187,7 +186,8 @@ class Oversight:
         name, resource = raw["metadata"]["name"], invariants.whose(raw)[1]
         for each in live:
             # An object that was not made of it may have its name from another one's value, and will get another one's.
-            is_made_of_it = any(place.partition("/")[0] == resource for place in find_required(each))
+            made_of = {place.partition("/")[0] for place in find_required(each)}
+            is_made_of_it = bool({resource, members.all_of(resource)} & made_of)
             is_user = invariants.whose(each)[1] != resource and is_made_of_it and name in find_words(each)
             # Records of a dependency that a revision reversed name each other; such objects go at the same time.
             if is_user and not self._is_in_circle(raw, each, live):
@@ -201,7 +201,8 @@ class Oversight:
             return
         for each in live:
             name = invariants.whose(each)[1]
-            if name == resource or f"{resource}/{number}" not in find_required(each):
+            places = {f"{resource}/{number}", f"{members.all_of(resource)}/1"}
+            if name == resource or not places & find_required(each):
                 continue
             # One that is as a definition states it was evaluated against what that needs, regardless of what its record says.
             is_free = any(
@@ -223,6 +224,8 @@ class Oversight:
                 reached.add(place)
                 if place in places:
                     queue.append(places[place])
+                elif place.endswith("[*]/1"):
+                    queue += [each for each in live if f"{members.all_of(invariants.whose(each)[1])}/1" == place]
         return "/".join(invariants.which(dependent)[1:3]) in reached
 
     def _is_asked(self, raw: Object, seen: StackSeen, policies: set[str]) -> bool:
@@ -255,7 +258,9 @@ class Oversight:
         """The templates that the operator may be following."""
         target = expectations.status_of(seen.raw).get("target") or {}
         is_rollback = target.get("cause", "Spec") != "Spec"
-        found = [] if is_rollback and self._is_followed(seen) else [spec["template"] for spec in self._find_specs(seen)]
+        found = (
+            [] if is_rollback and self._is_followed(seen) else list(map(members.with_members, self._find_specs(seen)))
+        )
         ready = expectations.find_condition(seen.raw, "Ready")
         if is_rollback or ready.get("reason") in {"InvalidTemplate", "RevisionNotFound", "RevisionUnavailable"}:
             found.append(self._find_revision(uid, target))

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from hearth.model import names
 from hearth.model.child import Object
+from support.checks import members
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,6 +281,5 @@ def by_resource(children: Sequence[Object]) -> dict[str, list[Object]]:
     """Objects by the resource that their label names."""
     grouped: dict[str, list[Object]] = {}
     for raw in children:
-        resource = (raw["metadata"].get("labels") or {}).get(names.LABEL_RESOURCE, "")
-        grouped.setdefault(resource, []).append(raw)
+        grouped.setdefault(members.resource_of(raw), []).append(raw)
     return grouped

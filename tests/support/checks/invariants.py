@@ -12,7 +12,7 @@ from typing import Any
 from hearth.model import names, phases
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support.checks import expectations, secret_leaks
+from support.checks import expectations, members, secret_leaks
 from support.server import fake_kinds
 
 
@@ -69,8 +69,7 @@ def annotations_of(raw: Object) -> Mapping[str, Any]:
 
 def whose(raw: Object) -> tuple[str, str]:
     """The Stack and the resource that an object stands for."""
-    found = labels_of(raw)
-    return found.get(names.LABEL_STACK_UID, ""), found.get(names.LABEL_RESOURCE, "")
+    return labels_of(raw).get(names.LABEL_STACK_UID, ""), members.resource_of(raw)
 
 
 def which(raw: Object) -> tuple[str, str, str, str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from hearth.model import names
 from hearth.model.child import Object
-from support.checks import expectations
+from support.checks import expectations, members
 
 PLAIN = re.compile(r"\$\{\s*([a-zA-Z][\w]*(?:\.[a-zA-Z][\w]*)+)\s*\}")
 WHOLE = re.compile(rf"\A{PLAIN.pattern}\Z")
@@ -63,9 +63,10 @@ def find_wrong(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Se
     template = spec.get("template")
     if template is None:
         return []
-    children = less_spared(children, stack, template.get("resources") or {})
-    wanted = {name: each for name, each in (template.get("resources") or {}).items() if "when" not in each}
-    optional = {name for name, each in (template.get("resources") or {}).items() if "when" in each}
+    resources = members.expand(spec)
+    children = less_spared(children, stack, resources)
+    wanted = {name: each for name, each in resources.items() if "when" not in each}
+    optional = {name for name, each in resources.items() if "when" in each}
     wrong = [f"V: {name} is not in the template and has an object" for name in children.keys() - wanted - optional]
     wrong += [
         f"V: {name} has {len(children.get(name, ()))} objects" for name in wanted if len(children.get(name, ())) != 1

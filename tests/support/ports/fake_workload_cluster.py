@@ -19,6 +19,7 @@ from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.sharding import WHOLE, Share
 from hearth.model.signatures import Signatures
 from hearth.plan.retry.retry_triggers import RetryTrigger
+from support.checks import members
 from support.ports.fake_cache import FakeCache
 from support.ports.fake_connection import FakeWire
 from support.ports.fake_retry_triggers import FakeCauses
@@ -292,7 +293,7 @@ class FakeWorkloadCluster:
 
 def label_of(raw: Mapping[str, Any]) -> str:
     """The resource that an object says it stands for."""
-    return str((raw["metadata"].get("labels") or {}).get(names.LABEL_RESOURCE, ""))
+    return members.resource_of(raw)
 
 
 def stack_of(raw: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from hearth.model import names, signatures
 from hearth.model.child import Object, parse_incarnation
 from hearth.model.kinds import Kind
 from hearth.model.signatures import Signer
+from support.checks import members
 
 
 class Trusting:
@@ -37,7 +38,7 @@ def sign(raw: Object, *, kind: Kind | None = None, signer: Signer | None = None)
     )
     signature = signatures.write(
         identity,
-        resource=labels.get(names.LABEL_RESOURCE, ""),
+        resource=members.resource_of(raw),
         incarnation=parse_incarnation(annotations.get(names.ANNOTATION_INCARNATION, "")),
         requires=annotations.get(names.ANNOTATION_REQUIRES, ""),
         signer=signer if signer is not None else Writing(),

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hearth.model import names
+from hearth.model import members, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.health import health_rules
@@ -102,7 +102,8 @@ def describe_rows(snapshot: ClusterSnapshot, status: Mapping[str, Any]) -> list[
     """Return a row for each resource in the order of creation, then one for each obsolete object."""
     resources = snapshot.blueprint.resources if snapshot.blueprint is not None else {}
     problems = {problem["resource"]: problem for problem in status.get("problems") or ()}
-    chosen = choose(snapshot.children)
+    named = {names.resource_label(name): name for name in resources}
+    chosen = choose(snapshot.children, named)
     is_deleting = "deletionTimestamp" in snapshot.stack["metadata"]
     rows: list[ResourceRow] = []
     values: dict[str, Object | None] = {name: child for name, (_, child) in chosen.items()}
@@ -115,11 +116,11 @@ def describe_rows(snapshot: ClusterSnapshot, status: Mapping[str, Any]) -> list[
             unready.add(name)
         rows.append(row)
     for kind, child in snapshot.children:
-        label = child["metadata"]["labels"].get(names.LABEL_RESOURCE, "")
-        if label not in resources or child is not values[label]:
+        name = find_resource(child, named)
+        if name not in resources or child is not values[name]:
             rows.append(
                 ResourceRow(
-                    resource=label,
+                    resource=name,
                     object=name_object(kind, child),
                     state=RowState.OBSOLETE,
                     note=describe_deletion(child),
@@ -128,11 +129,17 @@ def describe_rows(snapshot: ClusterSnapshot, status: Mapping[str, Any]) -> list[
     return rows
 
 
-def choose(children: Sequence[tuple[Kind, Object]]) -> dict[str, tuple[Kind, Object]]:
-    """Return by resource the newest object with its label."""
+def find_resource(child: Object, named: Mapping[str, str]) -> str:
+    """Return the resource of an object. named: the resources by their labels."""
+    label = child["metadata"]["labels"].get(names.LABEL_RESOURCE, "")
+    return named.get(label, label)
+
+
+def choose(children: Sequence[tuple[Kind, Object]], named: Mapping[str, str]) -> dict[str, tuple[Kind, Object]]:
+    """Return by resource the newest object with its label. named: the resources by their labels."""
     chosen: dict[str, tuple[Kind, Object]] = {}
     for kind, child in sorted(children, key=lambda pair: pair[1]["metadata"].get("creationTimestamp") or ""):
-        chosen[child["metadata"]["labels"].get(names.LABEL_RESOURCE, "")] = (kind, child)
+        chosen[find_resource(child, named)] = (kind, child)
     return chosen
 
 
@@ -149,7 +156,7 @@ def describe_resource(
     problem: its entry in the status; unready: the preceding resources that are not ready.
     """
     name = name_object(*found) if found is not None else resource.kind.lower()
-    waits_for = [required for required in resource.requires if required in unready]
+    waits_for = [other for other in sorted(unready) if members.is_among(other, resource.requires)]
     if problem is not None:
         state = RowState.WAITING if problem.get("reason") in PATIENT else RowState.FAILED
         note = f"{problem.get('reason')}: {problem.get('message')}"
@@ -181,7 +188,7 @@ def assess_by_kind(kind: Kind, child: Object) -> tuple[RowState, str]:
 def assess_by_rules(resource: ResourceBlueprint, values: Mapping[str, Object | None]) -> tuple[RowState, str]:
     """Judge a child by the rules of its resource."""
     for rule in resource.ready_when:
-        match rule.evaluate(values):
+        match rule.evaluate({**values, resource.own_name: values.get(resource.name)}):
             case Known(value=True):
                 continue
             case Pending(missing=missing):

@@ -11,10 +11,12 @@ from hearth.model.api.base import ApiModel
 from hearth.model.api.stack_status import Condition
 
 REASON_LIMIT = 1_024
-PATH_RULE = "^[a-z][a-zA-Z0-9]{0,39}(/[a-z][a-zA-Z0-9]{0,39}){0,7}$"
+NAME_RULE = r"[a-z][a-zA-Z0-9]{0,39}(\[[a-z0-9-]{1,40}\])?"
+"""A resource's name, which of a member of a collection has its key: `workers[a]`."""
+PATH_RULE = rf"^{NAME_RULE}(/{NAME_RULE}){{0,7}}$"
 """A resource's name, or a way to one in nested Stacks: eight names at most."""
 
-ResourcePath: TypeAlias = Annotated[str, pydantic.Field(max_length=327, pattern=PATH_RULE)]
+ResourcePath: TypeAlias = Annotated[str, pydantic.Field(max_length=663, pattern=PATH_RULE)]
 ObjectName: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=253)]
 
 ONE_TARGET: JsonDict = {
@@ -49,7 +51,7 @@ class HealthMarkSpec(ApiModel):
     stack_name: ObjectName | None = None
     """The Stack, in the mark's own namespace, that the resource is part of."""
     resource: ResourcePath | None = None
-    """The name of the resource in the Stack's template; `cache/db` is the resource `db` of the Stack that `cache` is."""
+    """The name of the resource in the Stack's template; `workers[a]` is a member of a collection, `cache/db` is the resource `db` of the Stack that `cache` is."""
     target: MarkedObject | None = None
     """The object itself, instead of `stackName` and `resource`."""
     mark_unhealthy: bool

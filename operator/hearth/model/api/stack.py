@@ -19,6 +19,8 @@ from hearth.model.api.stack_status import StackStatus
 
 NAME_RULE = "^[a-z][a-zA-Z0-9]{0,39}$"
 """`names.RESOURCE_NAME` for CEL's `matches`, which searches for a substring unless the pattern is anchored."""
+REQUIRED_RULE = r"^[a-z][a-zA-Z0-9]{0,39}(\[([a-z0-9-]{1,40}|\*)\])?$"
+"""A resource, a member of a collection (`workers[a]`), or all of its members (`workers[*]`)."""
 RESOURCES_LIMIT = limits.INLINE_RESOURCES
 ENTRIES_LIMIT = limits.ENTRIES
 DEPENDENCIES_LIMIT = limits.DEPENDENCIES
@@ -33,6 +35,7 @@ RESERVED_NAMES = (
 
 Expression: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=EXPRESSION_LIMIT)]
 ResourceName: TypeAlias = Annotated[str, pydantic.Field(max_length=40, pattern=NAME_RULE)]
+RequiredName: TypeAlias = Annotated[str, pydantic.Field(max_length=82, pattern=REQUIRED_RULE)]
 Duration: TypeAlias = Annotated[str, pydantic.Field(max_length=32, pattern=times.DURATION)]
 ServiceAccountName: TypeAlias = Annotated[
     str, pydantic.Field(min_length=1, max_length=limits.NAME_LENGTH, pattern=f"^{tenancy.ACCOUNT_NAME}$")
@@ -124,14 +127,21 @@ class UpdatePolicy(ApiModel):
 
 
 class Resource(ApiModel):
-    """One entry of a template, identified by its name. It describes one object, its child."""
+    """One entry of a template, identified by its name. It describes one object, its child, or with `forEach` several."""
 
     manifest: Manifest
-    depends_on: list[ResourceName] | None = pydantic.Field(
+    for_each: Expression | None = None
+    """An expression on `params`, `conditions` and `stack`, without `${}`, that gives a list or a map. Each element is one
+    member: a resource `workers[<key>]` with an object of its own. The expressions of the manifest read the element as `item`,
+    its position as `index`, its key as `key`. Other resources read `workers` as the list of the members' objects."""
+    key: Expression | None = None
+    """An expression that gives the key of a member, without `${}`: `item.name`. A key is unique, and has at most 40 lower-case
+    letters, digits and dashes. Without it: the key in the map, or the position in the list."""
+    depends_on: list[RequiredName] | None = pydantic.Field(
         default=None, max_length=DEPENDENCIES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "set"}
     )
-    """Resources that must be ready before this one is applied, in addition to those in its expressions. A resource that
-    is disabled by its `when` counts as ready."""
+    """Resources that must be ready before this one is applied, in addition to those in its expressions; of a collection all
+    members (`workers`) or one (`workers[a]`). A resource that is disabled by its `when` counts as ready."""
     when: Expression | None = None
     """An expression on `params` and `conditions`, without `${}`. If it is false, the resource is disabled."""
     ready_when: list[Expression] | None = pydantic.Field(

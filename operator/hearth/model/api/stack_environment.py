@@ -10,7 +10,7 @@ from hearth.model import limits
 from hearth.model.api.base import ApiModel
 
 RULES_LIMIT = limits.ENVIRONMENT_RULES
-GLOB_PATTERN = r"^[a-zA-Z0-9*?]+(/[a-zA-Z0-9*?]+)*$"
+GLOB_PATTERN = r"^[a-zA-Z0-9*?\[\]-]+(/[a-zA-Z0-9*?\[\]-]+)*$"
 
 ResourceGlob: TypeAlias = Annotated[str, pydantic.Field(max_length=limits.GLOB_LENGTH, pattern=GLOB_PATTERN)]
 Hook: TypeAlias = Literal[
@@ -22,7 +22,8 @@ class Breakpoint(ApiModel):
     """Where resources stop until a user continues them."""
 
     resource: ResourceGlob
-    """The resource, by name or with the wildcards `*` and `?`. `cache/db` is one of the nested stack `cache`: the entry is
+    """The resource, by name or with the wildcards `*` and `?`; `workers[a]` is a member of a collection, `workers[*]` every
+    member. `cache/db` is one of the nested stack `cache`: the entry is
     written into its `spec.environment`, with the rest of the path.
     """
     at: list[Hook] = pydantic.Field(min_length=1, max_length=8, json_schema_extra={"x-kubernetes-list-type": "set"})
@@ -34,7 +35,8 @@ class RestrictedAction(ApiModel):
     """What must not happen to resources."""
 
     resource: ResourceGlob
-    """The resource, by name or with the wildcards `*` and `?`. `cache/db` is one of the nested stack `cache`: the entry is
+    """The resource, by name or with the wildcards `*` and `?`; `workers[a]` is a member of a collection, `workers[*]` every
+    member. `cache/db` is one of the nested stack `cache`: the entry is
     written into its `spec.environment`, with the rest of the path.
     """
     deny: list[Literal["Update", "Replace", "Delete"]] = pydantic.Field(

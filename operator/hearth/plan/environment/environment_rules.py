@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hearth.model import limits
+from hearth.model import limits, members
 from hearth.template.text import patterns
 
-STAR, QUESTION_MARK = "[a-zA-Z0-9]*", "[a-zA-Z0-9]"
-"""Regular expressions for the wildcards of a rule. They match within one name."""
+STAR, QUESTION_MARK = r"[a-zA-Z0-9\[\]-]*", r"[a-zA-Z0-9-]"
+"""Regular expressions for the wildcards of a rule. They match within one name, with the key of a member or without."""
 RUN_OF_STARS = re.compile(r"\*+")
 
 
@@ -54,7 +54,10 @@ class EnvironmentRule:
         """Return whether it applies to this resource of the Stack itself."""
         if self.is_nested:
             return False
-        return self.pattern.fullmatch(name) is not None if self.pattern is not None else self.resource == name
+        if self.pattern is not None:
+            return self.pattern.fullmatch(name) is not None
+        # The name of a collection stands for all its members.
+        return self.resource in (name, members.root_of(name))
 
     def leads_into(self, name: str) -> bool:
         """Return whether it applies to resources within the nested Stack of this resource."""
@@ -64,7 +67,8 @@ class EnvironmentRule:
         """Return whether it matches one of these resources. For a path, the first part counts."""
         if self.pattern is not None:
             return any(map(self.pattern.fullmatch, names))
-        return self.resource.partition("/")[0] in names
+        first = self.resource.partition("/")[0]
+        return first in names or any(first == members.root_of(name) for name in names if members.is_member(name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

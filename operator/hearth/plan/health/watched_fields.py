@@ -18,7 +18,7 @@ def find_watched_fields(blueprint: Blueprint, kinds: Kinds, rules: HealthRules) 
         kind = kinds.find(resource.api_version, resource.kind)
         if kind is None:
             continue
-        reads = blueprint.reads.get(resource.name, frozenset()) | rules.paths(kind) | rules.suspension_paths(kind)
+        reads = blueprint.reads.get(resource.own_name, frozenset()) | rules.paths(kind) | rules.suspension_paths(kind)
         if resource.ready_when:
             reads |= {OBSERVED_GENERATION}
         reads |= set(resource.replace_on)

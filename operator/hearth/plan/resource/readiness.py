@@ -37,7 +37,7 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
         return dataclasses.replace(status, cause=Cause.MARKED_UNHEALTHY)
     seen = values
     if resource.failed_when or resource.ready_when:
-        seen = {**values, resource.name: expressions.enlarge(child.fields)}
+        seen = {**values, resource.own_name: expressions.enlarge(child.fields)}
     for rule in resource.failed_when:
         outcome = rule.evaluate(seen)
         if isinstance(outcome, Known) and outcome.value is True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hearth.model import members
 from hearth.model.child import Child
 from hearth.plan.state.steps import Delete, Release
 from hearth.template.blueprint import Blueprint
@@ -9,7 +10,7 @@ from hearth.template.blueprint import Blueprint
 
 def is_retained(child: Child, blueprint: Blueprint) -> bool:
     """Return whether the object outlives the target: by its metadata, by the template, or because it was adopted."""
-    return child.must_not_delete or blueprint.abandons or child.resource in blueprint.retained
+    return child.must_not_delete or blueprint.abandons or members.root_of(child.resource) in blueprint.retained
 
 
 def plan_removal(child: Child, blueprint: Blueprint) -> Delete | Release | None:

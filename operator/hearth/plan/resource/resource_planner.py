@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
-from hearth.model import field_paths, limits, tenancy
+from hearth.model import field_paths, limits, members, tenancy
 from hearth.model.child import Child, Path
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kind, Kinds, ObjectRef
@@ -30,6 +30,7 @@ from hearth.plan.resource.blocked_status import Denial, KindUnavailable, Unevalu
 from hearth.plan.resource.readiness import enumerate_names
 from hearth.plan.resource.unproven import Unproven
 from hearth.plan.state import internal_errors
+from hearth.plan.state.collection_status import CollectionStatus
 from hearth.plan.state.desired import ChildOwner, DesiredObject, DesiredResource, hash_desired, make_desired
 from hearth.plan.state.healing import UnhealthyTracker
 from hearth.plan.state.internal_errors import OnError, Retry
@@ -48,6 +49,10 @@ from hearth.template.blueprint import (
 )
 from hearth.template.cel import expressions
 from hearth.template.parser import object_metadata
+
+Required: TypeAlias = Mapping[str, ResourceStatus | CollectionStatus]
+"""By the names in `requires`."""
+Value: TypeAlias = Mapping[str, object] | tuple[Mapping[str, object], ...] | None
 
 
 class ResourcePlanner:
@@ -96,6 +101,11 @@ class ResourcePlanner:
         self._size = 0
         """Size in bytes of the manifests that depend on other resources."""
         self._claims: dict[ObjectRef, str] = {}
+        self.collections = {
+            members.name_all(name): CollectionStatus(collection.members)
+            for name, collection in blueprint.collections.items()
+        }
+        """By the name in `requires`. The caller updates them."""
 
     def plan(
         self,
@@ -112,10 +122,11 @@ class ResourcePlanner:
         """
         try:
             resource = self._blueprint.resources[name]
-            unready = [required for required in resource.requires if not statuses[required].is_ready]
-            status = self._assess(resource, statuses, children, unready, memory=memory, now=now)
+            required = self._find_required(resource, statuses)
+            unready = [each for each, found in required.items() if not found.is_ready]
+            status = self._assess(resource, required, children, unready, memory=memory, now=now)
             if not (status.is_ready or status.state is ResourceState.PROGRESSING):
-                waits_for = (statuses[each] for each in unready)
+                waits_for = (required[each] for each in unready)
                 status = restore_object.restore_if_stuck(
                     name, status, waits_for, memory=memory, records=self.records, now=now
                 )
@@ -138,10 +149,16 @@ class ResourcePlanner:
             requeue_at=retry.due,
         )
 
+    def _find_required(self, resource: ResourceBlueprint, statuses: Mapping[str, ResourceStatus]) -> Required:
+        """Return the statuses of all that it requires, by the names in `requires`."""
+        if not self.collections:
+            return {each: statuses[each] for each in resource.requires}
+        return {each: self.collections.get(each) or statuses[each] for each in resource.requires}
+
     def _assess(
         self,
         resource: ResourceBlueprint,
-        statuses: Mapping[str, ResourceStatus],
+        required: Required,
         children: tuple[Child, ...],
         unready: list[str],
         *,
@@ -151,11 +168,11 @@ class ResourcePlanner:
         """Plan the resource without regard to suspension. unready: required resources that are not ready."""
         if unready:
             return blocked_status.waiting(f"waits for {enumerate_names(unready)}", child=find_current(children))
-        values = {required: fields_of(statuses[required].child) for required in resource.requires}
-        wanted = self._evaluate(resource, statuses, values)
+        values = {find_value_name(each): find_value(found) for each, found in required.items()}
+        wanted = self._evaluate(resource, required, values)
         if not isinstance(wanted, DesiredResource):
             return blocked_status.explain(wanted, child=find_current(children))
-        awaits_repair = any(statuses[required].is_held for required in resource.requires)
+        awaits_repair = any(found.is_held for found in required.values())
         adopts = self._blueprint.adopts if resource.adopts is None else resource.adopts
         subject = ResourceContext(
             resource=resource,
@@ -176,10 +193,10 @@ class ResourcePlanner:
         )
         return enforcement.enforce(subject, self._decide(subject))
 
-    def _enlarge(self, name: str, fields: Mapping[str, object] | None) -> Mapping[str, object] | None:
+    def _enlarge(self, name: str, fields: Value) -> Value:
         """Return the fields of a child as expressions take them. Their size is checked only when they change."""
-        if fields is None:
-            return None
+        if fields is None or isinstance(fields, tuple):
+            return fields
         seen = self._seen.get(name)
         if seen is None or seen[0] is not fields:
             seen = self._seen[name] = fields, expressions.enlarge(fields)
@@ -198,7 +215,7 @@ class ResourcePlanner:
         return any(self._kinds.find(resource.api_version, resource.kind) is None for resource in resources)
 
     def _evaluate(
-        self, resource: ResourceBlueprint, statuses: Mapping[str, ResourceStatus], values: Values
+        self, resource: ResourceBlueprint, required: Required, values: Values
     ) -> DesiredResource | Unevaluated:
         """Evaluate the desired resource, or return why it has no manifest."""
         kind = self._kinds.find(resource.api_version, resource.kind)
@@ -214,7 +231,7 @@ class ResourcePlanner:
         if kind in self._unwatched:
             return KindUnavailable(f"{kind.key} objects cannot be watched yet; the resource continues when they can")
         inherited = inherited_rules.find(self.environment.rules, resource.name) if resource.is_stack else None
-        signatures = [statuses[required].fingerprint for required in resource.requires]
+        signatures = [found.fingerprint for found in required.values()]
         inputs: object = (kind, inherited, *signatures) if signatures or inherited is not None else kind
         known = self._wanted.get(resource.name)
         if known is not None and (known.inputs is inputs or known.inputs == inputs):
@@ -224,7 +241,7 @@ class ResourcePlanner:
             return outcome
         if resource.has_computed_metadata and (mistake := find_mistake(resource, outcome.value)) is not None:
             return mistake
-        requires = tuple(f"{each}/{incarnation_of(statuses[each].child)}" for each in resource.requires)
+        requires = tuple(f"{each}/{incarnation_of(found)}" for each, found in required.items())
         whose = ChildOwner(stack=self._stack, resource=resource.name, requires=requires, signer=self._hashes)
         wanted = make_desired(
             outcome.value,
@@ -316,7 +333,7 @@ class ResourcePlanner:
 
     def _find_omitted(self, subject: ResourceContext, child: Child) -> Path:
         """Return a field that this Stack reads of the object and that is too large to store, or () for none."""
-        reads = self._blueprint.reads.get(subject.name, frozenset()) | self.rules.paths(child.kind)
+        reads = self._blueprint.reads.get(subject.resource.own_name, frozenset()) | self.rules.paths(child.kind)
         return next(
             (path for path in child.omitted if any(field_paths.is_overlapping(path, read) for read in reads)), ()
         )
@@ -361,9 +378,16 @@ def find_current(children: tuple[Child, ...]) -> Child | None:
     return max(candidates, key=lambda child: (not child.deleting, child.incarnation), default=None)
 
 
-def fields_of(child: Child | None) -> Mapping[str, object] | None:
-    """Return the fields of a child that expressions can read."""
-    return child.fields if child is not None else None
+def find_value_name(required: str) -> str:
+    """Return the name by which expressions read a requirement: `workers` for `workers[*]`."""
+    return members.root_of(required) if members.is_all(required) else required
+
+
+def find_value(required: ResourceStatus | CollectionStatus) -> Value:
+    """Return the fields that expressions can read: of the child, or of all members' children."""
+    if isinstance(required, CollectionStatus):
+        return required.fields
+    return required.child.fields if required.child is not None else None
 
 
 def see(child: Child | None) -> Mapping[str, object] | None:
@@ -371,8 +395,9 @@ def see(child: Child | None) -> Mapping[str, object] | None:
     return expressions.enlarge(child.fields) if child is not None else None
 
 
-def incarnation_of(child: Child | None) -> int:
-    """Return the incarnation of a child, or the first if there is none yet."""
+def incarnation_of(required: ResourceStatus | CollectionStatus) -> int:
+    """Return the incarnation of a child, or the first if there is none yet. Of a collection, the record has no other."""
+    child = required.child if isinstance(required, ResourceStatus) else None
     return child.incarnation if child is not None else 1
 
 

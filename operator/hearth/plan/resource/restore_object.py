@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from hearth.plan.resource import suspend_object
 from hearth.plan.state import steps
+from hearth.plan.state.collection_status import CollectionStatus
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.suspend_record import SuspendRecords
@@ -20,7 +21,7 @@ STUCK = frozenset({ResourceState.FAILED, ResourceState.STOPPED})
 def restore_if_stuck(
     name: str,
     status: ResourceStatus,
-    unready: Iterable[ResourceStatus],
+    unready: Iterable[ResourceStatus | CollectionStatus],
     *,
     memory: InMemoryState,
     records: SuspendRecords,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from hearth.model import members
 from hearth.model.child import Child
 
 
@@ -19,6 +20,17 @@ def incarnation_key(child: Child) -> str:
 def resource_of(required: str) -> str:
     """Return the resource of an incarnation key."""
     return required.partition("/")[0]
+
+
+def find_keys(child: Child) -> tuple[str, ...]:
+    """Return all keys that records of dependents may have for the child: its own, and that of its whole collection."""
+    own = incarnation_key(child)
+    return (own, collection_key(child)) if members.is_member(child.resource) else (own,)
+
+
+def collection_key(child: Child) -> str:
+    """Return the key that the records of dependents have for all members of the child's collection."""
+    return f"{members.name_all(members.root_of(child.resource))}/1"
 
 
 @dataclass(slots=True)
@@ -36,7 +48,7 @@ class ObsoleteChildren:
     _places: dict[str, set[str]] = field(default_factory=dict)
     """By incarnation key the UIDs of the obsolete children."""
     _resources: dict[str, set[str]] = field(default_factory=dict)
-    """By resource the UIDs of its obsolete children."""
+    """By resource, and by collection as a whole, the UIDs of its obsolete children."""
 
     def replace(self, old: Iterable[Child], new: Iterable[Child]) -> None:
         """Remove `old` and add `new`; refresh the children in both."""
@@ -58,16 +70,21 @@ class ObsoleteChildren:
 
     def at(self, place: str) -> Iterable[str]:
         """Return the UIDs of the children with an incarnation key."""
+        if members.is_all(resource_of(place)):
+            return self._resources.get(resource_of(place), ())
         return self._places.get(place, ())
 
     def _add(self, child: Child) -> None:
         self.children[child.uid] = child
         self.changed.add(child.uid)
         self._places.setdefault(incarnation_key(child), set()).add(child.uid)
-        self._resources.setdefault(child.resource, set()).add(child.uid)
+        for name in find_names(child):
+            self._resources.setdefault(name, set()).add(child.uid)
         for required in child.requires:
-            self._dependents.setdefault(resource_of(required), {}).setdefault(required, set()).add(child.uid)
-            self._settle(resource_of(required))
+            dependents = self._dependents.setdefault(resource_of(required), {}).setdefault(required, set())
+            dependents.add(child.uid)
+            if len(dependents) == 1 or not members.is_all(resource_of(required)):
+                self._settle(resource_of(required))
         self._settle(child.resource)
 
     def _remove(self, uid: str) -> None:
@@ -77,13 +94,15 @@ class ObsoleteChildren:
         self.changed.add(uid)
         self.deletable.discard(uid)
         _discard(self._places, incarnation_key(child), uid)
-        _discard(self._resources, child.resource, uid)
+        for name in find_names(child):
+            _discard(self._resources, name, uid)
         for required in set(child.requires):
             dependents = self._dependents[resource_of(required)]
             _discard(dependents, required, uid)
             if not dependents:
                 del self._dependents[resource_of(required)]
-            self._settle(resource_of(required))
+            if required not in dependents or not members.is_all(resource_of(required)):
+                self._settle(resource_of(required))
         self._settle(child.resource)
         if not self.deletable:
             self.changed.update(self.children)
@@ -105,10 +124,19 @@ class ObsoleteChildren:
 
         A record of a deleted incarnation counts for each remaining incarnation.
         """
+        # A dependent of all members is no member itself.
+        if members.is_member(child.resource) and members.name_all(members.root_of(child.resource)) in self._dependents:
+            return False
         for required, uids in self._dependents.get(child.resource, {}).items():
             if (required == incarnation_key(child) or required not in self._places) and uids != {child.uid}:
                 return False
         return True
+
+
+def find_names(child: Child) -> tuple[str, ...]:
+    """Return the names that stand for the child: its resource, and its collection as a whole."""
+    name = child.resource
+    return (name, members.name_all(members.root_of(name))) if members.is_member(name) else (name,)
 
 
 def _discard(index: dict[str, set[str]], key: str, uid: str) -> None:

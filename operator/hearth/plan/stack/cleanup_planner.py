@@ -11,7 +11,8 @@ from hearth.model.child import Child
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.resource import removal, suspend_object
 from hearth.plan.retry.attempt_ids import RemovalAttempt
-from hearth.plan.stack.cleanup import ObsoleteChildren, incarnation_key
+from hearth.plan.stack import cleanup
+from hearth.plan.stack.cleanup import ObsoleteChildren
 from hearth.plan.stack.cleanup_policy import CleanupPolicy
 from hearth.plan.stack.deletion_guard import DeletionGuard
 from hearth.plan.stack.plan_index import PlanIndex
@@ -154,9 +155,10 @@ class CleanupPlanner:
 
     def _may_go(self, child: Child, memory: InMemoryState) -> bool:
         """Return whether the operator may delete an obsolete object now."""
-        if not self.obsolete.may_delete(child.uid) or self._users.is_used(incarnation_key(child)):
+        keys = cleanup.find_keys(child)
+        if not self.obsolete.may_delete(child.uid) or any(map(self._users.is_used, keys)):
             return False
-        if self.guard.is_required(child.resource, self._by_resource) or memory.is_being_used(incarnation_key(child)):
+        if self.guard.is_required(child.resource, self._by_resource) or any(map(memory.is_being_used, keys)):
             return False
         is_ready, _ = self._was
         if is_ready or self._policy.is_waived:

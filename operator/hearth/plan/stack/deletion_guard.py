@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
+from hearth.model import members
 from hearth.model.child import Child
 from hearth.plan.environment import active_environment
 from hearth.plan.environment.active_environment import ActiveEnvironment
@@ -70,7 +71,8 @@ class DeletionGuard:
     def is_required(self, resource: str, obsolete: Collection[str]) -> bool:
         """Return whether a resource that stops after its deletion required that resource."""
         post_delete = self.environment.cleared.post_delete
-        return any(resource in post_delete[name] for name in self.find_post_delete(obsolete)) if post_delete else False
+        stopped = self.find_post_delete(obsolete) if post_delete else ()
+        return any(members.is_among(resource, post_delete[name]) for name in stopped)
 
     @property
     def denied(self) -> list[HeldDeletion]:

@@ -10,6 +10,7 @@ import dataclasses
 import heapq
 from collections.abc import Collection, Iterator, Mapping
 
+from hearth.model import members
 from hearth.model.child import UNPROVEN, Child
 from hearth.model.kinds import Kind, Kinds
 from hearth.model.tenancy import Boundary
@@ -100,7 +101,7 @@ class StackPlanner:
         self.cleanup = self._cleanup.obsolete
         self.preserved: Mapping[str, Child] = self._cleanup.preserved
         self.deletion_guard = self._cleanup.guard
-        self._order = tuple(blueprint.resources)
+        self._order = find_order(blueprint)
 
     @property
     def denied(self) -> Mapping[Kind, str]:
@@ -248,23 +249,53 @@ class StackPlanner:
                 heapq.heappush(queue, resource.index)
         while queue:
             name = self._order[heapq.heappop(queue)]
-            before, found = self.statuses.get(name), children.of(name)
-            status = self._assess(name, found, memory=memory, now=now)
-            self._record(name, before, status, memory)
-            # The planner deletes no object of a resource that it cannot assess.
-            is_judged = status.cause is not Cause.INTERNAL_ERROR
-            self._cleanup.sort_out(name, chosen=status.child, children=found if is_judged else ())
-            self._cleanup.claim(status.child, children)
+            if name in self._resolver.collections:
+                if self._resolver.collections[name].take_changed():
+                    self._enqueue(self.blueprint.collections[members.root_of(name)].dependents, queue, queued)
+                continue
+            before = self.statuses.get(name)
+            status = self._refresh_resource(name, before, children=children, memory=memory, now=now)
             if self._unhealthy.update(name, status):
                 for other in self._unhealthy.names:
                     heapq.heappush(queue, self.blueprint.resources[other].index)
             if before is not None and before.fingerprint == status.fingerprint:
                 continue
-            for dependent in self.blueprint.resources[name].dependents:
-                index = self.blueprint.resources[dependent].index
-                if index not in queued:
-                    queued.add(index)
-                    heapq.heappush(queue, index)
+            self._update_collection(name, status)
+            self._enqueue(self.blueprint.resources[name].dependents, queue, queued)
+
+    def _refresh_resource(
+        self,
+        name: str,
+        before: ResourceStatus | None,
+        *,
+        children: ObservedChildren,
+        memory: InMemoryState,
+        now: float,
+    ) -> ResourceStatus:
+        """Plan one resource, and which of its objects are obsolete. before: its status until now."""
+        found = children.of(name)
+        status = self._assess(name, found, memory=memory, now=now)
+        self._record(name, before, status, memory)
+        # The planner deletes no object of a resource that it cannot assess.
+        is_judged = status.cause is not Cause.INTERNAL_ERROR
+        self._cleanup.sort_out(name, chosen=status.child, children=found if is_judged else ())
+        self._cleanup.claim(status.child, children)
+        return status
+
+    def _update_collection(self, name: str, status: ResourceStatus) -> None:
+        """Update the status of the collection that the resource is a member of, if any."""
+        if members.is_member(name):
+            self._resolver.collections[members.name_all(members.root_of(name))].update(name, status)
+
+    def _enqueue(self, dependents: Collection[str], queue: list[int], queued: set[int]) -> None:
+        """Add the dependents to the queue of a refresh."""
+        for dependent in dependents:
+            is_all = members.is_all(dependent)
+            found = self.blueprint.collections if is_all else self.blueprint.resources
+            index = found[members.root_of(dependent) if is_all else dependent].index
+            if index not in queued:
+                queued.add(index)
+                heapq.heappush(queue, index)
 
     def _refresh_suspension(
         self,
@@ -331,3 +362,10 @@ class StackPlanner:
         if attempt.attempt_id == RemovalAttempt(uid=uid):
             return self.suspension is None
         return uid in self.requeues or uid in self.ready_steps or uid in memory.in_flight
+
+
+def find_order(blueprint: Blueprint) -> tuple[str, ...]:
+    """Return the names of resources, and of collections as a whole, by their index."""
+    indexes = {resource.index: name for name, resource in blueprint.resources.items()}
+    indexes |= {each.index: members.name_all(name) for name, each in blueprint.collections.items()}
+    return tuple(indexes[index] for index in range(len(indexes)))

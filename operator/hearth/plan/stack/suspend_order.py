@@ -5,7 +5,11 @@ Uses the dependencies recorded on the objects, as a deletion does. Incremental: 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+
+from hearth.model import members
 
 
 @dataclass(slots=True)
@@ -16,8 +20,9 @@ class SuspendOrder:
     """The resources that still run."""
     changed: set[str] = field(default_factory=set)
     """Resources that became suspendable, or no longer are, since the planner last emptied this set."""
-    _requires: dict[str, frozenset[str]] = field(default_factory=dict)
-    """The resources that the objects of each resource were made from."""
+    _requires: dict[str, AbstractSet[str]] = field(default_factory=dict)
+    """The resources that the objects of each resource were made from. All members of a collection as a whole, which is
+    one name here, are among those that it requires."""
     _above: dict[str, int] = field(default_factory=dict)
     """The number of direct dependents, by resource, that still run or have a direct or indirect dependent that runs."""
     _free: set[str] = field(default_factory=set)
@@ -26,6 +31,8 @@ class SuspendOrder:
     def update(self, name: str, requires: frozenset[str], *, is_running: bool) -> None:
         """Update dependencies and running state of a resource."""
         requires = requires - {name}
+        if members.is_member(name):
+            self._join(name, members.name_all(members.root_of(name)))
         known = self._requires.get(name, frozenset())
         if known == requires and is_running == (name in self.running):
             return
@@ -43,6 +50,14 @@ class SuspendOrder:
         if not self._is_down(name):
             self._weigh(requires, 1)
 
+    def _join(self, name: str, collection: str) -> None:
+        """Add a member to its collection as a whole, whose dependents are then its own."""
+        joined = self._requires.setdefault(collection, set())
+        if isinstance(joined, set) and name not in joined:
+            joined.add(name)
+            if not self._is_down(collection):
+                self._weigh((name,), 1)
+
     def may_suspend(self, name: str) -> bool:
         """Return whether the resource may be suspended now.
 
@@ -59,7 +74,7 @@ class SuspendOrder:
     def _is_down(self, name: str) -> bool:
         return name not in self.running and not self._above.get(name)
 
-    def _weigh(self, names: frozenset[str], weight: int) -> None:
+    def _weigh(self, names: Iterable[str], weight: int) -> None:
         """Count a dependent of `names` that went down (-1) or came up (1), and propagate that to all below them."""
         queue = [(name, weight) for name in names]
         while queue:

@@ -206,7 +206,7 @@ def add_tracking_metadata(metadata: Object, wanted: DesiredResource, *, ref: Obj
         **(metadata.get("labels") or {}),
         names.LABEL_STACK_UID: stack.uid,
         names.LABEL_STACK: names.stack_label(stack.name),
-        names.LABEL_RESOURCE: whose.resource,
+        names.LABEL_RESOURCE: names.resource_label(whose.resource),
         names.LABEL_BUCKET: sharding.label_of(stack.uid),
     }
     metadata["annotations"] = {

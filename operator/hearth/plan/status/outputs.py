@@ -36,7 +36,7 @@ def evaluate(plan: StackPlan) -> Outputs:
     """Evaluate all outputs."""
     outputs = Outputs()
     for name, output in plan.blueprint.outputs.items():
-        values = {read: resource_planner.see(find_readable(plan, read)) for read in output.reads}
+        values = {read: find_value(plan, read) for read in output.reads}
         outcome = output.evaluate(values)
         if isinstance(outcome, EvaluationError):
             outputs.wrong.append(f"outputs.{name}: {outcome.message}"[: limits.MISTAKE_LENGTH])
@@ -46,6 +46,16 @@ def evaluate(plan: StackPlan) -> Outputs:
             except value_sizes.TooLarge as error:
                 outputs.wrong.append(f"outputs.{name}: {error}")
     return outputs
+
+
+def find_value(plan: StackPlan, name: str) -> Any:
+    """Find what an expression reads under a name of the template: the object, or those of all members."""
+    collection = plan.blueprint.collections.get(name)
+    if collection is None:
+        return resource_planner.see(find_readable(plan, name))
+    found = [find_readable(plan, member) for member in collection.members]
+    children = [child for child in found if child is not None]
+    return tuple(child.fields for child in children) if len(children) == len(found) else None
 
 
 def find_readable(plan: StackPlan, resource: str) -> Child | None:

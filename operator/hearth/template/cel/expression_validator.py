@@ -65,6 +65,8 @@ class ExpressionValidator:
             self.note_faults(refusal.faults, text, path)
             return None
         is_sound = self.check_names(parsed, path=path, audience=audience)
+        if not self.check_collections(parsed, path=path):
+            return None
         judgement = self.scope.check(parsed)
         self.note_faults(judgement.faults, text, path)
         if not is_sound or judgement.faults:
@@ -106,6 +108,28 @@ class ExpressionValidator:
             line, column = find_place(parsed.text, expressions.find_offset(parsed, root))
             self.note_faults((cel_environment.CelError(line=line, column=column, message=message),), parsed.text, path)
         return not wrong
+
+    def check_collections(self, parsed: Parsed, *, path: str) -> bool:
+        """Return whether it reads collections as lists, and other resources as objects."""
+        wrong: dict[str, str] = {}
+        for read in parsed.reading.reads:
+            if not read.steps:
+                continue
+            if read.root in self.scope.collections and isinstance(read.steps[0], str):
+                wrong[read.root] = (
+                    f"'{read.root}' is a list of objects, because it has forEach; read all of them, e.g. with "
+                    f"{read.root}.map(each, each.metadata.name), or one by its position, e.g. {read.root}[0]"
+                )
+            elif isinstance(read.steps[0], int) and self.scope.objects.get(read.root) and self.is_object(read.root):
+                wrong[read.root] = f"'{read.root}' is one object, not a list; name a field of it, or give it forEach"
+        for root, message in wrong.items():
+            line, column = find_place(parsed.text, expressions.find_offset(parsed, root))
+            self.note_faults((cel_environment.CelError(line=line, column=column, message=message),), parsed.text, path)
+        return not wrong
+
+    def is_object(self, name: str) -> bool:
+        """Return whether a name is one object with known fields."""
+        return self.scope.types.get(name) == self.scope.objects.get(name)
 
     def check_fit(self, expression: ValidExpression, shape: Shape, *, path: str) -> None:
         """Return whether a location of that shape accepts the result of a whole expression."""

@@ -213,10 +213,14 @@ class Expression:
         """Evaluate it and return its value as JSON."""
         data, needs_bound = dict(self.constants), self.needs_bound
         for name in self.names:
-            fields = values_.get(name)
+            fields: Any = values_.get(name)
             if fields is None:
                 return self.wait_for_children(values_)
-            if fields.__class__ is Large:
+            if fields.__class__ is tuple:
+                # A list of thousands of objects costs only what is read of each.
+                fields = [weight.narrow(each, self.reads[name]) for each in fields]
+                needs_bound = True
+            elif fields.__class__ is Large:
                 fields = weight.narrow(fields, self.reads[name])
                 needs_bound = needs_bound or not is_small(fields)
             data[name] = fields
@@ -280,7 +284,11 @@ class Expression:
         """Return whether `read` is of a child and missing; unknown with a computed key, which counts as missing."""
         if read.root not in self.names:
             return False
-        return field_references.is_missing(data[read.root], read.steps) or (
+        found = data[read.root]
+        if found.__class__ is list and read.steps and isinstance(read.steps[0], int) and read.steps[0] >= len(found):
+            # A collection has no more members than now.
+            return False
+        return field_references.is_missing(found, read.steps) or (
             self.parsed.reading.is_dynamic and field_references.EACH in read.steps
         )
 
@@ -306,22 +314,27 @@ def bind(  # noqa: PLR0913 -- each is a separate part of an expression
     fields: Mapping[str, Collection[str]] = MappingProxyType({}),
     is_sensitive: bool = False,
     evaluator: Evaluator = evaluation.ALONE,
+    collections: Collection[str] = (),
+    needs_bound: bool = False,
 ) -> Expression:
     """Bind the `constants` that the expression reads; its other names are resources.
 
     absent: resources that do not exist; an optional read of them finds nothing. fields: by resource the fields of its
     kind, for an expression that reads a resource as a whole. is_sensitive: whether it reads a sensitive value.
-    evaluator: evaluates it if that may take long.
+    evaluator: evaluates it if that may take long. collections: the names of resources that are lists of objects.
+    needs_bound: whether the constants are large.
     """
     bound: dict[str, Any] = {name: constants[name] for name in parsed.roots if name in constants}
     bound.update({name: {} for name in parsed.roots if name in absent})
-    needs_bound = parsed.estimator is not None
+    needs_bound = needs_bound or parsed.estimator is not None
     for name, value in bound.items():
         if value.__class__ is Large:
             bound[name] = weight.narrow(value, find_paths(parsed, name, value.keys()))
             needs_bound = needs_bound or not is_small(bound[name])
     names = tuple(name for name in parsed.roots if name not in bound)
-    found = {name: find_paths(parsed, name, fields.get(name, USUAL_FIELDS)) for name in names}
+    found = {
+        name: find_paths(parsed, name, fields.get(name, USUAL_FIELDS), is_list=name in collections) for name in names
+    }
     return Expression(
         parsed=parsed,
         path=path,
@@ -348,7 +361,7 @@ def enlarge(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     return fields if is_small(fields) else Large(fields)
 
 
-def is_small(fields: Mapping[str, Any]) -> bool:
+def is_small(fields: Any) -> bool:
     """Return whether an expression may receive all of it; for most objects, their JSON shows this fastest."""
     try:
         if len(orjson.dumps(fields)) <= limits.SMALL_INPUT_BYTES:
@@ -360,9 +373,16 @@ def is_small(fields: Mapping[str, Any]) -> bool:
     return found.text <= limits.SMALL_INPUT_TEXT
 
 
-def find_paths(parsed: Parsed, name: str, fields: Collection[str]) -> frozenset[Path]:
-    """Return the paths that are read of `name`; every one of `fields` if it is read as a whole."""
-    paths = {read.path for read in parsed.reading.reads if read.root == name}
+def find_paths(parsed: Parsed, name: str, fields: Collection[str], *, is_list: bool = False) -> frozenset[Path]:
+    """Return the paths that are read of `name`; every one of `fields` if it is read as a whole.
+
+    is_list: whether the name is a list, of whose objects the paths are returned.
+    """
+    reads = (read for read in parsed.reading.reads if read.root == name)
+    if is_list:
+        # A loop over the objects reads of each what its body reads.
+        reads = (read.element for read in reads if read.steps or name not in parsed.reading.counted)
+    paths = {read.path for read in reads}
     if () in paths:
         return frozenset((field,) for field in fields)
     return field_references.shorten(paths)

@@ -45,6 +45,11 @@ class FieldRead:
             fields.append(step)
         return tuple(fields)
 
+    @property
+    def element(self) -> FieldRead:
+        """Return the read of each element, if the root is a list: without the first step."""
+        return FieldRead(self.root, self.steps[1:], self.is_required)
+
     def __str__(self) -> str:
         """Return the path in expression syntax: `db.status.conditions[*].reason`."""
         return self.root + "".join(_write_step(step) for step in self.steps)
@@ -69,6 +74,8 @@ class ExpressionReads:
     """
     is_dynamic: bool
     """Whether a key or index is computed, so that a missing one cannot be detected beforehand."""
+    counted: frozenset[str]
+    """The names of which the expression only counts, or iterates over, the elements."""
 
 
 _Scope: TypeAlias = Mapping[str, FieldRead | None]
@@ -84,6 +91,7 @@ def find_reads(tree: Any) -> ExpressionReads:
         reads=tuple(reader.reads),
         intermediate=tuple(reader.intermediate),
         is_dynamic=reader.is_dynamic,
+        counted=frozenset(reader.counted - reader.whole),
     )
 
 
@@ -130,11 +138,22 @@ class _Reader:
         self.intermediate: dict[FieldRead, None] = {}
         self.first: dict[str, Any] = {}
         self.is_dynamic = False
+        self.counted: set[str] = set()
+        self.whole: set[str] = set()
 
     def use(self, read: FieldRead | None) -> None:
         """Record a path that is not extended further."""
         if read is not None:
             self.reads[read] = None
+            if not read.steps:
+                self.whole.add(read.root)
+
+    def count(self, read: FieldRead | None) -> None:
+        """Record a path whose elements are counted or iterated over."""
+        if read is not None:
+            self.reads[read] = None
+            if not read.steps:
+                self.counted.add(read.root)
 
     def visit(self, node: Any, scope: _Scope) -> FieldRead | None:
         """Return the path of `node`, if it is one."""
@@ -181,9 +200,11 @@ class _Reader:
             and len(call.args) == 2
         ):
             return self.visit_step(call, scope)
-        if call.HasField("target"):
-            self.use(self.visit(call.target, scope))
-        self.use_all(call.args, scope)
+        nodes = [*([call.target] if call.HasField("target") else []), *call.args]
+        if call.function == "size" and len(nodes) == 1:
+            self.count(self.visit(nodes[0], scope))
+        else:
+            self.use_all(nodes, scope)
         return None
 
     def visit_step(self, call: Any, scope: _Scope) -> FieldRead | None:
@@ -211,7 +232,7 @@ class _Reader:
 
     def visit_comprehension(self, loop: Any, scope: _Scope) -> FieldRead | None:
         over = self.visit(loop.iter_range, scope)
-        self.use(over)
+        self.count(over)
         element = None if over is None else FieldRead(over.root, over.steps + _ALL, over.is_required)
         # With two variables the first is the index or key.
         first, second = (None, element) if loop.iter_var2 else (element, None)

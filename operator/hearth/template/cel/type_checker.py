@@ -5,7 +5,8 @@ Evaluates nothing. Unknown types are dynamic, so that only definite errors are r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,7 +70,7 @@ class TypeChecker:
         is_known = all(root in scope.types for root in parsed.roots)
         library = cel_environment.find_library(parsed.text)
         checking = (
-            scope.find_environment(library=library)
+            scope.find_environment(parsed, library=library)
             if is_known
             else self.make_environment(dict.fromkeys(parsed.roots, "") | scope.types, library=library)
         )
@@ -92,8 +93,8 @@ class TypeChecker:
         return found
 
     def make_environment(self, types: Mapping[str, str], *, library: Library) -> Any:
-        """Create an environment with these variables, by name the message of each; "" is dynamic."""
-        variables = {name: cel.Type(type_) if type_ else cel.Type.DYN for name, type_ in types.items()}
+        """Create an environment with these variables, by name the type of each as CEL writes it; "" is dynamic."""
+        variables = {name: parse_type(type_) for name, type_ in types.items()}
         return cel_environment.new_environment(
             library=library, variables=variables, pool=self.store.pool, quantity_type=_QUANTITY
         )
@@ -102,25 +103,83 @@ class TypeChecker:
 _checker = TypeChecker()
 
 
+_PLAIN = {
+    "BOOL": cel.Type.BOOL,
+    "INT": cel.Type.INT,
+    "UINT": cel.Type.UINT,
+    "DOUBLE": cel.Type.DOUBLE,
+    "STRING": cel.Type.STRING,
+    "BYTES": cel.Type.BYTES,
+    "NULL": cel.Type.NULL,
+    "TIMESTAMP": cel.Type.TIMESTAMP,
+    "DURATION": cel.Type.DURATION,
+}
+_LIST, _MAP = "LIST<", "MAP<"
+
+
+def parse_type(name: str) -> Any:
+    """Return the type of that name, as CEL writes it; dynamic if it is not known."""
+    if name in _PLAIN:
+        return _PLAIN[name]
+    if name.startswith(_LIST):
+        return cel.Type.List(parse_type(find_element(name)))
+    if name.startswith(_MAP):
+        return cel.Type.Map(cel.Type.STRING, parse_type(find_element(name)))
+    return cel.Type(name) if name.startswith("hearth_types_") else cel.Type.DYN
+
+
+def find_element(name: str) -> str:
+    """Return the type of the elements of a list, or of the values of a map with texts as keys; "" if it is not known."""
+    if name.startswith(_LIST):
+        return name[len(_LIST) : -1]
+    return name.partition(", ")[2][:-1] if name.startswith(f"{_MAP}STRING, ") else ""
+
+
+def is_list(name: str) -> bool:
+    """Return whether it is the type of a list."""
+    return name.startswith(_LIST)
+
+
 class TypeScope:
     """The names of one template and their types, during one compilation."""
 
-    def __init__(self, shapes_: Mapping[str, Shape]) -> None:
+    def __init__(self, shapes_: Mapping[str, Shape], *, collections: Collection[str] = ()) -> None:
+        """Create a scope. collections: the names that are lists of objects of their shape."""
         if _checker.store.is_full:
             _checker.clear()
         store = _checker.store
-        self._environments: dict[Library, Any] = {}
-        self.types = {
+        self.environments: dict[Library, Any] = {}
+        self.is_derived = False
+        self.objects = {
             name: store.find_message(shape) if shape.type is Type.OBJECT else "" for name, shape in shapes_.items()
         }
-        """By name its message; "" for a dynamic one."""
+        """By name the message of one object; "" for a dynamic one."""
+        self.collections = frozenset(collections)
+        """The names that are lists."""
+        self.types = {
+            name: f"{_LIST}{type_ or 'DYN'}>" if name in self.collections else type_
+            for name, type_ in self.objects.items()
+        }
+        """By name its type, as CEL writes it; "" for a dynamic one."""
 
-    def find_environment(self, *, library: Library) -> Any:
+    def derive(self, types: Mapping[str, str]) -> TypeScope:
+        """Return a scope with other types of some names, or with more names."""
+        derived = copy.copy(self)
+        derived.environments = {}
+        derived.is_derived = True
+        derived.types = {**self.types, **types}
+        derived.collections = self.collections - types.keys()
+        return derived
+
+    def find_environment(self, parsed: Parsed, *, library: Library) -> Any:
         """Find the environment for checks of these names; needed for uncached expressions only."""
+        if self.is_derived:
+            # Each collection has its own scope, and the names of a large template would be loaded for each.
+            return _checker.find_environment({root: self.types[root] for root in parsed.roots}, library=library)
         # The names of a large template take long to compare.
-        if library not in self._environments:
-            self._environments[library] = _checker.find_environment(self.types, library=library)
-        return self._environments[library]
+        if library not in self.environments:
+            self.environments[library] = _checker.find_environment(self.types, library=library)
+        return self.environments[library]
 
     def check(self, parsed: Parsed) -> TypeCheckResult:
         """Return the type check result of `parsed`."""

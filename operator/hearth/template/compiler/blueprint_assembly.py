@@ -6,25 +6,24 @@ Collects mistakes in its PartialEvaluator. The result is valid only if there are
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import orjson
 
 from hearth.graph import order
-from hearth.model import limits, names, value_class
-from hearth.model.kinds import ObjectRef
-from hearth.template.blueprint import Blueprint, Evaluable, ResourceBlueprint, StackIdentity
+from hearth.model import limits, members
+from hearth.template.blueprint import Blueprint, CollectionBlueprint, Evaluable, ResourceBlueprint, StackIdentity
 from hearth.template.cel import value_sizes
 from hearth.template.cel.expression_validator import ValidExpression
 from hearth.template.cel.expressions import merge_reads
 from hearth.template.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
-from hearth.template.compiler import sensitivity, sharing_scope, template_conditions
+from hearth.template.compiler import resource_binding, sensitivity, sharing_scope, template_conditions
 from hearth.template.compiler.manifest_template import InterpolatedString, ManifestTemplate
 from hearth.template.compiler.output_analysis import AnalyzedOutput
-from hearth.template.compiler.partial_evaluation import BooleanExpression, PartialEvaluator
+from hearth.template.compiler.partial_evaluation import PartialEvaluator
 from hearth.template.compiler.resource_analysis import AnalyzedResource
+from hearth.template.compiler.resource_binding import BoundResource
 from hearth.template.compiler.template_conditions import ConditionValue
-from hearth.template.parser import object_metadata
 from hearth.template.schema.shapes import Type
 
 IN_PLAIN_TEXT = (
@@ -34,22 +33,6 @@ IN_PLAIN_TEXT = (
 """Why no sensitive value may be there, and the next step."""
 
 
-@value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class BoundResource:
-    """A present resource, with its expressions bound."""
-
-    analyzed: AnalyzedResource
-    document: ManifestTemplate
-    ready_when: tuple[BooleanExpression, ...]
-    failed_when: tuple[BooleanExpression, ...]
-
-    def evaluables(self) -> Iterator[Evaluable]:
-        """Return everything that contains expressions."""
-        yield self.document
-        yield from self.ready_when
-        yield from self.failed_when
-
-
 def assemble(
     resources: Sequence[AnalyzedResource],
     outputs: Sequence[AnalyzedOutput],
@@ -57,51 +40,122 @@ def assemble(
     binder: PartialEvaluator,
     edges: Mapping[str, Sequence[str]],
     stack: StackIdentity,
-) -> ChunkedWork[Blueprint]:
+) -> ChunkedWork[Blueprint | None]:
     """Assemble the blueprint; leave invalid parts out and record their mistakes in `binder`."""
     absent = {
         analyzed.source.name for analyzed in resources if not is_present(analyzed.when, binder, analyzed.source.path)
     }
-    binder.absent = absent
+    binder.collections = frozenset(each.source.name for each in resources if each.source.is_collection)
+    binder.absent = absent - binder.collections
+    # A collection that is not present has no members.
+    binder.constants.update({name: [] for name in absent & binder.collections})
     binder.fields = {
         analyzed.source.name: analyzed.shape.fields for analyzed in resources if analyzed.shape.type is Type.OBJECT
     }
     yield
     names_in_order = yield from order.sort_in_pieces(edges)
     yield from trace(resources, binder, names_in_order)
-    present: dict[str, BoundResource] = {}
+    chosen = [analyzed for analyzed in resources if analyzed.source.name not in absent]
+    if not (yield from resource_binding.expand(chosen, binder)):
+        return None
+    present = yield from bind_present(chosen, binder)
+    yield from resource_binding.refuse_duplicates([each for found in present.values() for each in found], binder, stack)
+    documents = yield from bind_outputs(outputs, binder)
+    refuse_many_reads(present, documents, binder)
+    retained = frozenset(analyzed.source.name for analyzed in resources if analyzed.source.is_retained)
+    return (yield from make_blueprint(names_in_order, present, documents, binder, retained=retained))
+
+
+def bind_present(
+    resources: Sequence[AnalyzedResource], binder: PartialEvaluator
+) -> ChunkedWork[dict[str, list[BoundResource]]]:
+    """Return by name what has no mistakes: one object, or the members of a collection."""
+    present: dict[str, list[BoundResource]] = {}
     for analyzed in resources:
-        if analyzed.source.name not in absent and (found := (yield from bind(analyzed, binder))) is not None:
+        found = yield from resource_binding.bind(analyzed, binder)
+        if found is not None:
             present[analyzed.source.name] = found
         if len(binder.mistakes) > limits.MISTAKES:
             break
         yield
-    yield from refuse_duplicates(present.values(), binder, stack)
-    documents = yield from bind_outputs(outputs, binder)
-    ordered = [name for name in names_in_order if name in present]
-    requires: dict[str, list[str]] = {}
-    for index, name in enumerate(ordered):
-        requires[name] = find_required(present[name], present)
+    for index, analyzed in enumerate(resources):
+        resource_binding.refuse_unknown_members(analyzed, present, binder)
         if index % MARKS_IN_A_PIECE == 0:
+            yield
+    return present
+
+
+def refuse_many_reads(
+    present: Mapping[str, Sequence[BoundResource]], documents: Mapping[str, Evaluable], binder: PartialEvaluator
+) -> None:
+    """Record the first resource whose reads of collections make all of them too many."""
+    sizes = {name: len(present[name]) for name in binder.collections if name in present}
+    total = sum(sizes.get(name, 0) for document in documents.values() for name in document.reads)
+    for own, found in present.items() if sizes else ():
+        read = {
+            name: sizes[name]
+            for each in found[:1]
+            for evaluable in each.evaluables()
+            for name in evaluable.reads
+            if name != own and name in sizes
+        }
+        total += len(found) * sum(read.values())
+        if total > limits.MEMBER_READS:
+            what = " and ".join(f"the {size} members of '{name}'" for name, size in read.items())
+            times = f", for each of its {len(found)} members" if own in sizes else ""
+            message = f"reads {what}{times}; a template may read at most {limits.MEMBER_READS} members in all"
+            binder.note(found[0].analyzed.source.path, f"{message}; read them in one resource, and its result here")
+            return
+
+
+def make_blueprint(
+    names_in_order: Sequence[str],
+    present: Mapping[str, Sequence[BoundResource]],
+    documents: dict[str, Evaluable],
+    binder: PartialEvaluator,
+    *,
+    retained: frozenset[str],
+) -> ChunkedWork[Blueprint]:
+    """Make the blueprint of resources and outputs without mistakes."""
+    # In dependency order, each collection as a whole after its members.
+    ordered: dict[str, BoundResource | None] = {}
+    requires: dict[str, list[str]] = {}
+    for index, name in enumerate(name for name in names_in_order if name in present):
+        for bound in present[name]:
+            ordered[bound.name] = bound
+            requires[bound.name] = resource_binding.find_required(bound, present, binder)
+        if name in binder.collections:
+            ordered[members.name_all(name)] = None
+            requires[members.name_all(name)] = [bound.name for bound in present[name]]
+        if index % MARKS_IN_A_PIECE == 0 or len(present[name]) > MARKS_IN_A_PIECE:
             yield
     dependents = yield from order.invert_in_pieces(requires)
-    evaluables = [evaluable for each in present.values() for evaluable in each.evaluables()]
     # Complete only now: binding finds values that are derived from sensitive ones.
     hidden = frozenset(binder.secrecy.texts)
-    resources_made: dict[str, ResourceBlueprint] = {}
-    for index, name in enumerate(ordered):
-        resources_made[name] = make_resource(present[name], index, requires=requires[name], dependents=dependents[name])
+    made: dict[str, ResourceBlueprint] = {}
+    collections: dict[str, CollectionBlueprint] = {}
+    for index, (name, one) in enumerate(ordered.items()):
+        if one is None:
+            root = members.root_of(name)
+            collections[root] = CollectionBlueprint(
+                name=root, index=index, members=tuple(requires[name]), dependents=tuple(sorted(dependents[name]))
+            )
+        else:
+            made[name] = make_resource(one, index, requires=requires[name], dependents=dependents[name])
+            if one.analyzed.source.name in binder.secrecy.fields:
+                made[name] = dataclasses.replace(made[name], hidden=hidden)
         if index % MARKS_IN_A_PIECE == 0:
             yield
-    for name in binder.secrecy.fields.keys() & resources_made.keys():
-        resources_made[name] = dataclasses.replace(resources_made[name], hidden=hidden)
+    all_bound = [one for one in ordered.values() if one is not None]
+    evaluables = [evaluable for one in all_bound for evaluable in one.evaluables()]
     return Blueprint(
-        resources=resources_made,
+        resources=made,
         outputs=documents,
         reads=merge_reads(evaluable.reads for evaluable in (*evaluables, *documents.values())),
-        retained=frozenset(analyzed.source.name for analyzed in resources if analyzed.source.is_retained),
+        collections=collections,
+        retained=retained,
         sensitive_texts=hidden,
-        reach=max(binder.reach, sharing_scope.of_names(map(find_naming, present.values()))),
+        reach=max(binder.reach, sharing_scope.of_names(map(resource_binding.find_naming, all_bound))),
     )
 
 
@@ -112,30 +166,22 @@ def trace(resources: Sequence[AnalyzedResource], binder: PartialEvaluator, order
         if index % MARKS_IN_A_PIECE == 0:
             yield
         analyzed = by_name[name]
-        for mark in analyzed.dissection.strings:
-            expressions = find_expressions(analyzed.expressions.get(mark.keys, ()))
-            if any(binder.is_sensitive(expression) for expression in expressions):
-                binder.secrecy.note_field(name, mark.keys)
-                if sensitivity.is_name(mark.keys):
-                    refuse_place(mark, expressions, binder, why="names and kinds are not secret; use another parameter")
-                if analyzed.is_stack and sensitivity.is_parameter(mark.keys):
-                    refuse_place(mark, expressions, binder, why=IN_PLAIN_TEXT)
+        with binder.hide(resource_binding.find_sensitive_names(analyzed, binder)):
+            trace_strings(analyzed, binder)
         if analyzed.kind == "Secret" and not analyzed.group:
             binder.secrecy.note_secret(name)
 
 
-def refuse_names(analyzed: AnalyzedResource, binder: PartialEvaluator) -> bool:
-    """Record mistakes in the metadata that is already known; return whether there are any."""
-    metadata = analyzed.dissection.skeleton.get("metadata")
-    if metadata is None:
-        return False
-    mistakes = list(object_metadata.find_mistakes(metadata, path=f"{analyzed.source.path}.manifest.metadata"))
-    # A mistake that is already recorded is more specific. A value may be quoted only if it is not sensitive.
-    known = {mistake.path for mistake in binder.mistakes} if mistakes else frozenset()
-    for mistake in mistakes:
-        if mistake.path not in known:
-            binder.note(mistake.path, mistake.message)
-    return bool(mistakes)
+def trace_strings(analyzed: AnalyzedResource, binder: PartialEvaluator) -> None:
+    """Find the fields of one object, or of each member, that contain a sensitive value."""
+    for mark in analyzed.dissection.strings:
+        expressions = find_expressions(analyzed.expressions.get(mark.keys, ()))
+        if any(binder.is_sensitive(expression) for expression in expressions):
+            binder.secrecy.note_field(analyzed.source.name, mark.keys)
+            if sensitivity.is_name(mark.keys):
+                refuse_place(mark, expressions, binder, why="names and kinds are not secret; use another parameter")
+            if analyzed.is_stack and sensitivity.is_parameter(mark.keys):
+                refuse_place(mark, expressions, binder, why=IN_PLAIN_TEXT)
 
 
 def find_expressions(pieces: Iterable[str | ValidExpression]) -> list[ValidExpression]:
@@ -156,28 +202,6 @@ def refuse_place(
 def is_present(when: ConditionValue | None, binder: PartialEvaluator, path: str) -> bool:
     """Return whether `when` is true; an undecided one counts as true, to avoid follow-up mistakes."""
     return when is None or template_conditions.decide(when, binder, path=f"{path}.when") is not False
-
-
-def bind(analyzed: AnalyzedResource, binder: PartialEvaluator) -> ChunkedWork[BoundResource | None]:
-    """Bind the expressions of the resource; None if it contains a mistake."""
-    if not isinstance(analyzed.source.manifest.get("metadata") or {}, dict):
-        # Already recorded. If it is one expression, the rest would be valid.
-        return None
-    if analyzed.dissection.mistakes or any(
-        mark.keys not in analyzed.expressions for mark in analyzed.dissection.strings
-    ):
-        return None
-    document = yield from binder.bind_document(analyzed.dissection, analyzed.expressions)
-    ready_when, failed_when = bind_tests(analyzed.ready_when, binder), bind_tests(analyzed.failed_when, binder)
-    if document is None or refuse_names(analyzed, binder):
-        return None
-    return BoundResource(analyzed=analyzed, document=document, ready_when=ready_when, failed_when=failed_when)
-
-
-def bind_tests(tests: Iterable[tuple[ValidExpression, str]], binder: PartialEvaluator) -> tuple[BooleanExpression, ...]:
-    """Bind the tests that contain no mistake."""
-    bound = (binder.bind_test(expression, path=path) for expression, path in tests)
-    return tuple(test for test in bound if test is not None)
 
 
 def bind_outputs(outputs: Sequence[AnalyzedOutput], binder: PartialEvaluator) -> ChunkedWork[dict[str, Evaluable]]:
@@ -208,14 +232,6 @@ def check_output(document: ManifestTemplate, output: AnalyzedOutput, binder: Par
         binder.note(f"{output.path}.value", str(error))
 
 
-def find_required(bound: BoundResource, present: Mapping[str, BoundResource]) -> list[str]:
-    """Find the present resources that it reads or depends on."""
-    name = bound.analyzed.source.name
-    found = {other for evaluable in bound.evaluables() for other in evaluable.reads}
-    found.update(other for other, _ in bound.analyzed.source.depends_on)
-    return sorted(other for other in found if other in present and other != name)
-
-
 def make_resource(
     bound: BoundResource, index: int, *, requires: Sequence[str], dependents: Sequence[str]
 ) -> ResourceBlueprint:
@@ -223,7 +239,7 @@ def make_resource(
     analyzed = bound.analyzed
     metadata = analyzed.source.manifest.get("metadata") or {}
     return ResourceBlueprint(
-        name=analyzed.source.name,
+        name=bound.name,
         index=index,
         path=analyzed.source.path,
         api_version=analyzed.api_version,
@@ -245,55 +261,3 @@ def make_resource(
         is_stack=analyzed.is_stack,
         adopts=analyzed.source.adopts,
     )
-
-
-def refuse_duplicates(
-    present: Iterable[BoundResource], binder: PartialEvaluator, stack: StackIdentity
-) -> ChunkedWork[None]:
-    """Record every resource that names the same object as an earlier one."""
-    owners: dict[ObjectRef, str] = {}
-    for index, bound in enumerate(present):
-        if index % MARKS_IN_A_PIECE == 0:
-            yield
-        ref = find_object(bound, stack)
-        if ref is None:
-            continue
-        path, name = bound.analyzed.source.path, bound.analyzed.source.name
-        owner = owners.setdefault(ref, name)
-        if owner != name:
-            place = f"{path}.manifest.metadata.name"
-            binder.note(place, f"names {ref}, which the resource '{owner}' also names; rename one of them")
-
-
-def find_naming(bound: BoundResource) -> sharing_scope.ObjectNaming:
-    """Find how the resource's object gets its name."""
-    stated = bound.analyzed.source.manifest.get("metadata") or {}
-    is_placed = stated.get("namespace") is not None
-    return sharing_scope.ObjectNaming(
-        bound.analyzed.group, bound.analyzed.kind, stated.get("name") is not None, is_placed
-    )
-
-
-def find_object(bound: BoundResource, stack: StackIdentity) -> ObjectRef | None:
-    """Find the first object of the resource, if its name is known beforehand."""
-    analyzed = bound.analyzed
-    # Constants were filled in when the document was made.
-    metadata = analyzed.dissection.skeleton.get("metadata") or {}
-    stated = analyzed.source.manifest.get("metadata") or {}
-    is_cluster_wide = analyzed.served is not None and not analyzed.served.namespaced
-    namespace = metadata.get("namespace") if stated.get("namespace") is not None else stack.namespace
-    if is_cluster_wide:
-        namespace = ""
-    name = metadata.get("name")
-    if stated.get("name") is None and isinstance(namespace, str):
-        name = names.child_name(
-            stack=stack.name,
-            stack_namespace=stack.namespace,
-            stack_uid=stack.uid,
-            resource=analyzed.source.name,
-            incarnation=1,
-            namespace=namespace,
-        )
-    if not isinstance(name, str) or not isinstance(namespace, str):
-        return None
-    return ObjectRef(group=analyzed.group, kind=analyzed.kind, namespace=namespace, name=name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from hearth.graph import order
-from hearth.model import errors, limits, redaction
+from hearth.model import errors, limits, members, redaction
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kinds
 from hearth.template import chunked_work
@@ -70,7 +70,10 @@ def compile_definition(
         yield
     yield
     examiner = ExpressionValidator(
-        scope=type_checker.TypeScope(find_shapes(source, resources)),
+        scope=type_checker.TypeScope(
+            find_shapes(source, resources),
+            collections=[resource.name for resource in source.resources.values() if resource.is_collection],
+        ),
         mistakes=[*reader.mistakes, *wrong_parameters],
         effort=reader.effort,
     )
@@ -83,7 +86,7 @@ def compile_definition(
     # errors.
     truths: dict[str, bool] = {}
     identity = {"name": stack.name, "namespace": stack.namespace, "uid": stack.uid}
-    constants = {"params": expressions.enlarge(params), "conditions": truths, "stack": identity}
+    constants: dict[str, Any] = {"params": expressions.enlarge(params), "conditions": truths, "stack": identity}
     binder = PartialEvaluator(constants=constants, secrecy=hidden, mistakes=examiner.mistakes, evaluator=evaluator)
     blueprint = None
     is_decided = is_known and (yield from stated.decide(binder, truths))
@@ -175,12 +178,16 @@ def find_edges(resources: list[AnalyzedResource], examiner: ExpressionValidator)
     for index, (name, analyzed) in enumerate(by_name.items()):
         if index % chunked_work.MARKS_IN_A_PIECE == 0:
             yield
-        depended = [other for other, _ in analyzed.source.depends_on]
+        depended = [members.root_of(other) for other, _ in analyzed.source.depends_on]
         edges[name] = sorted({*analyzed.find_used(), *analyzed.find_tested(), *depended} & by_name.keys())
         for other, path in analyzed.source.depends_on:
-            if other not in by_name and len(examiner.mistakes) <= limits.MISTAKES:
-                hint = examiner.effort.hint(other, by_name) or "; name a resource of this template, or remove it"
-                examiner.note(path, f"there is no resource '{error_hints.shorten(other)}'{hint}")
+            root = members.root_of(other)
+            if root not in by_name and len(examiner.mistakes) <= limits.MISTAKES:
+                hint = examiner.effort.hint(root, by_name) or "; name a resource of this template, or remove it"
+                examiner.note(path, f"there is no resource '{error_hints.shorten(root)}'{hint}")
+            elif other != root and not by_name[root].source.is_collection:
+                message = f"'{root}' has no members, because it has no forEach; write {root}"
+                examiner.note(path, message)
     cycles = yield from order.find_cycles_in_pieces(edges, most=limits.MISTAKES)
     for cycle in cycles:
         message = f"requires itself: {order.describe(cycle)}; remove one of these references or dependsOn entries"

@@ -6,6 +6,7 @@ know schemas, nor which expressions are allowed where.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, NamedTuple, TypeAlias
@@ -51,6 +52,12 @@ class ParsedManifest:
         self.path = path
         self._opaque = opaque
         self.skeleton: Any = raw if is_plain(raw) else self._copy(raw, (), path)
+
+    def copy(self) -> ParsedManifest:
+        """Return a copy whose skeleton can be filled in by itself."""
+        copied = copy.copy(self)
+        copied.skeleton = orjson.loads(orjson.dumps(self.skeleton))
+        return copied
 
     def _copy(self, value: Any, keys: Keys, path: str) -> Any:
         if isinstance(value, str):

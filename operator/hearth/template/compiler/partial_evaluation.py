@@ -5,10 +5,11 @@ Expressions that depend only on parameters, conditions, the stack and absent res
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from hearth.model import limits
 from hearth.model.errors import InvalidDefinition, Mistake
@@ -63,8 +64,8 @@ def refuse(text: str, value: Any, *, is_sensitive: bool) -> str:
 class PartialEvaluator:
     """Binds the expressions of one definition, and collects those that cannot be evaluated."""
 
-    constants: Mapping[str, Any] = field(repr=False)
-    """The values of `params`, `conditions` and `stack`."""
+    constants: dict[str, Any] = field(repr=False)
+    """The values of `params`, `conditions` and `stack`, and of collections without members."""
     secrecy: SensitivityTracker = field(default_factory=SensitivityTracker)
     """The sensitive parts of the definition."""
     absent: Collection[str] = frozenset()
@@ -80,15 +81,64 @@ class PartialEvaluator:
     """Evaluates expressions that may take long."""
     is_waiting: bool = False
     """Whether an evaluation is incomplete, so that everything must be bound again."""
+    collections: Collection[str] = frozenset()
+    """The resources that are lists of objects."""
+    _member: str = ""
+    """The member that is bound now, for messages."""
+    _member_names: Collection[str] = frozenset()
+    """The constants that differ from member to member."""
+    _needs_bound: bool = False
+    """Whether the element of the member is large."""
+    _shared: dict[tuple[Parsed, str], Expression] = field(default_factory=dict, repr=False)
+    """The expressions of a collection that are the same for all its members, by their place."""
     _folded: dict[Parsed, Constant] = field(default_factory=dict, repr=False)
     """The known values of expressions in documents. Hundreds of resources contain the same few."""
 
     def note(self, path: str, message: str) -> None:
         """Record a mistake."""
-        self.mistakes.append(Mistake(path=path, message=message))
+        self.mistakes.append(Mistake(path=path, message=f"{self._member}: {message}" if self._member else message))
+
+    @contextlib.contextmanager
+    def hide(self, names: Collection[str]) -> Iterator[None]:
+        """Treat these names as sensitive within the block."""
+        before, self.secrecy.names = self.secrecy.names, frozenset(names)
+        yield
+        self.secrecy.names = before
+
+    @contextlib.contextmanager
+    def for_member(self, constants: Mapping[str, Any], *, name: str) -> Iterator[None]:
+        """Bind expressions with these constants besides the others within the block. name: the member, for messages."""
+        outer = self.constants
+        large = [key for key, value in constants.items() if not expressions.is_small(value)]
+        self.constants = {**outer, **constants}
+        for key in large:
+            if isinstance(constants[key], dict):
+                self.constants[key] = expressions.enlarge(constants[key])
+            else:
+                self._needs_bound = True
+        self._member, self._member_names = name, constants.keys()
+        yield
+        self.constants, self._member, self._member_names, self._needs_bound = outer, "", frozenset(), False
+
+    @contextlib.contextmanager
+    def for_collection(self, name: str, *, sensitive_names: Collection[str]) -> Iterator[None]:
+        """Bind expressions of the members of a collection within the block: in them, its own name is one object."""
+        outer, self.collections = self.collections, frozenset(self.collections) - {name}
+        self._shared.clear()
+        with self.hide(sensitive_names):
+            yield
+        self._shared.clear()
+        self.collections = outer
+
+    def is_same_for_all(self, parsed: Parsed) -> bool:
+        """Return whether an expression has the same meaning for every member that is bound."""
+        return not any(name in self._member_names for name in parsed.roots)
 
     def bind(self, checked: ValidExpression, *, path: str) -> Expression | Constant | None:
         """Bind the expression; return its value if already known, or None in case of a mistake."""
+        is_shared = bool(self._member_names) and self.is_same_for_all(checked.parsed)
+        if is_shared and (known := self._shared.get((checked.parsed, path))) is not None:
+            return known
         self.reach = max(self.reach, sharing_scope.of_expression(checked.parsed))
         expression = expressions.bind(
             checked.parsed,
@@ -98,23 +148,29 @@ class PartialEvaluator:
             fields=self.fields,
             is_sensitive=self.is_sensitive(checked),
             evaluator=self.evaluator,
+            collections=self.collections,
+            needs_bound=self._needs_bound,
         )
         blocked = {read.root for read in checked.parsed.required if read.root in self.absent}
         if blocked:
             return self.bind_around(expression, blocked)
-        if expression.names:
-            return expression
-        return self.fold(expression)
+        if not expression.names:
+            return self.fold(expression)
+        if is_shared:
+            self._shared[checked.parsed, path] = expression
+        return expression
 
     def bind_part(self, checked: ValidExpression, *, path: str) -> Expression | Constant | None:
         """Bind an expression of a document, when all constants and absent resources are known."""
+        # No member's own expression is among them.
         known = self._folded.get(checked.parsed)
         if known is not None:
             return known
         bound = self.bind(checked, path=path)
         # A text cannot be changed, so that all places may share it. Sensitive values are recorded place by place.
-        if isinstance(bound, Constant) and isinstance(bound.value, str) and not self.is_sensitive(checked):
-            self._folded[checked.parsed] = bound
+        is_text = isinstance(bound, Constant) and isinstance(bound.value, str)
+        if is_text and not self.is_sensitive(checked) and self.is_same_for_all(checked.parsed):
+            self._folded[checked.parsed] = cast("Constant", bound)
         return bound
 
     def bind_around(self, expression: Expression, blocked: Collection[str]) -> Constant | None:

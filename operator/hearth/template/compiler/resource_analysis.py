@@ -14,7 +14,8 @@ from hearth.model.kinds import Kind, Kinds
 from hearth.template import chunked_work
 from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator, ValidExpression
 from hearth.template.chunked_work import ChunkedWork
-from hearth.template.compiler import template_conditions
+from hearth.template.compiler import collection_analysis, template_conditions
+from hearth.template.compiler.collection_analysis import AnalyzedCollection, Element
 from hearth.template.compiler.manifest_template import InterpolatedString, Keys, ParsedManifest
 from hearth.template.compiler.template_conditions import ConditionValue
 from hearth.template.parser import template_kinds
@@ -50,6 +51,10 @@ class AnalyzedResource:
     ready_when: list[tuple[ValidExpression, str]] = field(default_factory=list)
     failed_when: list[tuple[ValidExpression, str]] = field(default_factory=list)
     when: ConditionValue | None = None
+    collection: AnalyzedCollection | None = None
+    """None if it stands for one object."""
+    elements: list[Element] | None = None
+    """Those of a collection, once they are known."""
 
     @property
     def group(self) -> str:
@@ -60,6 +65,13 @@ class AnalyzedResource:
     def is_stack(self) -> bool:
         """Return whether it is a nested Stack."""
         return (self.group, self.kind) == (names.GROUP, names.STACK)
+
+    def count_expressions(self) -> int:
+        """Return how many expressions each member of the collection has."""
+        parts = (piece for pieces in self.expressions.values() for piece in pieces)
+        in_manifest = sum(isinstance(piece, ValidExpression) for piece in parts)
+        has_key = self.collection is not None and self.collection.key is not None
+        return in_manifest + len(self.ready_when) + len(self.failed_when) + has_key
 
     def find_used(self) -> set[str]:
         """Find every name that its manifest uses, possibly including itself."""
@@ -104,12 +116,22 @@ def examine(analyzed: AnalyzedResource, examiner: ExpressionValidator, audience:
         examiner.note(f"{path}.kind", "ControllerRevision stores revisions of Stacks; remove the resource")
     if analyzed.served is not None and not analyzed.served.namespaced:
         examine_scope(analyzed, examiner, path)
+    source, outer = analyzed.source, examiner.scope
+    if source.is_collection:
+        analyzed.collection = collection_analysis.examine(source, examiner)
+        examiner.scope = collection_analysis.derive_scope(analyzed.collection, examiner.scope)
+        audience = AllowedNames(names=examiner.scope.types, rule=audience.rule)
     analyzed.expressions = yield from validate_strings(analyzed.dissection, analyzed.shape, examiner, audience)
-    source = analyzed.source
+    if source.is_collection:
+        # In its own rules, its name is the member.
+        examiner.scope = examiner.scope.derive({source.name: outer.objects[source.name]})
     analyzed.ready_when = examine_tests(source.ready_when, examiner, audience)
     analyzed.failed_when = examine_tests(source.failed_when, examiner, audience)
     if source.when is not None:
-        analyzed.when = template_conditions.examine(source.when, examiner, path=f"{source.path}.when")
+        when_audience = collection_analysis.WHEN if source.is_collection else template_conditions.AUDIENCE
+        path = f"{source.path}.when"
+        analyzed.when = template_conditions.examine(source.when, examiner, path=path, audience=when_audience)
+    examiner.scope = outer
 
 
 def examine_literals(analyzed: AnalyzedResource, examiner: ExpressionValidator, path: str) -> None:

@@ -39,6 +39,8 @@ class SensitivityTracker:
     """Conditions that a sensitive value decided."""
     fields: dict[str, set[Path]] = field(default_factory=dict)
     """By resource, the fields of its object that contain sensitive values."""
+    names: frozenset[str] = frozenset()
+    """The names, besides those of resources, that are sensitive in the part that is compiled now."""
     texts: set[str] = field(default_factory=set, repr=False)
     """The values themselves, if known."""
 
@@ -60,6 +62,8 @@ class SensitivityTracker:
         if root in ("params", "conditions"):
             names: Collection[str] = self.parameters if root == "params" else self.conditions
             return path[0] in names if path else bool(names)
+        if root in self.names:
+            return True
         return any(field_paths.is_overlapping(path, known) for known in self.fields.get(root, ()))
 
     def find_parameter(self, reads: Iterable[FieldRead]) -> str:

@@ -40,12 +40,12 @@ def find_shape(names: tuple[str, ...]) -> Shape:
     return shapes.make_closed({name: {"type": "boolean"} for name in names}, name="conditions")
 
 
-def read_test(raw: Any, examiner: ExpressionValidator, *, path: str) -> str | None:
-    """Return the text of a test, written bare or within `${…}`; None if it is not text."""
+def read_test(
+    raw: Any, examiner: ExpressionValidator, *, path: str, example: str = "params.replicas > 1"
+) -> str | None:
+    """Return the text of an expression, written bare or within `${…}`; None if it is not text."""
     if not isinstance(raw, str):
-        examiner.note(
-            path, f'must be an expression, found {error_hints.describe(raw)}; write e.g. "params.replicas > 1"'
-        )
+        examiner.note(path, f'must be an expression, found {error_hints.describe(raw)}; write e.g. "{example}"')
         return None
     if len(raw) > limits.EXPRESSION_LENGTH:
         message = f"has {len(raw)} characters, but an expression may have at most {limits.EXPRESSION_LENGTH}; split it"
@@ -63,12 +63,14 @@ def read_test(raw: Any, examiner: ExpressionValidator, *, path: str) -> str | No
     return parts[0].text
 
 
-def examine(raw: Any, examiner: ExpressionValidator, *, path: str) -> ConditionValue | None:
+def examine(
+    raw: Any, examiner: ExpressionValidator, *, path: str, audience: AllowedNames = AUDIENCE
+) -> ConditionValue | None:
     """Validate a condition or `when`; None if it contains a mistake."""
     if isinstance(raw, bool):
         return ConditionValue(literal=raw)
     written = read_test(raw, examiner, path=path)
-    expression = None if written is None else examiner.examine_test(written, path=path, audience=AUDIENCE)
+    expression = None if written is None else examiner.examine_test(written, path=path, audience=audience)
     return None if expression is None else ConditionValue(expression=expression)
 
 

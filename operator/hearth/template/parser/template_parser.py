@@ -23,12 +23,14 @@ from hearth.template.text import error_hints
 
 TEMPLATE_WORDS = ("parameters", "conditions", "resources", "outputs")
 RESOURCE_WORDS = (
-    *("manifest", "dependsOn", "when", "readyWhen", "failedWhen"),
+    *("manifest", "forEach", "key", "dependsOn", "when", "readyWhen", "failedWhen"),
     *("updatePolicy", "driftPolicy", "ignoreFields", "deletionPolicy", "adoptionPolicy"),
 )
 UPDATE_WORDS = ("replace", "replaceOn")
 OUTPUT_WORDS = ("value", "when")
 RESERVED_NAMES = frozenset({"params", "conditions", "stack", "index", "item"})
+MEMBER_KEY = "key"
+"""Reserved only beside collections: it was a valid name of a resource before there were any."""
 SERVER_FIELDS = (
     "managedFields",
     "resourceVersion",
@@ -70,6 +72,10 @@ class ResourceSource:
     manifest: Object
     depends_on: list[tuple[str, str]]
     """Names, each with its path."""
+    for_each: Any
+    """An expression, if it is a collection; None if it is not set."""
+    key: Any
+    """The expression of a member's key; None if it is not set."""
     when: Any
     """Text, a boolean, or None if it is not set."""
     ready_when: list[tuple[str, str]]
@@ -82,6 +88,11 @@ class ResourceSource:
     is_retained: bool
     adopts: bool | None
     """None if it is not set."""
+
+    @property
+    def is_collection(self) -> bool:
+        """Return whether it stands for one object for each element of `forEach`."""
+        return self.for_each is not None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -136,6 +147,7 @@ class TemplateParser:
             if len(self.mistakes) > limits.MISTAKES:
                 break
             yield
+        self.check_member_names(source)
         if template.get("resources") is None:
             self.note(f"{self.path}.resources", "is missing; list the resources by name, or {} for none")
         for name, raw in self.entries(template, "outputs", limit=limits.ENTRIES):
@@ -163,6 +175,12 @@ class TemplateParser:
         for name in raw:
             self.check_name(name, path=path, reserved=reserved, what=word[:-1])
         return [(name, value) for name, value in raw.items() if isinstance(name, str)]
+
+    def check_member_names(self, source: TemplateSource) -> None:
+        """Check that no resource has the name that the members of a collection read their key by."""
+        if MEMBER_KEY in source.resources and any(each.is_collection for each in source.resources.values()):
+            message = "is the key of a member in a template with forEach; rename the resource"
+            self.note(source.resources[MEMBER_KEY].path, message)
 
     def check_name(self, name: Any, *, path: str, reserved: Collection[str], what: str) -> None:
         """Return whether the name is valid."""
@@ -211,6 +229,8 @@ class TemplateParser:
             path=path,
             manifest=manifest if isinstance(manifest, dict) else {},
             depends_on=self.read_list(raw, "dependsOn", path, of="names of resources", limit=limits.DEPENDENCIES),
+            for_each=raw.get("forEach"),
+            key=self.read_key(raw, path),
             when=raw.get("when"),
             ready_when=self.read_list(raw, "readyWhen", path, of="expressions"),
             failed_when=self.read_list(raw, "failedWhen", path, of="expressions"),
@@ -226,6 +246,14 @@ class TemplateParser:
             is_retained=self.read_word(raw, "deletionPolicy", path, known=policies.DELETION) == policies.RETAIN,
             adopts=policies.adopts(self.read_word(raw, "adoptionPolicy", path, known=policies.ADOPTION)),
         )
+
+    def read_key(self, raw: Object, path: str) -> Any:
+        """Return what is stated as `key`, which only a collection has."""
+        stated = raw.get("key")
+        if stated is not None and raw.get("forEach") is None:
+            self.note(f"{path}.key", "names the members of a collection; add forEach, or remove it")
+            return None
+        return stated
 
     def read_word(self, raw: Object, word: str, path: str, *, known: Collection[str]) -> str | None:
         """Return the one of the `known` words under `word`, None if it is not set."""

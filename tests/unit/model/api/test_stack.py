@@ -29,6 +29,8 @@ def test_fields_are_called_in_camel_case_outside() -> None:
     """As everything in Kubernetes."""
     assert set(stack.Resource.model_json_schema(by_alias=True)["properties"]) == {
         "manifest",
+        "forEach",
+        "key",
         "dependsOn",
         "when",
         "readyWhen",

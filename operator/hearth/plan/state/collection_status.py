@@ -1,0 +1,92 @@
+"""Status of all members of a collection together, for the resources that require all of them.
+
+A change of one member costs the same however many there are; only what reads their objects looks at all. Must not know
+how members are planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.plan.state.resource_status import ResourceStatus
+
+
+@dataclass(slots=True)
+class CollectionStatus:
+    """The members' statuses as one status."""
+
+    members: tuple[str, ...]
+    """In the order of the source."""
+    _statuses: dict[str, ResourceStatus] = field(default_factory=dict)
+    _unready: dict[str, None] = field(init=False)
+    _stuck: set[str] = field(default_factory=set)
+    """The members that are stuck and not ready."""
+    _held: set[str] = field(default_factory=set)
+    _version: int = 0
+    """Counts the changes of ready members."""
+    _seen: tuple[object, ...] = ()
+    """The fingerprint that the dependents were planned with."""
+    _fields: tuple[int, tuple[Mapping[str, Any], ...]] | None = None
+    """The fields of the members' objects in that version."""
+
+    def __post_init__(self) -> None:
+        """Begin without the status of any member."""
+        self._unready = dict.fromkeys(self.members)
+
+    def update(self, name: str, status: ResourceStatus) -> None:
+        """Replace the status of a member, whose fingerprint has changed."""
+        self._statuses[name] = status
+        self._version += 1
+        if status.is_ready:
+            self._unready.pop(name, None)
+        else:
+            self._unready[name] = None
+        _set(self._stuck, name, is_in=status.is_stuck and not status.is_ready)
+        _set(self._held, name, is_in=status.is_held)
+
+    def take_changed(self) -> bool:
+        """Return whether the dependents must be planned again, and take them as planned."""
+        before, self._seen = self._seen, self.fingerprint
+        return before != self._seen
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether all members are ready."""
+        return not self._unready
+
+    @property
+    def is_held(self) -> bool:
+        """Return whether the repair of any member is held."""
+        return bool(self._held)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Return whether all members that are not ready are stuck."""
+        return bool(self._unready) and len(self._stuck) == len(self._unready)
+
+    @property
+    def fingerprint(self) -> tuple[object, ...]:
+        """Return what dependents depend on: of the objects nothing until all are ready."""
+        return (self.is_ready, self.is_held, self.is_stuck, self._version if self.is_ready else 0)
+
+    @property
+    def fields(self) -> tuple[Mapping[str, Any], ...] | None:
+        """Return the fields of all objects in the order of the source; None while one is missing."""
+        if self._fields is not None and self._fields[0] == self._version:
+            return self._fields[1]
+        statuses = (self._statuses.get(name) for name in self.members)
+        children = [status.child if status is not None else None for status in statuses]
+        found = tuple(child.fields for child in children if child is not None)
+        if len(found) < len(self.members):
+            return None
+        self._fields = (self._version, found)
+        return found
+
+
+def _set(names: set[str], name: str, *, is_in: bool) -> None:
+    if is_in:
+        names.add(name)
+    else:
+        names.discard(name)

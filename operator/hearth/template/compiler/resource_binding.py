@@ -1,0 +1,230 @@
+"""Binding of the resources that are present: all expressions of one, or of each member of a collection.
+
+Collects mistakes in its PartialEvaluator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from hearth.model import limits, members, names, value_class
+from hearth.model.kinds import ObjectRef
+from hearth.template.blueprint import Evaluable, StackIdentity
+from hearth.template.cel.expression_validator import ValidExpression
+from hearth.template.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
+from hearth.template.compiler import collection_analysis, sharing_scope
+from hearth.template.compiler.manifest_template import ManifestTemplate, ParsedManifest
+from hearth.template.compiler.partial_evaluation import BooleanExpression, PartialEvaluator
+from hearth.template.compiler.resource_analysis import AnalyzedResource
+from hearth.template.parser import object_metadata
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class BoundResource:
+    """A present resource, or one member of a collection, with its expressions bound."""
+
+    name: str
+    """`web`; for a member `workers[a]`."""
+    analyzed: AnalyzedResource
+    dissection: ParsedManifest
+    """Its manifest as parsed, with constants filled in."""
+    document: ManifestTemplate
+    ready_when: tuple[BooleanExpression, ...]
+    failed_when: tuple[BooleanExpression, ...]
+
+    def evaluables(self) -> Iterator[Evaluable]:
+        """Return everything that contains expressions."""
+        yield self.document
+        yield from self.ready_when
+        yield from self.failed_when
+
+
+def bind(analyzed: AnalyzedResource, binder: PartialEvaluator) -> ChunkedWork[list[BoundResource] | None]:
+    """Bind the resource, or every member of a collection in the order of its source; None in case of a mistake."""
+    metadata = analyzed.source.manifest.get("metadata") or {}
+    is_sound = isinstance(metadata, dict) and not analyzed.dissection.mistakes
+    # A mistake in metadata is already recorded. If it is one expression, the rest would be valid.
+    if not is_sound or any(mark.keys not in analyzed.expressions for mark in analyzed.dissection.strings):
+        return None
+    if analyzed.source.is_collection:
+        return (yield from bind_members(analyzed, binder))
+    found = yield from bind_one(analyzed, analyzed.dissection, binder, name=analyzed.source.name)
+    return None if found is None else [found]
+
+
+def bind_one(
+    analyzed: AnalyzedResource, dissection: ParsedManifest, binder: PartialEvaluator, *, name: str
+) -> ChunkedWork[BoundResource | None]:
+    """Bind the expressions of one object; `dissection` is consumed. None in case of a mistake."""
+    document = yield from binder.bind_document(dissection, analyzed.expressions)
+    ready_when, failed_when = bind_tests(analyzed.ready_when, binder), bind_tests(analyzed.failed_when, binder)
+    if document is None or refuse_names(dissection, binder):
+        return None
+    return BoundResource(
+        name=name,
+        analyzed=analyzed,
+        dissection=dissection,
+        document=document,
+        ready_when=ready_when,
+        failed_when=failed_when,
+    )
+
+
+def bind_members(analyzed: AnalyzedResource, binder: PartialEvaluator) -> ChunkedWork[list[BoundResource] | None]:
+    """Bind each member, until too many of them have mistakes."""
+    elements = analyzed.elements
+    if elements is None or analyzed.collection is None:
+        return None
+    bound: list[BoundResource] = []
+    before, name = len(binder.mistakes), analyzed.source.name
+    with binder.for_collection(name, sensitive_names=find_sensitive_names(analyzed, binder)):
+        for element in elements:
+            yield
+            with binder.for_member(element.constants, name=f"member '{element.key}'"):
+                found = yield from bind_one(
+                    analyzed, analyzed.dissection.copy(), binder, name=members.name_member(name, element.key)
+                )
+            if found is not None:
+                bound.append(found)
+            elif len(binder.mistakes) - before >= limits.SHOWN_MEMBERS:
+                break
+    return bound if len(bound) == len(elements) else None
+
+
+def find_sensitive_names(analyzed: AnalyzedResource, binder: PartialEvaluator) -> set[str]:
+    """Return the names that are sensitive within the members: that of the element, if the list is."""
+    found = analyzed.collection
+    return (
+        {collection_analysis.ITEM} if found is not None and collection_analysis.is_sensitive(found, binder) else set()
+    )
+
+
+def expand(resources: Iterable[AnalyzedResource], binder: PartialEvaluator) -> ChunkedWork[bool]:
+    """Find the elements of all collections; return whether they are few enough. Those with a mistake have none."""
+    counted = expressions = 0
+    for analyzed in resources:
+        if analyzed.collection is None:
+            counted += 1
+            continue
+        elements = analyzed.elements = yield from collection_analysis.expand(analyzed.collection, binder)
+        if elements is None:
+            continue
+        if not elements:
+            binder.constants[analyzed.source.name] = []
+        counted += len(elements)
+        in_one = analyzed.count_expressions()
+        expressions += in_one * len(elements)
+        path, gives = f"{analyzed.source.path}.forEach", f"gives {len(elements)} elements"
+        if counted > limits.RESOURCES:
+            most = f"with the resources before it, the template has more than {limits.RESOURCES}"
+            binder.note(path, f"{gives}; {most}; use several Stacks")
+            return False
+        if expressions > limits.MEMBER_EXPRESSIONS:
+            most = f"the members of a template may have at most {limits.MEMBER_EXPRESSIONS} expressions in all"
+            binder.note(path, f"{gives} of {in_one} expressions each, but {most}; use several Stacks")
+            return False
+    return True
+
+
+def find_required(
+    bound: BoundResource, present: Mapping[str, Sequence[BoundResource]], binder: PartialEvaluator
+) -> list[str]:
+    """Find what it reads or depends on of the present resources: `web`, one member, or all members `workers[*]`."""
+    own = bound.analyzed.source.name
+    found: set[str] = set()
+    for other in {name for evaluable in bound.evaluables() for name in evaluable.reads}:
+        if other != own and present.get(other):
+            found.add(members.name_all(other) if other in binder.collections else other)
+    for other, _ in bound.analyzed.source.depends_on:
+        root = members.root_of(other)
+        if root != own and present.get(root):
+            found.add(members.name_all(root) if other in binder.collections else other)
+    return sorted(found)
+
+
+def refuse_unknown_members(
+    analyzed: AnalyzedResource, present: Mapping[str, Sequence[BoundResource]], binder: PartialEvaluator
+) -> None:
+    """Record each member that `dependsOn` names and that its collection, which is present, does not have."""
+    for other, path in analyzed.source.depends_on:
+        found = present.get(members.root_of(other)) if members.is_member(other) else None
+        if found is None or members.is_all(other) or any(each.name == other for each in found):
+            continue
+        elements = found[0].analyzed.elements if found else None
+        keys = collection_analysis.describe_keys(elements or ())
+        binder.note(path, f"there is no member '{other}'; '{members.root_of(other)}' has {keys}; name one of them")
+
+
+def refuse_names(dissection: ParsedManifest, binder: PartialEvaluator) -> bool:
+    """Record mistakes in the metadata that is already known; return whether there are any."""
+    metadata = dissection.skeleton.get("metadata")
+    if metadata is None:
+        return False
+    mistakes = list(object_metadata.find_mistakes(metadata, path=f"{dissection.path}.metadata"))
+    # A mistake that is already recorded is more specific. A value may be quoted only if it is not sensitive.
+    known = {mistake.path for mistake in binder.mistakes} if mistakes else frozenset()
+    for mistake in mistakes:
+        if mistake.path not in known:
+            binder.note(mistake.path, mistake.message)
+    return bool(mistakes)
+
+
+def bind_tests(tests: Iterable[tuple[ValidExpression, str]], binder: PartialEvaluator) -> tuple[BooleanExpression, ...]:
+    """Bind the tests that contain no mistake."""
+    bound = (binder.bind_test(expression, path=path) for expression, path in tests)
+    return tuple(test for test in bound if test is not None)
+
+
+def refuse_duplicates(
+    present: Iterable[BoundResource], binder: PartialEvaluator, stack: StackIdentity
+) -> ChunkedWork[None]:
+    """Record every resource that names the same object as an earlier one."""
+    owners: dict[ObjectRef, str] = {}
+    for index, bound in enumerate(present):
+        if index % MARKS_IN_A_PIECE == 0:
+            yield
+        ref = find_object(bound, stack)
+        if ref is None:
+            continue
+        owner = owners.setdefault(ref, bound.name)
+        if owner != bound.name:
+            place, what = f"{bound.analyzed.source.path}.manifest.metadata.name", ""
+            if members.is_member(bound.name):
+                what = f"member '{members.key_of(bound.name)}': "
+            binder.note(place, f"{what}names {ref}, which the resource '{owner}' also names; rename one of them")
+        if len(binder.mistakes) > limits.MISTAKES:
+            return
+
+
+def find_naming(bound: BoundResource) -> sharing_scope.ObjectNaming:
+    """Find how the resource's object gets its name."""
+    stated = bound.analyzed.source.manifest.get("metadata") or {}
+    is_placed = stated.get("namespace") is not None
+    return sharing_scope.ObjectNaming(
+        bound.analyzed.group, bound.analyzed.kind, stated.get("name") is not None, is_placed
+    )
+
+
+def find_object(bound: BoundResource, stack: StackIdentity) -> ObjectRef | None:
+    """Find the first object of the resource, if its name is known beforehand."""
+    analyzed = bound.analyzed
+    # Constants were filled in when the document was made.
+    metadata = bound.dissection.skeleton.get("metadata") or {}
+    stated = analyzed.source.manifest.get("metadata") or {}
+    is_cluster_wide = analyzed.served is not None and not analyzed.served.namespaced
+    namespace = metadata.get("namespace") if stated.get("namespace") is not None else stack.namespace
+    if is_cluster_wide:
+        namespace = ""
+    name = metadata.get("name")
+    if stated.get("name") is None and isinstance(namespace, str):
+        name = names.child_name(
+            stack=stack.name,
+            stack_namespace=stack.namespace,
+            stack_uid=stack.uid,
+            resource=bound.name,
+            incarnation=1,
+            namespace=namespace,
+        )
+    if not isinstance(name, str) or not isinstance(namespace, str):
+        return None
+    return ObjectRef(group=analyzed.group, kind=analyzed.kind, namespace=namespace, name=name)

@@ -1,0 +1,82 @@
+"""Collections as the checks see them: their members' names, and the resources that a template states with them.
+
+Reads `forEach` and `key` by itself, as far as they are plain paths to parameters, so that a mistake of the template
+engine is not believed. Pure; must not know of worlds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from hearth.model import names
+from hearth.model.child import Object
+
+LABEL = re.compile(r"([a-z][a-zA-Z0-9]*)\.([a-z0-9-]+)")
+OWN = re.compile(r"\$\{\s*((?:item|index|key)(?:\.\w+)*)\s*\}")
+OWN_ALONE = re.compile(rf"\A{OWN.pattern}\Z")
+
+
+def resource_of(raw: Mapping[str, Any]) -> str:
+    """The resource that an object's label names: `workers[a]` for `workers.a`, which is no longer than a label may be."""
+    label = str((raw["metadata"].get("labels") or {}).get(names.LABEL_RESOURCE, ""))
+    found = LABEL.fullmatch(label)
+    return f"{found[1]}[{found[2]}]" if found is not None else label
+
+
+def all_of(resource: str) -> str:
+    """The name of all members of the collection of that member."""
+    return f"{resource.partition('[')[0]}[*]"
+
+
+def expand(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """The resources of a spec or a revision, each member of a collection by itself."""
+    found: dict[str, Any] = {}
+    for name, resource in ((definition.get("template") or {}).get("resources") or {}).items():
+        if "forEach" not in resource:
+            found[name] = resource
+            continue
+        rest = {key: value for key, value in resource.items() if key not in ("forEach", "key")}
+        for values in find_elements(definition, resource):
+            found[f"{name}[{values['key']}]"] = {**rest, "manifest": fill_in(resource["manifest"], values)}
+    return found
+
+
+def find_elements(definition: Mapping[str, Any], resource: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What each member's expressions read."""
+    declared = definition["template"].get("parameters") or {}
+    parameters = {name: each.get("default") for name, each in declared.items()} | (definition.get("parameters") or {})
+    source = read({"params": parameters}, resource["forEach"])
+    pairs = sorted(source.items()) if isinstance(source, dict) else [(str(at), item) for at, item in enumerate(source)]
+    elements = [{"item": item, "index": at, "key": key} for at, (key, item) in enumerate(pairs)]
+    if "key" in resource:
+        elements = [{**each, "key": read(each, resource["key"])} for each in elements]
+    return elements
+
+
+def fill_in(value: Any, values: Mapping[str, Any]) -> Any:
+    """A manifest with what is a member's own filled in."""
+    if isinstance(value, dict):
+        return {key: fill_in(inner, values) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [fill_in(inner, values) for inner in value]
+    if not isinstance(value, str):
+        return value
+    alone = OWN_ALONE.match(value)
+    if alone is not None:
+        return read(values, alone[1])
+    return OWN.sub(lambda match: str(read(values, match[1])), value)
+
+
+def read(values: Mapping[str, Any], path: str) -> Any:
+    """The value at a plain path."""
+    found: Any = values
+    for key in path.split("."):
+        found = found[key]
+    return found
+
+
+def with_members(definition: Mapping[str, Any]) -> Object:
+    """The template of a spec or a revision, with each member of a collection by itself."""
+    return {**(definition.get("template") or {}), "resources": expand(definition)}
