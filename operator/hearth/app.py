@@ -73,6 +73,9 @@ class Runtime(Protocol):
     def count_writes(self) -> Mapping[str, float]:
         """Count the writes of children by their state."""
 
+    def measure_clusters(self) -> Mapping[str, Mapping[str, float]]:
+        """Measures of the other clusters, by their hosts."""
+
 
 BuildRuntime: TypeAlias = Callable[[Settings, CredentialSource, Metrics], Runtime]
 
@@ -117,6 +120,7 @@ async def run_operator(settings: Settings, build: BuildRuntime, grace: float) ->
         cached_bytes=engine.count_cached_bytes,
         stacks=engine.count_stacks,
         writes=engine.count_writes,
+        clusters=engine.measure_clusters,
     )
     leader = leadership.make_leadership(settings, source, observer, grace=grace)
 

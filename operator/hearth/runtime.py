@@ -29,6 +29,8 @@ from hearth.kube.cache.stack_snapshot_cache import StackSnapshotCache
 from hearth.kube.client.connection import Connection
 from hearth.kube.health_mark_client import KubeHealthMarkClient
 from hearth.kube.management_cluster import KubeManagementCluster
+from hearth.kube.remote import remote_measures
+from hearth.kube.remote.remote_clusters import KubeRemoteClusters
 from hearth.kube.stack_snapshot_client import KubeSnapshotClient
 from hearth.kube.workload_cluster import KubeWorkloadCluster
 from hearth.model import errors
@@ -64,7 +66,7 @@ class LoopClock:
 
 
 class KubeRuntime:
-    """Everything between a connection and the engine, for one home cluster whose children live in it too."""
+    """Everything between a connection and the engine: the home cluster, and those that its Stacks name."""
 
     def __init__(self, settings: Settings, source: CredentialSource, observer: Observer) -> None:
         """Nothing is asked before `start`."""
@@ -97,6 +99,7 @@ class KubeRuntime:
         self._evaluations = Pool(
             notify=lambda uid: self._queue.enqueue(uid, DirtyScope.EVALUATED), on_limit=observer.on_limit
         )
+        self._remote_clusters: KubeRemoteClusters | None = None
         self._engine: StackController | None = None
         self._beginning: asyncio.Task[None] | None = None
         self._unready = "has not started"
@@ -115,6 +118,8 @@ class KubeRuntime:
         if self._engine is not None:
             await self._engine.stop()
         await self._evaluations.close()
+        if self._remote_clusters is not None:
+            await self._remote_clusters.close()
         await asyncio.gather(
             *(
                 each.close()
@@ -175,6 +180,15 @@ class KubeRuntime:
         """Count the writes of children by their state."""
         return self._engine.count_writes() if self._engine is not None else {}
 
+    def measure_clusters(self) -> Mapping[str, Mapping[str, float]]:
+        """By measure, then by host of another cluster. Clusters with the same host are added up."""
+        measured: dict[str, dict[str, float]] = {name: {} for name in remote_measures.NAMES}
+        for remote, users in self._remote_clusters.count_users() if self._remote_clusters is not None else ():
+            for name, number in remote_measures.measure(remote, users=users).items():
+                by_host = measured[name]
+                by_host[remote.host] = by_host.get(remote.host, 0.0) + number
+        return measured
+
     def _watches(self) -> Iterable[WatchStatus]:
         # Without the marks: where their kind is not installed, or may not be read, Stacks converge all the same.
         # Without the sources: the Stacks that name an unreadable one report it, and no other Stack is affected.
@@ -200,6 +214,8 @@ class KubeRuntime:
         if self._engine is not None:
             # It could not start completely.
             await self._engine.stop()
+        if self._remote_clusters is not None:
+            await self._remote_clusters.close()
         self._engine = self._build(hasher)
         await self._engine.start()
         self._unready = ""
@@ -217,6 +233,13 @@ class KubeRuntime:
                 await asyncio.sleep(START_RETRY)
 
     def _build(self, hasher: KeyedHasher) -> StackController:
+        self._remote_clusters = KubeRemoteClusters(
+            self._queue,
+            signatures=hasher,
+            share=self._settings.share,
+            allows_loopback=self._settings.allow_loopback_clusters,
+            on_limit=self._observer.on_limit,
+        )
         services = Services(
             management_cluster=self._management_cluster,
             health_marks=self._health_marks,
@@ -232,6 +255,7 @@ class KubeRuntime:
             evaluations=self._evaluations,
             own_namespace=self._settings.operator_namespace,
             backoff=self._make_backoff(),
+            remote_clusters=self._remote_clusters,
             on_limit=self._observer.on_limit,
         )
         return StackController(

@@ -58,6 +58,8 @@ class Settings:
     """What Stacks may do with the operator's own rights."""
     default_service_account: str | None = None
     """The ServiceAccount of Stacks that name none."""
+    allow_loopback_clusters: bool = False
+    """Whether the API servers that Stacks name may be on this machine or its network link."""
     http_address: Address = Address(host="127.0.0.1", port=8080)
     webhook_address: Address | None = None
     """Where admission reviews are served; None: nowhere."""

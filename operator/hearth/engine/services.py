@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from hearth.engine import cluster_links
+from hearth.engine.cluster_links import ClusterLink, ClusterLinks
 from hearth.engine.ports import (
     Clock,
     Evaluations,
     HealthMarkClient,
     ManagementCluster,
+    RemoteClusters,
     SnapshotClient,
     StackObject,
     WorkloadCluster,
@@ -32,6 +35,7 @@ class Services:
     health_marks: HealthMarkClient
     snapshots: SnapshotClient
     workload_cluster: WorkloadCluster
+    """The home cluster: that of the Stacks. The cluster of a Stack's objects is `find_link`."""
     clock: Clock
     hashes: HashFunction
     queue: WorkQueue
@@ -48,6 +52,10 @@ class Services:
     """Where the objects of Stacks may be."""
     share: Share = WHOLE
     """The share of all Stacks that this process is responsible for."""
+    remote_clusters: RemoteClusters | None = None
+    """The other clusters that Stacks use; None if this operator uses none."""
+    links: ClusterLinks = field(default_factory=ClusterLinks)
+    """Which cluster each Stack's objects are in."""
     on_limit: Callable[[str], None] = lambda _limit: None
     """Counts a limit that was reached, by its name in `docs/limits.md`."""
 
@@ -62,11 +70,34 @@ class Services:
 
     def find_boundary(self, stack: StackObject) -> Boundary:
         """Return where the objects of the Stack may be."""
-        return self.tenancy.find_boundary(stack.namespace, stack.service_account)
+        is_remote = self.find_link(stack.uid).is_remote
+        return self.tenancy.find_boundary(stack.namespace, stack.service_account, is_remote=is_remote)
 
     def find_cluster(self, stack: StackObject) -> WorkloadCluster:
-        """Return the cluster as the account of the Stack accesses it."""
-        return self.workload_cluster.acting_as(self.find_boundary(stack).user)
+        """Return the cluster of the Stack's objects as the account of the Stack accesses it."""
+        return self.find_link(stack.uid).cluster.acting_as(self.find_boundary(stack).user)
+
+    def find_link(self, stack_uid: str) -> ClusterLink:
+        """Return the cluster of a Stack's objects."""
+        link = self.links.find(stack_uid)
+        if link is not None:
+            return link
+        if not self.links.is_linked(stack_uid):
+            stack = self.management_cluster.find_stack(stack_uid)
+            if stack is not None and stack.kubeconfig is not None:
+                return cluster_links.make_unknown(self.health_rules)
+        return ClusterLink(cluster=self.workload_cluster, rules=self.health_rules, namespace=self.only_namespace)
+
+    def find_children_cluster(self, stack_uid: str) -> WorkloadCluster:
+        """Return the cluster of a Stack's objects as the operator observes it."""
+        return self.find_link(stack_uid).cluster
+
+    def may_exist_for(self, stack_uid: str) -> Callable[[str, str], bool]:
+        """Return what decides whether the Stack of an object that a Stack would adopt may exist.
+
+        In another cluster, the Stacks of another installation are unknown here, so that each may exist.
+        """
+        return (lambda _uid, _namespace: True) if self.find_link(stack_uid).is_remote else self.stack_may_exist
 
     def enqueue_after(self, delay: float, stack_uid: str, what: DirtyItem) -> None:
         """Enqueue a Stack after `delay` seconds."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Mapping
 
 from hearth import supervision
 from hearth.engine import internal_error_backoff
+from hearth.engine.cluster_links import HOME
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.health_marks.health_mark_controller import HealthMarkController
 from hearth.engine.health_rule_loader import HealthRuleLoader
-from hearth.engine.ports import Observer, StackObject
+from hearth.engine.ports import Observer, StackObject, WorkloadCluster
 from hearth.engine.services import Services
 from hearth.engine.snapshots.snapshot_controller import SnapshotController
 from hearth.engine.stack.nesting import Nesting
@@ -20,14 +22,15 @@ from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.status.status_writer import StatusWriter
 from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope, SourceChanged
 from hearth.engine.writes import step_execution
-from hearth.engine.writes.fair_executor import FairExecutor
 from hearth.engine.writes.step_execution import StepResult
+from hearth.engine.writes.write_lanes import WriteLane, WriteLanes
 from hearth.engine.writes.write_latency import WriteLatency
-from hearth.engine.writes.write_throttle import WriteThrottle
 from hearth.model import names
 from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.plan.retry.backoff import ServerResponse, StepFailure
 from hearth.plan.retry.retry_triggers import RetryTrigger
 from hearth.plan.state.steps import Step
+from hearth.plan.status import cluster_state
 
 CONCURRENCY = 32
 """Maximum writes in flight. This number saturates both cores of a small API server; more would only wait there."""
@@ -68,16 +71,15 @@ class StackController:
             hashes=services.hashes,
             evaluations=services.evaluations,
             tenancy=services.tenancy,
+            find_link=services.find_link,
         )
         self._observer = observer
         self._reactions = WriteLatency(now=services.clock.monotonic, observe=observer.on_event_to_write)
         self._runners: dict[str, StackReconciler] = {}
-        self._throttle = WriteThrottle(most=concurrency, clock=services.clock)
-        self._executor = FairExecutor(
-            workers=concurrency,
-            take_step=self._execute_step,
+        self._lanes = WriteLanes(
+            concurrency=concurrency,
             clock=services.clock,
-            find_room=self._throttle.find_limit,
+            take_step=self._execute_step,
             on_start=observer.on_dequeue,
             on_error=self._note_broken_step,
         )
@@ -87,15 +89,17 @@ class StackController:
         self._nesting = Nesting(services=services, on_limit=observer.on_limit)
         self._user_rules = HealthRuleLoader(services)
         self._loop: asyncio.Task[None] | None = None
-        self._refreshing: asyncio.Task[None] | None = None
-        self._awaited: set[RetryTrigger] = set()
+        self._refreshing: dict[str, asyncio.Task[None]] = {}
+        """By cluster: the search for kinds."""
+        self._awaited: dict[str, set[RetryTrigger]] = {}
+        """By cluster."""
         self._unsettled: dict[str, StackReconciler] = {}
         """Reconcilers that may wait for a kind or a retry trigger. Checking only these skips a thousand idle Stacks."""
 
     async def start(self) -> None:
         """Start the controller and enqueue every known Stack."""
         await self._user_rules.start()
-        self._executor.start()
+        self._lanes.start()
         self._recorder.start()
         self._health_marks.start()
         self._snapshots.start()
@@ -107,12 +111,12 @@ class StackController:
 
     async def stop(self) -> None:
         """Stop at once. The next start finishes any interrupted work."""
-        running = [task for task in (self._loop, self._refreshing) if task is not None]
+        running = [task for task in (self._loop, *self._refreshing.values()) if task is not None]
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         self._user_rules.stop()
-        await self._executor.stop()
+        await self._lanes.stop()
         await self._recorder.stop()
         await self._health_marks.stop()
         await self._snapshots.stop()
@@ -183,7 +187,7 @@ class StackController:
         started = self._services.clock.monotonic()
         planned = each.reconcile(stack, dirty)
         self._reactions.on_planned(uid, planned, since=since)
-        self._executor.enqueue(uid, planned)
+        self._lanes.enqueue(self._services.find_link(uid).key, uid, planned)
         if each.is_unsettled:
             self._unsettled[uid] = each
         else:
@@ -226,7 +230,7 @@ class StackController:
         self._health_marks.forget(uid)
         self._snapshots.forget(uid)
 
-    async def _execute_step(self, stack_uid: str, key: str) -> None:
+    async def _execute_step(self, lane: WriteLane, stack_uid: str, key: str) -> None:
         each, stack = self._runners.get(stack_uid), self._services.management_cluster.find_stack(stack_uid)
         step = each.take_step(key) if each is not None and stack is not None else None
         self._reactions.on_started(stack_uid, key, is_wanted=step is not None)
@@ -241,45 +245,70 @@ class StackController:
             resource=key,
         )
         each.finish_step(key, step, result)
-        in_flight = self._executor.in_flight
-        self._throttle.on_result(step, result, begun=begun, in_flight=in_flight, wake=self._executor.wake)
+        executor = lane.executor
+        lane.throttle.on_result(step, result, begun=begun, in_flight=executor.in_flight, wake=executor.wake)
 
     async def _execute(self, stack: StackObject, step: Step) -> StepResult:
         """Execute a step and return its result."""
         manager = names.field_manager(stack.namespace, stack.name)
-        return self._nesting.refuse(stack, step) or await step_execution.execute_step(
+        remote = self._services.find_link(stack.uid).remote
+        result = self._nesting.refuse(stack, step) or await step_execution.execute_step(
             step,
             cluster=self._services.find_cluster(stack),
             manager=manager,
-            may_exist=self._services.stack_may_exist,
+            may_exist=self._services.may_exist_for(stack.uid),
             ours=self._services.hashes,
             boundary=self._services.find_boundary(stack),
         )
+        if remote is not None and isinstance(result, StepFailure) and result.server is ServerResponse.SILENT:
+            remote.note_silence()
+            return dataclasses.replace(
+                result, reason=cluster_state.UNREACHABLE, message=f"cluster {remote.host}: {result.message}"
+            )
+        return result
 
     def find_stalls(self) -> list[str]:
         """Return a sentence per component that has work but makes no progress. Each calls for a process restart."""
-        found = (each.find_stall() for each in (self._executor, self._recorder, self._health_marks, self._snapshots))
+        # A new process would reach another cluster no better.
+        home = self._lanes.home.executor
+        found = (each.find_stall() for each in (home, self._recorder, self._health_marks, self._snapshots))
         return [stall for stall in found if stall]
 
     def count_writes(self) -> Mapping[str, float]:
         """Count writes of children: `allowed` in flight, `in_flight` and `queued`."""
-        executor = self._executor
-        return {"limit": self._throttle.limit, "in_flight": executor.in_flight, "queued": executor.count_queued()}
+        lanes = self._lanes.list_all()
+        return {
+            "limit": sum(lane.throttle.limit for lane in lanes),
+            "in_flight": sum(lane.executor.in_flight for lane in lanes),
+            "queued": sum(lane.executor.count_queued() for lane in lanes),
+        }
 
     def _look_for_kinds(self) -> None:
         """Poll for new kinds while any Stack waits for one."""
         self._services.clock.call_later(KIND_POLL_INTERVAL, self._look_for_kinds)
-        if any(each.is_waiting_for_kinds for each in self._unsettled.values()):
-            self._refreshing = supervision.spawn("discovery", self._refresh_kinds, name="look for kinds")
+        waiting = [uid for uid, each in self._unsettled.items() if each.is_waiting_for_kinds]
+        links = {link.key: link for link in map(self._services.find_link, waiting)}
+        for link in links.values():
+            running = self._refreshing.get(link.key)
+            if running is None or running.done():
+                refresh = functools.partial(self._refresh_kinds, link.cluster)
+                self._refreshing[link.key] = supervision.spawn("discovery", refresh, name="look for kinds")
+        self._refreshing = {key: task for key, task in self._refreshing.items() if not task.done()}
 
-    async def _refresh_kinds(self) -> None:
+    async def _refresh_kinds(self, cluster: WorkloadCluster) -> None:
         # If the server does not answer, the next poll asks again.
         with contextlib.suppress(ApiStatusError, Unreachable):
-            await self._services.workload_cluster.refresh_kinds()
+            await cluster.refresh_kinds()
 
     def _look_at_causes(self) -> None:
         """Release retry triggers that no Stack has awaited since the last check."""
         self._services.clock.call_later(TRIGGER_RETENTION, self._look_at_causes)
-        awaited = {cause for each in self._unsettled.values() for cause in each.awaited_triggers()}
-        self._services.workload_cluster.retain_triggers(awaited | self._awaited)
-        self._awaited = awaited
+        awaited: dict[str, set[RetryTrigger]] = {HOME: set()}
+        for uid, each in self._unsettled.items():
+            awaited[HOME] |= each.definition.awaited
+            awaited.setdefault(self._services.find_link(uid).key, set()).update(each.awaited_triggers())
+        before, self._awaited = self._awaited, awaited
+        clusters = {HOME: self._services.workload_cluster, **self._services.links.remotes()}
+        for key, cluster in clusters.items():
+            cluster.retain_triggers(awaited.get(key, set()) | before.get(key, set()))
+        self._lanes.retain(clusters)

@@ -52,8 +52,22 @@ class SourceChanged:
     ref: ObjectRef
 
 
-Broadcast: TypeAlias = KindsChanged | CacheSynced | SourceChanged | RuleChange | RetryTrigger
-"""An event that names no single Stack."""
+@dataclass(frozen=True, slots=True)
+class ClusterStateChanged:
+    """Another cluster was reached for the first time, went away or came back."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    """An event in another cluster, which concerns its Stacks alone."""
+
+    key: str
+    """Of the cluster."""
+    event: KindsChanged | CacheSynced | RetryTrigger | ClusterStateChanged
+
+
+Broadcast: TypeAlias = KindsChanged | CacheSynced | SourceChanged | RuleChange | RetryTrigger | ClusterEvent
+"""An event that names no single Stack; in the home cluster, unless it says otherwise."""
 
 
 class WorkQueue:
@@ -115,6 +129,12 @@ class WorkQueue:
         """Broadcast a change of a retry trigger."""
         self._broadcast(cause)
 
+    def on_cluster_event(
+        self, key: str, event: KindsChanged | CacheSynced | RetryTrigger | ClusterStateChanged
+    ) -> None:
+        """Broadcast an event in another cluster."""
+        self._broadcast(ClusterEvent(key, event))
+
     def on_health_mark(self, uid: str) -> None:
         """Enqueue a HealthMark that was added, changed or deleted."""
         self._health_marks.add(uid)
@@ -156,3 +176,49 @@ class WorkQueue:
     async def wait(self) -> None:
         """Wait until a Stack, HealthMark or StackSnapshot is enqueued or an event is broadcast."""
         await self._arrived.wait()
+
+
+class ClusterListener:
+    """The `CacheListener` of another cluster's caches."""
+
+    def __init__(self, queue: WorkQueue, key: str, *, is_user: Callable[[str], bool]) -> None:
+        """key: of the cluster; is_user: whether the Stack of that UID uses it. The cluster may claim any UID."""
+        self._queue = queue
+        self._key = key
+        self._is_user = is_user
+
+    def on_child(self, stack_uid: str, resource: str) -> None:
+        """Enqueue the resource of a child."""
+        if self._is_user(stack_uid):
+            self._queue.on_child(stack_uid, resource)
+
+    def on_stack(self, uid: str) -> None:
+        """Ignore the Stacks of another cluster."""
+
+    def on_revision(self, stack_uid: str) -> None:
+        """Ignore the revisions of another cluster."""
+
+    def on_kinds(self) -> None:
+        """Broadcast a change of the kinds that the cluster serves."""
+        self._queue.on_cluster_event(self._key, KindsChanged())
+
+    def on_synced(self, kind: Kind) -> None:
+        """Broadcast that a cache contains what was requested of it."""
+        self._queue.on_cluster_event(self._key, CacheSynced(kind))
+
+    def on_source(self, ref: ObjectRef) -> None:
+        """Ignore the objects of another cluster: definitions are read in this one."""
+
+    def on_health_mark(self, uid: str) -> None:
+        """Ignore the HealthMarks of another cluster."""
+
+    def on_stack_snapshot(self, uid: str) -> None:
+        """Ignore the StackSnapshots of another cluster."""
+
+    def on_retry_trigger(self, cause: RetryTrigger) -> None:
+        """Broadcast a change of a retry trigger."""
+        self._queue.on_cluster_event(self._key, cause)
+
+    def on_state(self) -> None:
+        """Broadcast that the cluster was reached, went away or came back."""
+        self._queue.on_cluster_event(self._key, ClusterStateChanged())

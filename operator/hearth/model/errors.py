@@ -43,6 +43,14 @@ class SourceForbidden(SourceNotFound):
     """A source that the account of the Stack may not read; retry when its rights change."""
 
 
+class KubeconfigRefused(HearthError):
+    """A kubeconfig that the operator does not use; says every mistake, and repeats no credential."""
+
+
+class TooManyClusters(HearthError):
+    """One more cluster than a limit allows; retry when another Stack leaves its cluster."""
+
+
 class TamperedRevision(HearthError):
     """A stored revision that differs from what this operator wrote. Never use it, and name it in the status."""
 

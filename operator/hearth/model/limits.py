@@ -169,6 +169,22 @@ NESTED_DEPTH = 8
 """Levels of nested Stacks, without the outermost. Templates of templates have two or three."""
 NESTED_STACKS = 1000
 """Stacks nested in one outermost Stack, at any level: as many as a large cluster has in all."""
+CLUSTERS_PER_NAMESPACE = 20
+"""Other clusters that the Stacks of one namespace use at once, by distinct credentials."""
+CLUSTERS = 200
+"""The same in all namespaces. Each has a pool of connections, one watch per kind, and its own kinds and schemas."""
+CLUSTER_WRITES = 8
+"""Writes in flight in one other cluster. A home cluster with as many Stacks has 32."""
+KUBECONFIG_BYTES = 128 * 1024
+"""Characters of a kubeconfig: one context with a certificate, a key and an authority takes 6 KiB."""
+KUBECONFIG_DEPTH = 10
+"""Levels of a kubeconfig: extensions have the deepest, some six."""
+KUBECONFIG_NODES = 1_000
+"""Values in a kubeconfig: some 20 per cluster."""
+KUBECONFIG_SERVER_LENGTH = 1_024
+"""Characters of the URL of a server."""
+CLUSTER_ERROR_LENGTH = 500
+"""Characters of what another cluster answers that are shown."""
 HEALTH_MARKS_PER_NAMESPACE = 1000
 """Unresolved HealthMarks. A client that marks more objects at once is defective."""
 HEALTH_MARKS = 10_000

@@ -127,16 +127,19 @@ class Tenancy:
     default_account: str = ""
     """The ServiceAccount of Stacks that name none; "" for none."""
 
-    def find_boundary(self, namespace: str, account: str = "") -> Boundary:
-        """Return the boundary of a Stack in that namespace. account: the ServiceAccount that it names, "" for none."""
-        return _make_boundary(self.mode, self.closed, namespace, account or self.default_account)
+    def find_boundary(self, namespace: str, account: str = "", *, is_remote: bool = False) -> Boundary:
+        """Return the boundary of a Stack in that namespace. account: the ServiceAccount that it names, "" for none.
+
+        is_remote: whether its objects are in another cluster. There, the rights of its kubeconfig are the boundary.
+        """
+        return _make_boundary(self.mode, self.closed, namespace, account or self.default_account, is_remote)
 
 
 @functools.lru_cache(maxsize=BOUNDARIES_KEPT)
-def _make_boundary(mode: Mode, closed: str, namespace: str, account: str) -> Boundary:
+def _make_boundary(mode: Mode, closed: str, namespace: str, account: str, is_remote: bool) -> Boundary:
     return Boundary(
         namespace=namespace,
-        is_confined=mode is Mode.ISOLATED and not account,
+        is_confined=mode is Mode.ISOLATED and not account and not is_remote,
         closed=closed,
         account=account,
         lacks_account=mode is Mode.STRICT and not account,

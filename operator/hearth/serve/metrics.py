@@ -31,6 +31,16 @@ QUEUE_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0,
 LAG_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
 
 
+CLUSTER_MEASURES: Mapping[str, str] = {
+    "reachable": "1 while the other cluster answers, 0 while it does not.",
+    "stacks": "Stacks whose objects are in the other cluster.",
+    "cached_objects": "Objects of the other cluster in the watch caches.",
+    "cached_bytes": "What is kept of the contents of children in the other cluster.",
+    "requests": "Requests to the other cluster since its connection was opened.",
+    "failed_requests": "Those that got no answer, or a code of 500 or more.",
+}
+
+
 class Metrics:
     """All metrics, with a registry of their own; implements `hearth.engine.ports.Observer`."""
 
@@ -168,8 +178,20 @@ class Metrics:
         """This process works from now on."""
         self._leader.set(1)
 
-    def sample(self, *, cached_objects: Sample, cached_bytes: Sample, stacks: Sample, writes: Sample) -> None:
-        """Where cached objects and bytes (by kind), Stacks (by phase) and writes are read when a scrape asks."""
+    def sample(
+        self,
+        *,
+        cached_objects: Sample,
+        cached_bytes: Sample,
+        stacks: Sample,
+        writes: Sample,
+        clusters: Callable[[], Mapping[str, Mapping[str, float]]] = dict,
+    ) -> None:
+        """Where cached objects and bytes (by kind), Stacks (by phase) and writes are read when a scrape asks.
+
+        clusters: measures of the other clusters, by their hosts.
+        """
+        self._sampler.clusters = clusters
         self._sampler.samples = (
             ("hearth_cached_objects", "Objects in the watch caches.", "kind", cached_objects),
             ("hearth_cached_bytes", "What is kept of the contents of children and Stacks.", "kind", cached_bytes),
@@ -187,6 +209,7 @@ class Sampler(registry.Collector):
 
     def __init__(self) -> None:
         self.samples: tuple[tuple[str, str, str, Sample], ...] = ()
+        self.clusters: Callable[[], Mapping[str, Mapping[str, float]]] = dict
 
     def collect(self) -> Iterable[core.Metric]:
         """Each gauge with its numbers now."""
@@ -194,6 +217,14 @@ class Sampler(registry.Collector):
             family = core.GaugeMetricFamily(name, documentation, labels=[label])
             for value, number in sample().items():
                 family.add_metric([value], number)
+            yield family
+        # Only the clusters in use now: their number is limited, and their names are those that tenants chose.
+        for measure, by_host in self.clusters().items():
+            family = core.GaugeMetricFamily(
+                f"hearth_cluster_{measure}", CLUSTER_MEASURES.get(measure, measure), labels=["cluster"]
+            )
+            for host, number in by_host.items():
+                family.add_metric([host], number)
             yield family
 
     def describe(self) -> Iterable[core.Metric]:

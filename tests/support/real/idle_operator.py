@@ -56,6 +56,10 @@ class IdleRuntime:
         """As the protocol says."""
         return {}
 
+    def measure_clusters(self) -> Mapping[str, Mapping[str, float]]:
+        """None."""
+        return {}
+
     def count_stacks(self) -> Mapping[str, float]:
         """None."""
         return {}

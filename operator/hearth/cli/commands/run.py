@@ -74,6 +74,12 @@ PROFILE = TextType("file", profiling.claim)
     help="The ServiceAccount, in the namespace of each Stack, of Stacks that name none.",
 )
 @click.option(
+    "--allow-loopback-clusters/--no-allow-loopback-clusters",
+    default=False,
+    show_envvar=True,
+    help="Let spec.kubeConfig name API servers at loopback, link-local and metadata addresses: for tests on one machine.",
+)
+@click.option(
     "--http-address",
     type=ADDRESS,
     default="127.0.0.1:8080",

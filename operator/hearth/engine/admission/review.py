@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from hearth.engine import kubeconfig_reference
 from hearth.engine.ports import StackObject
 from hearth.model import limits
 from hearth.model.child import Object
@@ -74,6 +75,7 @@ def make_stack(raw: Object, *, namespace: str) -> StackObject:
         finalizers=(),
         annotations={},
         service_account=account if isinstance(account, str) else "",
+        kubeconfig=kubeconfig_reference.find(spec),
         packed_spec=orjson.dumps({"adoptionPolicy": spec.get("adoptionPolicy")}),
         packed_status=b"{}",
     )

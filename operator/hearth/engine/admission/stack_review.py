@@ -41,7 +41,7 @@ class StackReviewer:
         if review.new.get("metadata", {}).get("deletionTimestamp"):
             return review_module.ALLOWED
         stack = review_module.make_stack(review.new, namespace=review.namespace)
-        if denial := self.builder.tenancy.find_boundary(stack.namespace, stack.service_account).stack_denial:
+        if denial := self._find_boundary(stack).stack_denial:
             return deny(review, denial)
         try:
             return await self._review(review, stack)
@@ -61,12 +61,20 @@ class StackReviewer:
             blueprint = await self._compile(definition, stack)
         except errors.InvalidDefinition as error:
             return judge(review, error, definition=definition)
-        boundary = self.builder.tenancy.find_boundary(stack.namespace, stack.service_account)
+        if stack.kubeconfig is not None:
+            # What another cluster serves, and whether it may be used, is known once the engine reaches it.
+            return review_module.ALLOWED
+        boundary = self._find_boundary(stack)
         beyond = await cooperative_work.share(find_beyond(blueprint, boundary, kinds=self.builder.cluster.kinds))
         if beyond:
             return judge(review, errors.InvalidDefinition(beyond), definition=definition)
         found = find_warnings(review.spec, blueprint, kinds=self.builder.cluster.kinds)
         return ReviewResult(warnings=review_module.to_warnings("\n".join(found)))
+
+    def _find_boundary(self, stack: StackObject) -> Boundary:
+        """Return where the objects of the Stack may be."""
+        is_remote = stack.kubeconfig is not None
+        return self.builder.tenancy.find_boundary(stack.namespace, stack.service_account, is_remote=is_remote)
 
     async def _compile(self, definition: Definition, stack: StackObject) -> Blueprint:
         """Compile, and wait for slow expressions; the caller limits the time."""

@@ -23,7 +23,7 @@ DIGEST_SIZE = 16
 
 @dataclass(slots=True)
 class BlueprintCache:
-    """The blueprints in use in one cluster."""
+    """The blueprints in use."""
 
     _known: weakref.WeakValueDictionary[Key, Blueprint] = field(default_factory=weakref.WeakValueDictionary)
 
@@ -40,14 +40,15 @@ class BlueprintCache:
             self._known[digest, None if blueprint.reach is SharingScope.ANY else stack.namespace] = blueprint
 
 
-def find_digest(definition: Definition, *, adopts: bool, generation: int) -> bytes:
+def find_digest(definition: Definition, *, adopts: bool, generation: int, cluster: str = "") -> bytes:
     """Return a digest that is equal only for equal blueprints, apart from the Stack's identity; empty if unknown.
 
-    adopts: the Stack's adoption policy; generation: of the kinds. The digest stays in this process, so it needs no key.
+    adopts: the Stack's adoption policy; generation: of the kinds; cluster: key of the cluster that serves them. The
+    digest stays in this process, so it needs no key of its own.
     """
     parts = (
         *(definition.template, definition.parameters, definition.origins),
-        *(definition.template_path, definition.parameters_path, adopts, generation),
+        *(definition.template_path, definition.parameters_path, adopts, generation, cluster),
     )
     try:
         # Keep the written order: it determines the order of the resources.

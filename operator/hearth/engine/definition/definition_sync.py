@@ -15,6 +15,7 @@ from hearth.engine import verified_revisions
 from hearth.engine.definition import rejections, revision_builder, revision_history
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.definition.revision_resources import RevisionResources
+from hearth.engine.definition.stack_cluster import StackCluster
 from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.engine.ports import Revision, StackObject
 from hearth.engine.services import Services
@@ -37,6 +38,7 @@ from hearth.plan.stack import options
 from hearth.plan.stack.cleanup_policy import CleanupPolicy
 from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.state import internal_errors
+from hearth.plan.status import cluster_state
 from hearth.plan.status.ready_condition import DefinitionRejection
 from hearth.plan.target.target import EMPTY_REVISION, TargetCause, TargetChoice
 from hearth.template.blueprint import Blueprint, Definition
@@ -47,6 +49,10 @@ logger = structlog.get_logger(__name__)
 
 RETRY = 2.0
 """Seconds until a failed read or store of a definition is retried."""
+AWAY_RETRY = 60.0
+"""Seconds until a Stack looks again at a cluster that is away; its return is reported at once."""
+FULL_RETRY = 30.0
+"""Seconds until a Stack looks again for a place among the other clusters."""
 HIDDEN_KEPT = 8
 """Number of definitions whose sensitive texts are redacted. Children no longer contain older ones."""
 
@@ -74,6 +80,8 @@ class DefinitionSync:
     """What may let the account read the sources that it may not read now."""
     options: ReconcileOptions = field(default_factory=ReconcileOptions)
     targets: TargetTracker = field(default_factory=TargetTracker)
+    cluster: StackCluster = field(init=False)
+    """The cluster of the objects."""
     generation: int = -1
     """Generation of the last accepted or rejected spec; -1 before the first."""
     is_deleting: bool = False
@@ -96,10 +104,14 @@ class DefinitionSync:
     _options_generation: int = -1
     """The generation that `options` was read from."""
 
+    def __post_init__(self) -> None:
+        """Prepare the cluster, which is read with the definition."""
+        self.cluster = StackCluster(self.uid, services=self.services)
+
     @property
     def hidden_texts(self) -> frozenset[str]:
         """Texts that no user-visible output may contain."""
-        return frozenset[str]().union(*self.sensitive_texts)
+        return self.cluster.hidden_texts.union(*self.sensitive_texts)
 
     @property
     def is_suspended(self) -> bool:
@@ -236,13 +248,20 @@ class DefinitionSync:
     async def _look(self, stack: StackObject, *, is_outdated: bool) -> None:
         self._follow_sources(stack)
         self.awaited = frozenset()
+        boundary = self.services.find_boundary(stack)
+        if boundary.stack_denial and not stack.deleting:
+            rejection = DefinitionRejection(reason=boundary.denial_reason, message=boundary.stack_denial)
+            await self._reject(stack, rejection)
+            return
+        is_moved = await self._choose_cluster(stack)
         if stack.deleting:
             self._activate(stack, await self.acceptor.make_deletion_blueprint(stack), revision=self.revision)
-            return
-        if denial := self.services.find_boundary(stack).stack_denial:
-            reason = self.services.find_boundary(stack).denial_reason
-            await self._reject(stack, DefinitionRejection(reason=reason, message=denial))
-            return
+        elif self.cluster.problem is not None:
+            await self._wait_for_cluster(stack)
+        else:
+            await self._look_at_definition(stack, is_outdated=is_outdated or is_moved)
+
+    async def _look_at_definition(self, stack: StackObject, *, is_outdated: bool) -> None:
         spec = stack.spec
         read = await self._read(stack, spec)
         hashed = self.acceptor.hash(read, stack) if isinstance(read, Definition) else ""
@@ -268,8 +287,12 @@ class DefinitionSync:
 
     def _follow_sources(self, stack: StackObject) -> None:
         """Follow exactly the sources of the current definition."""
-        is_readable = not stack.deleting and not self.services.find_boundary(stack).stack_denial
+        is_denied = bool(self.services.find_boundary(stack).stack_denial)
+        is_readable = not stack.deleting and not is_denied
         self.sources = revision_builder.find_sources(stack.namespace, stack.spec) if is_readable else frozenset()
+        if not is_denied:
+            # A deletion needs the cluster too.
+            self.sources |= self.cluster.find_sources(stack)
         self.services.management_cluster.follow_sources(self.uid, self.sources)
 
     async def _read(self, stack: StackObject, spec: Object) -> Definition | DefinitionRejection:
@@ -283,6 +306,31 @@ class DefinitionSync:
             if isinstance(error, SourceForbidden):
                 self._await_rights(stack)
             return rejections.reject_definition(error)
+
+    async def _choose_cluster(self, stack: StackObject) -> bool:
+        """Link the cluster of the objects; return whether that is another connection than before."""
+        target = self.targets.current
+        is_moved = await self.cluster.choose(stack, target.cluster if target is not None else None)
+        problem = self.cluster.problem
+        if problem is not None and problem.reason == cluster_state.FORBIDDEN:
+            self._await_rights(stack)
+        if self.cluster.is_full:
+            self._put_off_until(FULL_RETRY)
+        return is_moved
+
+    async def _wait_for_cluster(self, stack: StackObject) -> None:
+        """Keep the active revision while the cluster cannot be used."""
+        if self.cluster.refusal is not None or self.blueprint is None:
+            await self._reject(stack, self.cluster.refusal)
+        else:
+            # A newer spec is read when the cluster is back, which is reported.
+            self._put_off_until(AWAY_RETRY)
+
+    def on_cluster_changed(self) -> None:
+        """Handle a cluster that was reached, went away or came back."""
+        self._put_off = None
+        self.request_resync()
+        self.services.queue.enqueue(self.uid, DirtyScope.STACK)
 
     def _await_rights(self, stack: StackObject) -> None:
         """Read the sources again when rights in the namespace of the Stack change."""
@@ -302,7 +350,8 @@ class DefinitionSync:
     def _keep(self, stack: StackObject, aim: TargetChoice) -> None:
         """Keep the active revision: only its options changed."""
         if self.revision is not None:
-            self.targets.start(aim, revision=self.revision.number, now=self.services.clock.now())
+            now, server = self.services.clock.now(), self.cluster.server
+            self.targets.start(aim, revision=self.revision.number, now=now, cluster=server)
         self.generation = stack.generation
 
     async def _activate_spec(self, stack: StackObject, aim: TargetChoice, definition: Definition) -> None:
@@ -336,7 +385,7 @@ class DefinitionSync:
         self, stack: StackObject, aim: TargetChoice, blueprint: Blueprint, *, revision: Revision | None
     ) -> None:
         number = revision.number if revision is not None else EMPTY_REVISION
-        target = self.targets.start(aim, revision=number, now=self.services.clock.now())
+        target = self.targets.start(aim, revision=number, now=self.services.clock.now(), cluster=self.cluster.server)
         self.rejection = None
         await self._resources.update(
             target,
@@ -346,10 +395,13 @@ class DefinitionSync:
         )
         self._activate(stack, blueprint, revision=revision)
 
-    async def _reject(self, stack: StackObject, refusal: DefinitionRejection) -> None:
-        """Keep the active revision; after a restart, activate the target's stored revision."""
+    async def _reject(self, stack: StackObject, refusal: DefinitionRejection | None) -> None:
+        """Keep the active revision; after a restart, activate the target's stored revision.
+
+        refusal: None if only the cluster of the objects is away.
+        """
         target = self.targets.current
-        if self.blueprint is None and target is not None:
+        if self.blueprint is None and target is not None and self.cluster.is_linked:
             try:
                 stored = await self.acceptor.compile_stored(stack, target.revision)
             except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:

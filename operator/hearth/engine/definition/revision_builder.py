@@ -8,14 +8,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Collection, Set
+import weakref
+from collections.abc import Callable, Collection, Set
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from hearth.engine import cooperative_work, verified_revisions
+from hearth.engine.cluster_links import ClusterLink
 from hearth.engine.definition import blueprint_cache, parameter_sources, stored_definition, template_sources
 from hearth.engine.definition.blueprint_cache import BlueprintCache
 from hearth.engine.definition.source_reader import SourceReader
+from hearth.engine.no_cluster import NO_CLUSTER
 from hearth.engine.ports import Evaluations, ManagementCluster, Revision, StackObject, WorkloadCluster
 from hearth.engine.unassisted import Unassisted
 from hearth.engine.verified_revisions import RevisionSet
@@ -66,6 +69,12 @@ class RevisionBuilder:
     """
     tenancy: Tenancy = field(default_factory=Tenancy)
     shared: BlueprintCache = field(default_factory=BlueprintCache)
+    find_link: Callable[[str], ClusterLink] | None = None
+    """Finds the cluster of a Stack's objects by its UID; None if all are in `cluster`."""
+    remote_slots: weakref.WeakValueDictionary[str, asyncio.Semaphore] = field(
+        default_factory=weakref.WeakValueDictionary
+    )
+    """The same slots for each other cluster in use, which may answer slowly or not at all."""
 
     def find_reader(self, stack: StackObject) -> SourceReader:
         """Return the reader of the Stack's sources."""
@@ -102,7 +111,23 @@ class RevisionBuilder:
 
     def slot(self, stack: StackObject) -> AbstractAsyncContextManager[None]:
         """Return the slot to process a definition in; a Stack being deleted needs none."""
-        return contextlib.nullcontext() if stack.deleting else self.slots
+        if stack.deleting:
+            return contextlib.nullcontext()
+        if stack.kubeconfig is None:
+            return self.slots
+        # A Secret names a cluster more reliably than what was last read from it.
+        name = f"{stack.namespace}/{stack.kubeconfig.name}"
+        slots = self.remote_slots.get(name)
+        if slots is None:
+            slots = self.remote_slots[name] = asyncio.Semaphore(MAX_CONCURRENT_BUILDS)
+        return slots
+
+    def find_cluster(self, stack: StackObject) -> tuple[WorkloadCluster, str]:
+        """Return the cluster of the Stack's objects, and its key."""
+        if self.find_link is None:
+            return (NO_CLUSTER if stack.kubeconfig is not None else self.cluster), ""
+        link = self.find_link(stack.uid)
+        return link.cluster, link.key
 
     def hash(self, definition: Definition, stack: StackObject) -> str:
         """Return the keyed hash that identifies a definition of that Stack."""
@@ -114,12 +139,13 @@ class RevisionBuilder:
 
         Raises Unevaluated while expressions are being evaluated: retry afterward.
         """
-        kinds, identity = self.cluster.kinds, identify(stack)
+        cluster, key = self.find_cluster(stack)
+        kinds, identity = cluster.kinds, identify(stack)
         pairs = await cooperative_work.share(compiler.find_kinds_in_pieces(definition))
-        await self.cluster.load_schemas([kind for pair in pairs if (kind := kinds.find(*pair)) is not None])
+        await cluster.load_schemas([kind for pair in pairs if (kind := kinds.find(*pair)) is not None])
         # The live spec always decides on adoption, for any revision.
         adopts = bool(policies.adopts(stack.spec.get("adoptionPolicy")))
-        digest = blueprint_cache.find_digest(definition, adopts=adopts, generation=kinds.generation)
+        digest = blueprint_cache.find_digest(definition, adopts=adopts, generation=kinds.generation, cluster=key)
         known = self.shared.find(digest, identity)
         if known is not None:
             return known

@@ -107,7 +107,10 @@ class TargetTracker:
     @property
     def is_persisted(self) -> bool:
         """Whether the status contains the target and its cleared breakpoints, or the spec alone suffices."""
-        if self.current is None or not (self.current.is_rollback or not self.current.cleared.is_empty):
+        if self.current is None:
+            return True
+        # Where objects are in another cluster is known from the status alone.
+        if not (self.current.is_rollback or not self.current.cleared.is_empty or self.current.cluster):
             return True
         return self._written == persisted_identity(self.current)
 
@@ -135,8 +138,8 @@ class TargetTracker:
         )
         return targets.choose_target(request, before=self.current, hashes=hashes, completed=self.completed)
 
-    def start(self, aim: TargetChoice, *, revision: int, now: float) -> Target:
-        """Start the chosen target. now: seconds since the epoch."""
+    def start(self, aim: TargetChoice, *, revision: int, now: float, cluster: str = "") -> Target:
+        """Start the chosen target. now: seconds since the epoch; cluster: see `Target.cluster`."""
         before = self.current
         if before is not None and aim.failure and aim.failure != before.failure:
             self.last_failed = before.revision
@@ -149,6 +152,7 @@ class TargetTracker:
                 is_recalled=self._is_restored,
                 is_retried=self._is_retried,
                 is_unseen=self._is_unseen,
+                cluster=cluster,
             ),
         )
         self._is_restored = self._is_restored and persisted_identity(before) == persisted_identity(target)
@@ -229,7 +233,7 @@ def find_tokens(stack: StackObject) -> dict[str, str]:
 def persisted_identity(target: Target | None) -> object:
     """Return what must be persisted in the status before acting on a target."""
     return (
-        (target.revision, target.cause, target.rollback, target.failed_hash, target.cleared)
+        (target.revision, target.cause, target.rollback, target.failed_hash, target.cleared, target.cluster)
         if target is not None
         else None
     )

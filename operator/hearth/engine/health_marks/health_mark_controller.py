@@ -68,7 +68,7 @@ class HealthMarkController:
         """Prepare the controller. It processes nothing before `start`."""
         self._services = services
         self._marks = SignedMarks(services.health_marks, services.hashes)
-        self._targets = Targets(services.workload_cluster)
+        self._targets = Targets(services.find_children_cluster)
         self._places = ResourceLocator(services=services, find_runner=find_runner, targets=self._targets)
         self._executor = FairExecutor(
             workers=WORKERS, take_step=self._look, clock=services.clock, where="health_mark", on_error=self._retry
@@ -260,7 +260,7 @@ class HealthMarkController:
             step,
             cluster=self._services.find_cluster(stack),
             manager=manager,
-            may_exist=self._services.stack_may_exist,
+            may_exist=self._services.may_exist_for(stack.uid),
             ours=self._services.hashes,
             boundary=self._services.find_boundary(stack),
         )

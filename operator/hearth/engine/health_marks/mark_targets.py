@@ -6,7 +6,7 @@ Reads caches; writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -58,7 +58,8 @@ class Index:
 class Targets:
     """The objects of the namespaces with searching marks."""
 
-    cluster: WorkloadCluster
+    find_cluster: Callable[[str], WorkloadCluster]
+    """Finds the cluster of a Stack's objects by its UID."""
     _indexes: dict[str, Index] = field(default_factory=dict)
     _waiting: dict[str, dict[Key, set[str]]] = field(default_factory=dict)
     """By namespace and object: the UIDs of the marks that search for it."""
@@ -125,7 +126,7 @@ class Targets:
 
     def _list_children(self, stack: StackObject, what: Collection[DirtyItem]) -> Iterator[Child]:
         """List the objects of these resources that a mark in the Stack's namespace may name."""
-        found: Mapping[str, tuple[Child, ...]] = self.cluster.children(stack.uid)
+        found: Mapping[str, tuple[Child, ...]] = self.find_cluster(stack.uid).children(stack.uid)
         dirty = (item for item in what if isinstance(item, str) and item in found)
         names = found if DirtyScope.ALL_RESOURCES in what else dirty
         for name in names:
@@ -135,7 +136,7 @@ class Targets:
 
     def _has(self, owner: Owner, key: Key, namespace: str) -> bool:
         """Return whether the owner still has the object."""
-        children = self.cluster.children_of(owner.stack.uid, owner.resource)
+        children = self.find_cluster(owner.stack.uid).children_of(owner.stack.uid, owner.resource)
         return any(
             make_key(child) == key and child.is_identified and child.namespace in ("", namespace) for child in children
         )

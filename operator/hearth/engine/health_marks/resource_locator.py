@@ -89,7 +89,7 @@ class ResourceLocator:
         if runner.plan is None:
             return describe_rejection(runner, place)
         wanted = runner.plan.blueprint.resources
-        children = self.services.workload_cluster.children_of(stack.uid, place.resource)
+        children = self.services.find_children_cluster(stack.uid).children_of(stack.uid, place.resource)
         if is_unsynced(
             runner.plan, place, is_seen=any(child.uid == mark.status.get("observedUID") for child in children)
         ):
@@ -135,7 +135,10 @@ class ResourceLocator:
         stack = self.find_stack(place)
         if stack is None or not stack.deleting:
             return stack is not None
-        return any(child.uid == uid for child in self.services.workload_cluster.children_of(stack.uid, place.resource))
+        return any(
+            child.uid == uid
+            for child in self.services.find_children_cluster(stack.uid).children_of(stack.uid, place.resource)
+        )
 
     def find_stack(self, place: ResourceKey) -> StackObject | None:
         """Return the Stack of the resource; None if there is none."""

@@ -53,7 +53,7 @@ class StackClaims:
 
     def list_children(self, wanted: tuple[str, str]) -> Iterator[Child]:
         """List the children of a group and kind, in a stable order."""
-        by_resource = self.services.workload_cluster.children(self.stack.uid)
+        by_resource = self.services.find_children_cluster(self.stack.uid).children(self.stack.uid)
         for _resource, children in sorted(by_resource.items()):
             for child in children:
                 if (child.kind.group, child.kind.name) == wanted and child.is_identified and not child.deleting:

@@ -96,6 +96,12 @@ class StackObserver:
     async def _find_content(
         self, snapshot: StackSnapshotObject, stack: StackObject, *, revision: int, account: str
     ) -> ObservedStack:
+        if self.services.find_link(stack.uid).is_remote:
+            message = (
+                f"the objects of Stack {stack.name} are in another cluster (spec.kubeConfig), whose volumes no StackSnapshot "
+                f"of this cluster can contain; create VolumeSnapshots there"
+            )
+            return deny("OtherCluster", message)
         claims = StackClaims(snapshot=snapshot, stack=stack, services=self.services)
         found, warnings = await claims.find(), list_nested(claims)
         if len(found) > limits.SNAPSHOT_VOLUMES:

@@ -50,7 +50,7 @@ class Comparison:
         self.count = 0
         """Number of listed children."""
         self._plan = plan
-        self._cluster = services.workload_cluster
+        self._cluster = services.find_children_cluster(stack.uid)
         self._as_account = services.find_cluster(stack)
         self._on_limit = services.on_limit
         self._manager = names.field_manager(stack.namespace, stack.name)

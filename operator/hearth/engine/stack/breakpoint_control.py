@@ -71,7 +71,8 @@ class BreakpointControl:
             if order:
                 self._services.enqueue_after(grace_left, self._uid, DirtyScope.STACK)
             return
-        is_idle = self._definition_sync.options.is_paused or breakpoint_waits.is_stopped(planner, memory)
+        is_cut_off = self._definition_sync.cluster.problem is not None
+        is_idle = self._definition_sync.options.is_paused or is_cut_off or breakpoint_waits.is_stopped(planner, memory)
         targets.note_idle(is_idle=is_idle, now=self._services.clock.now())
         if order:
             self._obey(stack, planner, order)

@@ -9,6 +9,7 @@ import functools
 from collections.abc import Set
 
 from hearth.engine import verified_revisions
+from hearth.engine.cluster_links import ClusterLink
 from hearth.engine.definition import revision_builder
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.ports import StackObject
@@ -49,6 +50,10 @@ class CacheSync:
         self._definition_sync = definition_sync
         self._grace_until = 0.0
 
+    @property
+    def _link(self) -> ClusterLink:
+        return self._services.find_link(self._uid)
+
     def start(self, blueprint: Blueprint) -> None:
         """Start the watches of a new blueprint. The caller then calls `refresh`."""
         self.unsynced = self.find_required_watches(blueprint)
@@ -70,7 +75,7 @@ class CacheSync:
 
     def check_synced(self) -> None:
         """Remove the kinds whose caches are synced."""
-        cluster = self._services.workload_cluster
+        cluster = self._link.cluster
         absent = {kind: self._wanted[kind] for kind in self._absent}
         for kind, paths in {**self.unsynced, **absent}.items():
             if cluster.follow(kind, paths):
@@ -147,14 +152,9 @@ class CacheSync:
         """Find all watches that the blueprint and objects of earlier revisions require."""
         revision = self._definition_sync.revision
         earlier = self._definition_sync.find_kinds() | (revision.kinds if revision is not None else frozenset())
-        rules = self._services.health_rules
-        wanted = {
-            kind: rules.suspension_paths(kind)
-            for kind in revision_builder.find_served_kinds(self._services.workload_cluster, earlier)
-        }
-        for kind, paths in watched_fields.find_watched_fields(
-            blueprint, self._services.workload_cluster.kinds, rules
-        ).items():
+        cluster, rules = self._link.cluster, self._link.rules
+        wanted = {kind: rules.suspension_paths(kind) for kind in revision_builder.find_served_kinds(cluster, earlier)}
+        for kind, paths in watched_fields.find_watched_fields(blueprint, cluster.kinds, rules).items():
             wanted[kind] = wanted.get(kind, frozenset()) | paths
         return wanted
 
@@ -166,12 +166,13 @@ async def may_be_there(kind: Kind, stack: StackObject, *, services: Services, de
     with one exception: an earlier revision was completed with the kind, and the right to it was withdrawn later.
     Raises ApiStatusError or Unreachable if the API server does not answer.
     """
-    children = services.workload_cluster.children(stack.uid).values()
+    link = services.find_link(stack.uid)
+    children = link.cluster.children(stack.uid).values()
     if any(child.kind.key == kind.key for found in children for child in found):
         return True
     # An account that may write now may have written before. One that may do neither usually never had the right.
-    for namespace in dict.fromkeys((services.only_namespace, stack.namespace)):
-        if await services.workload_cluster.is_allowed("patch", kind=kind, namespace=namespace):
+    for namespace in dict.fromkeys((link.namespace, stack.namespace)):
+        if await link.cluster.is_allowed("patch", kind=kind, namespace=namespace):
             return True
     return await _was_completed_with(kind, stack, services=services, definition_sync=definition_sync)
 

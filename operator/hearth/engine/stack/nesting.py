@@ -45,6 +45,12 @@ class Nesting:
             return None
         if (step.kind.group, step.kind.name) != (names.GROUP, names.STACK):
             return None
+        if self.services.find_link(stack.uid).is_remote:
+            message = (
+                f"cannot apply {step.ref}: a Stack in another cluster would not be part of this one; put it into a Stack "
+                f"of this cluster, with spec.kubeConfig of its own"
+            )
+            return StepFailure(reason="NestedStackNotAllowed", message=message, is_final=True)
         way = tuple(self.services.management_cluster.tree.climb(stack.uid, most=limits.NESTED_DEPTH + 1))
         if len(way) > limits.NESTED_DEPTH:
             self.on_limit("nested-depth")
@@ -123,7 +129,7 @@ class Nesting:
 
     def _find_proven(self, parent: Node) -> frozenset[str]:
         """Return the UIDs of a Stack's children with proven ownership."""
-        by_resource = self.services.workload_cluster.children(parent.uid).values()
+        by_resource = self.services.find_children_cluster(parent.uid).children(parent.uid).values()
         return frozenset(child.uid for children in by_resource for child in children if child.is_identified)
 
 

@@ -63,7 +63,11 @@ class StackDeletion:
         """Finalize what can be finalized after a reconcile."""
         if not self._definition_sync.is_deleting:
             return
-        if plan.is_complete:
+        if self._definition_sync.cluster.problem is not None:
+            # Without the cluster, no list tells what is left.
+            if self._may_let_go(plan):
+                self._tasks.run("part", self._let_go)
+        elif plan.is_complete:
             self._tasks.run("part", self._part)
         if (
             self._definition_sync.options.is_paused
@@ -83,23 +87,42 @@ class StackDeletion:
             0.0 if self.is_namespace_terminating else LOOK_AT_NAMESPACE, self._uid, DirtyScope.STACK
         )
 
+    def _may_let_go(self, plan: StackPlan) -> bool:
+        """Return whether the cluster that cannot be used has no objects of the Stack, or may keep them."""
+        if plan.blueprint.abandons:
+            return True
+        stack = self._services.management_cluster.find_stack(self._uid)
+        is_new = self._definition_sync.targets.current is None
+        return is_new and stack is not None and not self._definition_sync.acceptor.load_revisions(stack).last_number
+
+    async def _let_go(self) -> None:
+        """Remove the finalizer although the objects cannot be released."""
+        self.blocked_by = await finalize(self._uid, self._services, is_abandoned=True)
+
     async def _part(self) -> None:
         self.blocked_by = await finalize(
             self._uid, self._services, needed=self._definition_sync.targets.needed, absent=self._cache_sync.absent
         )
 
 
-async def finalize(uid: str, services: Services, *, needed: Collection[int] = (), absent: Collection[Kind] = ()) -> str:
+async def finalize(
+    uid: str,
+    services: Services,
+    *,
+    needed: Collection[int] = (),
+    absent: Collection[Kind] = (),
+    is_abandoned: bool = False,
+) -> str:
     """Remove the operator's finalizer; otherwise describe what remains and enqueue the Stack later.
 
     needed: numbers of revisions that are known to have been stored; absent: unlistable kinds without objects of the
-    Stack.
+    Stack; is_abandoned: whether objects may remain.
     """
     stack = services.management_cluster.find_stack(uid)
     if stack is None or names.FINALIZER not in stack.finalizers:
         return ""
     try:
-        left = await list_remaining(stack, services, needed=needed, absent=absent)
+        left = [] if is_abandoned else await list_remaining(stack, services, needed=needed, absent=absent)
         if not left:
             # Use the current version: the API server rejects the removal from an older one.
             await services.management_cluster.remove_finalizer(services.management_cluster.find_stack(uid) or stack)
@@ -139,15 +162,12 @@ async def list_remaining(
 ) -> list[Child]:
     """List live objects of every kind that the Stack ever applied; if unknown, of all listable kinds."""
     revisions = verified_revisions.load(services.management_cluster, services.hashes, stack)
+    cluster = services.find_children_cluster(stack.uid)
     is_known = revisions.knows_all_kinds(needed)
-    kinds = (
-        revision_builder.find_served_kinds(services.workload_cluster, revisions.kinds)
-        if is_known
-        else services.workload_cluster.kinds.all()
-    )
+    kinds = revision_builder.find_served_kinds(cluster, revisions.kinds) if is_known else cluster.kinds.all()
     for kind in kinds:
         try:
-            found = await services.workload_cluster.list_children(kind, stack.uid)
+            found = await cluster.list_children(kind, stack.uid)
         except ApiStatusError as error:
             if error.code != revision_builder.FORBIDDEN or (is_known and kind not in absent):
                 raise
@@ -155,6 +175,6 @@ async def list_remaining(
             continue
         left = [child for child in found if child.is_identified]
         if left:
-            services.workload_cluster.follow(kind, ())
+            cluster.follow(kind, ())
             return left
     return []

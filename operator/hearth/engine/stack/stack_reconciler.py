@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from hearth import supervision
-from hearth.engine import internal_error_backoff
+from hearth.engine import cluster_links, internal_error_backoff
 from hearth.engine.definition import revision_builder
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.definition.revision_builder import RevisionBuilder
@@ -31,6 +31,8 @@ from hearth.engine.stack.unproven_objects import UnprovenObjects
 from hearth.engine.work_queue import (
     Broadcast,
     CacheSynced,
+    ClusterEvent,
+    ClusterStateChanged,
     DirtyItem,
     DirtyScope,
     KindsChanged,
@@ -124,7 +126,7 @@ class StackReconciler:
             # What another account may not do says nothing about this one.
             self.memory.retry(self._services.clock.monotonic())
             dirty.add(DirtyScope.ALL_RESOURCES)
-        children = StackChildren(self._services.workload_cluster, self.uid)
+        children = StackChildren(self._services.find_children_cluster(self.uid), self.uid)
         keys, now = self._find_dirty(planner, dirty, children), self._services.clock.monotonic()
         refreshed = planner.refresh(keys, children=children, memory=self.memory, now=now)
         self.results.apply_refresh(refreshed, planner)
@@ -174,8 +176,11 @@ class StackReconciler:
 
     @property
     def _is_held(self) -> bool:
-        """Whether no step may start: the Stack is paused or superseded, or the status must be written first."""
-        return self._is_paused or self.is_superseded or self.is_status_urgent
+        """Whether no step may start: the Stack is paused or superseded, its cluster cannot be used, or the status must
+        be written first.
+        """
+        is_cut_off = self.definition.cluster.problem is not None
+        return self._is_paused or self.is_superseded or is_cut_off or self.is_status_urgent
 
     def _check(self, stack: StackObject, planner: StackPlanner) -> None:
         """Run a requested check, and report objects that only claim to be the Stack's by label."""
@@ -258,7 +263,8 @@ class StackReconciler:
             is_recorded=targets.is_persisted,
             completed=targets.completed,
             last_failed=targets.last_failed,
-            rejection=definition_sync.rejection,
+            rejection=definition_sync.rejection or definition_sync.cluster.refusal,
+            cluster_problem=definition_sync.cluster.problem,
             handled=targets.handled,
             refreshed_parameters=definition_sync.refreshed_parameters,
             tampered=definition_sync.tampered,
@@ -274,18 +280,41 @@ class StackReconciler:
 
     def on_broadcast(self, event: Broadcast) -> None:
         """Handle an event that names no single Stack."""
+        if isinstance(event, ClusterEvent):
+            if self._services.links.concerns(self.uid, event.key):
+                self._on_cluster_event(event.event)
+            return
+        is_home = self._services.links.concerns(self.uid, cluster_links.HOME)
+        match event:
+            case CacheSynced() | KindsChanged() if not is_home:
+                pass
+            case retry_triggers.RetryTrigger():
+                # The sources of its definition are in the home cluster in any case.
+                self.definition.on_retry_trigger(event)
+                if is_home:
+                    self.results.expedite(event)
+            case RuleChange():
+                if self.planner is not None:
+                    self._cache_sync.on_rules_changed(self.planner.blueprint, event)
+            case SourceChanged(ref):
+                self.definition.on_source_changed(ref)
+            case CacheSynced() | KindsChanged():
+                self._on_cluster_event(event)
+            case _:
+                assert_never(event)
+
+    def _on_cluster_event(
+        self, event: CacheSynced | KindsChanged | retry_triggers.RetryTrigger | ClusterStateChanged
+    ) -> None:
+        """Handle an event in the cluster of the objects."""
         match event:
             case CacheSynced(kind):
                 if self._cache_sync.waits_for(kind):
                     self._cache_sync.check_synced()
-            case RuleChange():
-                if self.planner is not None:
-                    self._cache_sync.on_rules_changed(self.planner.blueprint, event)
             case retry_triggers.RetryTrigger():
                 self.results.expedite(event)
-                self.definition.on_retry_trigger(event)
-            case SourceChanged(ref):
-                self.definition.on_source_changed(ref)
+            case ClusterStateChanged():
+                self.definition.on_cluster_changed()
             case KindsChanged():
                 self.results.expedite(retry_triggers.KINDS)
                 if self.planner is not None:
@@ -336,9 +365,8 @@ class StackReconciler:
             self._services.queue.enqueue(self.uid, what)
 
     def awaited_triggers(self) -> set[retry_triggers.RetryTrigger]:
-        """Return the retry triggers of failed steps that wait for their retry, and of unreadable sources."""
-        steps = self.results.awaited_triggers(self.planner.requeues) if self.planner is not None else set()
-        return steps | self.definition.awaited
+        """Return the retry triggers of failed steps that wait for their retry."""
+        return self.results.awaited_triggers(self.planner.requeues) if self.planner is not None else set()
 
     def close(self) -> None:
         """Release the Stack's timers, tasks and source watches."""
@@ -346,6 +374,7 @@ class StackReconciler:
         self._supersession.clear()
         self._tasks.cancel()
         self._services.management_cluster.follow_sources(self.uid, ())
+        self.definition.cluster.close()
 
     def _install(self, stack: StackObject) -> None:
         """Create the planner for the accepted blueprint."""
@@ -353,16 +382,17 @@ class StackReconciler:
         assert blueprint is not None  # noqa: S101 -- the definition sync calls this only with a blueprint
         self.memory.reset_for_target(blueprint.resources)
         self._cache_sync.start(blueprint)
+        link = self._services.find_link(self.uid)
         self.planner = StackPlanner(
             blueprint=blueprint,
             stack=revision_builder.identify(stack),
-            kinds=self._services.workload_cluster.kinds,
+            kinds=link.cluster.kinds,
             hashes=self._services.hashes.of_stack(stack.uid),
             unwatched=self._cache_sync.unsynced.keys(),
             denied=self._cache_sync.denied,
-            rules=self._services.health_rules,
+            rules=link.rules,
             on_error=lambda resource, error: supervision.report("resource", error, stack=self.uid, resource=resource),
-            only_namespace=self._services.only_namespace,
+            only_namespace=link.namespace,
             boundary=self._services.find_boundary(stack),
         )
         self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())

@@ -107,7 +107,7 @@ class StepResults:
         is_late = any(cause in missed for cause in trouble.causes)
         self.memory.attempts[key] = backoff.expedite(attempt, now=now) if is_late else attempt
         for cause in trouble.causes:
-            self.services.workload_cluster.watch_trigger(cause)
+            self.services.find_children_cluster(self.uid).watch_trigger(cause)
         # The message may contain words of the child itself.
         message = redaction.redact(trouble.message, self.definition_sync.hidden_texts)
         logger.info("step failed", stack=self.uid, key=key, reason=trouble.reason, message=message)

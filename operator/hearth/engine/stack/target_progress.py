@@ -43,6 +43,9 @@ class TargetProgress:
             targets.complete_suspend()
         if definition_sync.is_suspended or definition_sync.rejection is not None:
             return
+        if definition_sync.cluster.problem is not None:
+            # What cannot be reached neither completes nor fails.
+            return
         targets.confirm()
         if target.is_completed:
             return

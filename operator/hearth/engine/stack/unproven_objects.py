@@ -36,7 +36,7 @@ class UnprovenObjects:
 
     def refresh(self, stack: StackObject, plan: StackPlan) -> None:
         """Report new objects after a reconcile with nothing left to do, or while the Stack is being deleted."""
-        found = self._services.workload_cluster.children_of(self._uid, UNPROVEN)
+        found = self._services.find_children_cluster(self._uid).children_of(self._uid, UNPROVEN)
         if found is self._seen or not (stack.deleting or plan.is_complete):
             return
         self._seen = found

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
+from hearth.engine import kubeconfig_reference
 from hearth.engine.ports import StackObject
 from hearth.kube.cache import object_store
 from hearth.kube.cache.shard_filter import ShardFilter
@@ -128,6 +129,7 @@ def parse_stack(raw: Object) -> StackObject:
         parent=(metadata.get("labels") or {}).get(names.LABEL_STACK_UID, ""),
         author=provenance.find_author(metadata.get("managedFields") or ()),
         service_account=find_account(raw.get("spec")),
+        kubeconfig=kubeconfig_reference.find(raw.get("spec")),
         packed_spec=packing.pack(raw.get("spec") or {}),
         packed_status=status_fields.pack(status),
         phase=sys.intern(phase) if isinstance(phase, str) else "",

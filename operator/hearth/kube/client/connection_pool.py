@@ -13,6 +13,7 @@ from typing import cast
 
 import yarl
 
+from hearth.kube.client import guarded_addresses
 from hearth.kube.client.http_response import HttpResponse, HttpResponseParser, MalformedResponse
 
 KEEP_ALIVE = 60.0
@@ -103,11 +104,21 @@ class HttpConnection(asyncio.Protocol):
 class ConnectionPool:
     """Connections to one server, created on demand and reused, the most recently used one first."""
 
-    def __init__(self, server: str, *, context: ssl.SSLContext | None, server_name: str | None, agent: str) -> None:
+    def __init__(
+        self,
+        server: str,
+        *,
+        context: ssl.SSLContext | None,
+        server_name: str | None,
+        agent: str,
+        is_guarded: bool = False,
+    ) -> None:
         """Create an empty pool.
 
-        server: `https://host:port`, optionally with a path; server_name: in its certificate, if not the host.
+        server: `https://host:port`, optionally with a path; server_name: in its certificate, if not the host;
+        is_guarded: whether addresses of the operator's own machine and network link are refused.
         """
+        self._is_guarded = is_guarded
         url = yarl.URL(server)
         self._host, self._port = url.host or "", url.port or 443
         self._context = context
@@ -173,8 +184,10 @@ class ConnectionPool:
     async def _connect(self, until: float) -> HttpConnection:
         connection, loop = HttpConnection(), asyncio.get_running_loop()
         async with asyncio.timeout_at(min(until, loop.time() + CONNECT_TIMEOUT)):
+            # The address that was checked is the one that is used: a second resolution may give another.
+            host = await guarded_addresses.resolve(self._host, self._port) if self._is_guarded else self._host
             await loop.create_connection(
-                lambda: connection, self._host, self._port, ssl=self._context, server_hostname=self._server_name
+                lambda: connection, host, self._port, ssl=self._context, server_hostname=self._server_name
             )
         if self._is_closed:
             connection.close()

@@ -20,7 +20,7 @@ import yarl
 
 import hearth
 from hearth.kube.auth.credentials import Credentials, NoCredentials
-from hearth.kube.client import api_status, http_response, salvage
+from hearth.kube.client import api_status, guarded_addresses, http_response, salvage
 from hearth.kube.client.connection_pool import CONNECT_TIMEOUT, KEEP_ALIVE, ConnectionPool
 from hearth.model import errors, limits
 from hearth.model.child import Object
@@ -165,14 +165,21 @@ def without_token(credentials: Credentials) -> Credentials:
 def make_transport(credentials: Credentials, context: ssl.SSLContext | None) -> HttpTransport:
     """Create a transport without sending anything. context: for HTTPS."""
     server, name = credentials.server, credentials.server_name
-    pool = ConnectionPool(server, context=context, server_name=name, agent=AGENT) if credentials.proxy is None else None
+    pool = None
+    if credentials.proxy is None:
+        pool = ConnectionPool(server, context=context, server_name=name, agent=AGENT, is_guarded=credentials.is_guarded)
     return HttpTransport(credentials, make_session(credentials, context), pool)
 
 
 def make_session(credentials: Credentials, context: ssl.SSLContext | None) -> aiohttp.ClientSession:
     """Create a session without its own connection limit, which streams would exhaust."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=context or True, keepalive_timeout=KEEP_ALIVE),
+        connector=aiohttp.TCPConnector(
+            limit=0,
+            ssl=context or True,
+            keepalive_timeout=KEEP_ALIVE,
+            resolver=guarded_addresses.GuardedResolver() if credentials.is_guarded else None,
+        ),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"User-Agent": AGENT},
         # The operator decompresses responses itself, up to a limit, as protection against decompression bombs.

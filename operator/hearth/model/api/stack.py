@@ -289,6 +289,23 @@ class ParametersSource(ApiModel):
     """A ConfigMap."""
 
 
+class KubeConfigSecret(ApiModel):
+    """Secret with a kubeconfig, in the namespace of the Stack."""
+
+    name: str = pydantic.Field(min_length=1, max_length=253)
+    """Name of the Secret."""
+    key: str | None = pydantic.Field(default=None, min_length=1, max_length=253)
+    """Key in its data. Default: `value`, otherwise `value.yaml`."""
+
+
+class KubeConfig(ApiModel):
+    """Kubeconfig of another cluster."""
+
+    secret_ref: KubeConfigSecret
+    """Secret that contains the kubeconfig. The operator uses only inline tokens and certificates; it refuses a kubeconfig
+    with files, programs, a proxy or impersonation. If the context sets a namespace, children must be in it."""
+
+
 class StackSpec(ApiModel):
     """Desired state: a template and its parameters."""
 
@@ -341,6 +358,10 @@ class StackSpec(ApiModel):
     children, and when it reads templates and parameters from other objects. Children may be wherever the account has
     rights. Default: the operator's flag `--tenancy` decides; by default, children must be in the namespace of the
     Stack."""
+    kube_config: KubeConfig | None = None
+    """Cluster of the children, with the rights of that kubeconfig. The Stack, its revisions and its Events stay in this
+    cluster. The operator follows changes of the Secret. A Stack with children cannot move to another API server.
+    Default: the cluster of the Stack."""
     revision_history_limit: Counter | None = None
     """Number of earlier revisions to keep for rollbacks, in addition to those that are still needed. Default: 10."""
     deletion_policy: Literal["Delete", "Abandon"] | None = None

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import pydantic
 
+from hearth.model import limits
 from hearth.model.api.base import ApiModel, Counter, Timestamp
 from hearth.model.api.stack_environment import Hook
 
@@ -163,6 +164,8 @@ class ControllerState(ApiModel):
     suspend: SuspendStatus | None = None
     failed_hash: str | None = None
     """Keyed hash of the definition in the spec that failed and is not retried without a request."""
+    cluster: str | None = pydantic.Field(default=None, max_length=limits.KUBECONFIG_SERVER_LENGTH)
+    """URL of the API server that has the children; absent if they are in the cluster of the Stack."""
     cleared_breakpoints: list[str] | None = pydantic.Field(
         default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )

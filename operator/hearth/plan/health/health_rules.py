@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
+import weakref
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -126,12 +127,22 @@ class HealthRules:
 
         Storing the fields keeps the identity unique.
         """
+        self._derived: weakref.WeakSet[HealthRules] = weakref.WeakSet()
+        """The same rules for other clusters."""
+
+    def derive(self, schemas: Schemas) -> HealthRules:
+        """Return the same rules for another cluster; they follow `replace`. schemas: of that cluster."""
+        made = HealthRules(self._users, schemas=schemas, scripts=self._scripts)
+        self._derived.add(made)
+        return made
 
     def replace(self, users: RuleTable) -> RuleChange:
         """Replace the rules of users."""
         before, self._users = self._users, users
         self._found = {}
         self._judged.clear()
+        for each in self._derived:
+            each.replace(users)
         return RuleChange(before=before, after=users)
 
     def assess(self, fields: Mapping[str, Any], *, kind: Kind) -> HealthResult:

@@ -25,6 +25,7 @@ EXTRA_TYPES = (
     "Unhealthy",
     "DeletionBlocked",
     "CheckPending",
+    "ClusterUnreachable",
     TAMPERED,
     "InternalError",
     "SuspendRecordInvalid",

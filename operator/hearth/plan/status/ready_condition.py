@@ -17,7 +17,7 @@ from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_conditions import ExtraCondition
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.steps import Apply, Suspend
-from hearth.plan.status import breakpoint_waits, check_result, conditions, deletion_blockers, problems
+from hearth.plan.status import breakpoint_waits, check_result, cluster_state, conditions, deletion_blockers, problems
 from hearth.plan.status.check_result import CheckResult
 from hearth.plan.target.target import EMPTY_REVISION, CompletedRevisions, Target, TargetCause
 
@@ -64,6 +64,8 @@ class StatusInput:
     """The internal error in the work for this Stack, if any."""
     blocked_by: str = ""
     """The cause, other than its children, that blocks the deletion of the Stack; "" for none."""
+    cluster_problem: DefinitionRejection | None = None
+    """Why the other cluster that has the objects cannot be used; None if it can, and for the home cluster."""
     polled: tuple[str, ...] = ()
     """Sources of the definition that the operator polls, so that it notices changes late."""
 
@@ -73,9 +75,16 @@ class StatusInput:
         return self.target is not None and self.target.cause is TargetCause.AUTOMATIC
 
     @property
+    def away(self) -> DefinitionRejection | None:
+        """Return the same if the cluster only does not answer."""
+        problem = self.cluster_problem
+        return problem if problem is not None and cluster_state.is_away(problem.reason) else None
+
+    @property
     def is_completed(self) -> bool:
         """Return whether the target completed once, so that all current writes are repairs."""
         is_wanted = self.is_recorded and not self.is_deleting and not self.is_suspended and self.rejection is None
+        is_wanted = is_wanted and self.away is None
         return is_wanted and self.target is not None and self.target.started_at is None
 
     @property
@@ -97,6 +106,7 @@ def is_complete(subject: StatusInput, plan: StackPlan | None) -> bool:
         and not subject.is_deleting
         and (subject.rejection is None or subject.is_suspended)
         and subject.is_recorded
+        and subject.away is None
         # The planner only follows with the next reconcile.
         and subject.is_suspended == (plan.is_suspended)
         and plan.is_complete
@@ -123,7 +133,7 @@ def _action(subject: StatusInput) -> str:
 def _progress(subject: StatusInput, plan: StackPlan | None, memory: InMemoryState) -> str:
     if _is_refused(subject, plan) or is_stuck(subject):
         return "Failed"
-    if plan is None or not subject.is_recorded:
+    if plan is None or not subject.is_recorded or subject.away is not None:
         return "InProgress"
     if is_complete(subject, plan):
         return "Complete"
@@ -172,6 +182,8 @@ def _find_override(subject: StatusInput, plan: StackPlan | None) -> tuple[str, s
         return internal_errors.REASON, subject.fault.message
     if subject.rejection is not None and _is_refused(subject, plan):
         return subject.rejection.reason, subject.rejection.message
+    if subject.away is not None:
+        return subject.away.reason, subject.away.message
     if subject.check is not None and subject.checked is Phase.CHECK_FAILED:
         return "CheckFailed", f"the last check {check_result.describe(subject.check)}"
     return None
@@ -263,6 +275,8 @@ def find_extra_conditions(
         yield ExtraCondition(type=conditions.TAMPERED, reason="SignatureInvalid", message=subject.tampered)
     if subject.fault is not None:
         yield ExtraCondition(type=internal_errors.TYPE, reason=internal_errors.REASON, message=subject.fault.message)
+    if (problem := subject.cluster_problem) is not None:
+        yield ExtraCondition(type=cluster_state.TYPE, reason=problem.reason, message=problem.message)
     yield from check_result.find_condition(subject.check_error)
     if plan is not None and not subject.is_suspended:
         yield from breakpoint_waits.find_condition(plan)
@@ -285,6 +299,8 @@ def _find_blockage(subject: StatusInput, plan: StackPlan | None, memory: InMemor
         )
     elif subject.fault is not None and subject.fault.is_blocking:
         yield ExtraCondition(type=deletion_blockers.TYPE, reason=internal_errors.REASON, message=subject.fault.message)
+    elif (problem := subject.cluster_problem) is not None:
+        yield ExtraCondition(type=deletion_blockers.TYPE, reason=problem.reason, message=problem.message)
     elif plan is not None:
         blockage = deletion_blockers.find_deletion_block(plan, memory, beyond=subject.blocked_by)
         if blockage is not None:

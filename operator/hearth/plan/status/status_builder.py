@@ -24,6 +24,8 @@ START = frozenset(
     }
 )
 """The fields that change when the work towards a target starts."""
+PLANNED = ("summary", "resources", "problems", "outputs")
+"""The fields that need a plan."""
 BY_PHASE = frozenset({"Ready", "Reconciling", "Stalled"})
 """The conditions that follow from the phase."""
 
@@ -61,6 +63,9 @@ def build_status(
     is_failed = str(phase).endswith("Failed") and phase not in phases.CHECK
     status.update(_describe_wish(subject, is_failed=is_failed))
     status.update(check_result.encode(subject.check))
+    if plan is None and subject.cluster_problem is not None:
+        # What the cluster had when it was last seen.
+        status.update({key: before[key] for key in PLANNED if key in before})
     if plan is not None:
         found_outputs = outputs.evaluate(plan)
         status.update(_describe(plan, memory, found_outputs.values, offset=now - monotonic))

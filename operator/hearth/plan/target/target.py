@@ -110,6 +110,8 @@ class Target:
     """The breakpoints cleared under this target."""
     suspend: SuspendTransition | None = None
     """The last change of `spec.suspended`, if it names the current action of this target."""
+    cluster: str = ""
+    """URL of the API server that has the objects; "" for that of the Stack."""
 
     @property
     def started_at(self) -> float | None:
@@ -228,6 +230,8 @@ class TargetContext:
     """Whether the user restarts its timeout."""
     is_unseen: bool = False
     """Whether no status ever contained a target, so that the Stack is new for its user."""
+    cluster: str = ""
+    """See `Target.cluster`."""
 
 
 def start_target(aim: TargetChoice, *, revision: int, before: Target | None, given: TargetContext) -> Target:
@@ -237,7 +241,9 @@ def start_target(aim: TargetChoice, *, revision: int, before: Target | None, giv
     """
     if before is not None and _is_same(before, aim, revision):
         since = float(int(given.now)) if given.is_retried and not before.is_completed else before.since
-        return dataclasses.replace(before, rollback=aim.order, failed_hash=aim.failed_hash, since=since)
+        return dataclasses.replace(
+            before, rollback=aim.order, failed_hash=aim.failed_hash, since=since, cluster=given.cluster
+        )
     return Target(
         revision=revision,
         cause=aim.cause,
@@ -248,6 +254,7 @@ def start_target(aim: TargetChoice, *, revision: int, before: Target | None, giv
         failed_hash=aim.failed_hash,
         failure=aim.failure[:FAILURE_LENGTH],
         suspend=_find_turn(before, aim),
+        cluster=given.cluster,
     )
 
 

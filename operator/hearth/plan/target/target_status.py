@@ -54,6 +54,8 @@ def _encode_state(target: Target) -> Object:
         state["suspend"].update({"completed": True} if suspend.is_completed else {})
     if target.failed_hash:
         state["failedHash"] = target.failed_hash
+    if target.cluster:
+        state["cluster"] = target.cluster
     return {**state, **cleared_breakpoints.encode(target.cleared)}
 
 
@@ -78,6 +80,7 @@ def decode(status: Mapping[str, Any]) -> Target | None:
             failure=read_text(shown.get("message", "")),
             cleared=cleared_breakpoints.decode(state),
             suspend=_read_suspend(state.get("suspend")),
+            cluster=read_text(state.get("cluster", "")),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         # Another writer changed the status: the stored target is lost, and the spec is the target.

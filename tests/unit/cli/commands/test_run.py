@@ -17,6 +17,7 @@ from hearth.settings import Address, Settings
 FLAGS = ["kubeconfig", "context", "namespace", "operator-namespace", "tenancy"]
 FLAGS += [
     "default-service-account",
+    "allow-loopback-clusters",
     "http-address",
     "webhook-address",
     "webhook-secret",
@@ -77,6 +78,7 @@ def test_every_flag_is_heard(tmp_path: Path) -> None:
         *("--max-backoff", "90s", "--leader-election", "--lease-name", "mine", "--lease-duration", "1m"),
         *("--renew-deadline", "30s", "--retry-period", "5s", "--shards", "3", "--shard", "1"),
         *("--profile", str(tmp_path / "profile"), "--tenancy", "trusted", "--default-service-account", "deployer"),
+        "--allow-loopback-clusters",
     )[1]
 
     assert settings == Settings(
@@ -86,6 +88,7 @@ def test_every_flag_is_heard(tmp_path: Path) -> None:
         operator_namespace="hearth",
         tenancy=Mode.TRUSTED,
         default_service_account="deployer",
+        allow_loopback_clusters=True,
         http_address=Address(host="::1", port=9),
         webhook_address=Address(host="0.0.0.0", port=9443),
         webhook_secret="tls",

@@ -62,6 +62,7 @@ def test_the_spec_holds_nothing_that_means_nothing_yet() -> None:
         "healing",
         "environment",
         "serviceAccountName",
+        "kubeConfig",
     }
 
 

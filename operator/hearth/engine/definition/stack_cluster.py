@@ -1,0 +1,193 @@
+"""The cluster that a Stack's objects are in: read from its kubeconfig, and linked once it was reached.
+
+Must not know what is done there. A Stack stays in the cluster in which its first object was written.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+
+from hearth.engine import kubeconfig_reference
+from hearth.engine.definition.source_reader import SourceReader
+from hearth.engine.ports import KubeconfigRef, RemoteCluster, StackObject
+from hearth.engine.services import Services
+from hearth.model import limits
+from hearth.model.errors import ApiStatusError, KubeconfigRefused, SourceForbidden, SourceNotFound, TooManyClusters
+from hearth.model.kinds import ObjectRef
+from hearth.plan.status import cluster_state
+from hearth.plan.status.ready_condition import DefinitionRejection
+
+logger = structlog.get_logger(__name__)
+
+OPEN_GRACE = 5.0
+"""Seconds that the first contact may take before the Stack reports that it waits; most clusters answer within one."""
+PLACE = "spec.kubeConfig.secretRef"
+NOT_FOUND = 404
+HERE: Final = "this cluster"
+
+
+class StackCluster:
+    """The cluster of one Stack."""
+
+    def __init__(self, uid: str, *, services: Services) -> None:
+        """Nothing is read before `choose`."""
+        self._uid = uid
+        self._services = services
+        self._problem: DefinitionRejection | None = None
+        """Why the cluster in the spec is not used; None if it is."""
+        self.is_full = False
+        """Whether a limit prevents the use of one more cluster now."""
+        self._hidden: tuple[frozenset[str], ...] = ()
+        """The credentials in use, and those before."""
+
+    @property
+    def hidden_texts(self) -> frozenset[str]:
+        """The credentials, which no message may contain."""
+        return frozenset[str]().union(*self._hidden)
+
+    @property
+    def problem(self) -> DefinitionRejection | None:
+        """Why nothing may be written to the cluster now; None if it may."""
+        if self._problem is not None:
+            return self._problem
+        link = self._services.links.find(self._uid)
+        trouble = link.remote.trouble if link is not None and link.remote is not None else None
+        return DefinitionRejection(reason=trouble[0], message=trouble[1]) if trouble is not None else None
+
+    @property
+    def refusal(self) -> DefinitionRejection | None:
+        """The same if only a user can change it."""
+        problem = self.problem
+        return problem if problem is not None and not cluster_state.is_away(problem.reason) else None
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether the cluster is known."""
+        return self._services.links.is_linked(self._uid)
+
+    @property
+    def server(self) -> str:
+        """The URL of the API server of another cluster; "" for the home cluster."""
+        link = self._services.links.find(self._uid)
+        return link.remote.server if link is not None and link.remote is not None else ""
+
+    def find_sources(self, stack: StackObject) -> frozenset[ObjectRef]:
+        """Return the Secret with the kubeconfig."""
+        return frozenset({find_secret(stack, stack.kubeconfig)} if stack.kubeconfig is not None else ())
+
+    async def choose(self, stack: StackObject, before: str | None) -> bool:
+        """Link the Stack to the cluster in its spec; return whether that is another connection than before.
+
+        before: URL of the API server that has its objects, "" for the home cluster; None if it has none.
+        Raises ApiStatusError or Unreachable if the home cluster does not answer.
+        """
+        self._problem, self.is_full = None, False
+        if stack.kubeconfig is None:
+            if before:
+                self._refuse(cluster_state.CHANGED, explain_move(before, HERE))
+            else:
+                self._services.links.link_home(self._uid)
+                self._leave()
+            return False
+        remote = await self._use(stack, stack.kubeconfig)
+        if remote is None:
+            return False
+        if before is not None and before != remote.server:
+            self._refuse(cluster_state.CHANGED, explain_move(before or HERE, remote.server))
+            self._leave(besides=self._services.find_link(self._uid).key)
+            return False
+        await remote.wait_open(OPEN_GRACE)
+        if not remote.is_open:
+            self._services.links.wait_for(self._uid, remote.key)
+            trouble = remote.trouble or (cluster_state.UNREACHABLE, f"connecting to cluster {remote.host}")
+            self._refuse(*trouble)
+            return False
+        is_changed = self._services.links.link(self._uid, remote, rules=self._services.health_rules)
+        self._leave(besides=remote.key)
+        return is_changed
+
+    async def _use(self, stack: StackObject, reference: KubeconfigRef) -> RemoteCluster | None:
+        """Return the cluster of the kubeconfig; None with a problem."""
+        clusters = self._services.remote_clusters
+        if clusters is None:
+            self._refuse(cluster_state.INVALID, "spec.kubeConfig: this operator uses no other clusters; remove it")
+            return None
+        secret = find_secret(stack, reference)
+        try:
+            remote = clusters.use(self._uid, stack.namespace, await self._read(stack, reference))
+        except SourceForbidden as error:
+            self._refuse(cluster_state.FORBIDDEN, str(error))
+        except SourceNotFound as error:
+            self._refuse(cluster_state.NOT_FOUND, str(error))
+        except KubeconfigRefused as error:
+            self._refuse(cluster_state.INVALID, f"{PLACE}: the kubeconfig in {secret}: {error}")
+        except TooManyClusters as error:
+            self.is_full = True
+            self._refuse(cluster_state.TOO_MANY, f"{PLACE}: {error}")
+        else:
+            if remote.hidden_texts not in self._hidden:
+                self._hidden = (*self._hidden, remote.hidden_texts)[-2:]
+            return remote
+        return None
+
+    async def _read(self, stack: StackObject, reference: KubeconfigRef) -> str:
+        """Return the kubeconfig. Raises SourceNotFound, SourceForbidden or KubeconfigRefused."""
+        secret = find_secret(stack, reference)
+        reader = SourceReader(self._services.management_cluster, self._services.find_boundary(stack))
+        try:
+            data = await reader.get_source(secret, place=PLACE)
+        except ApiStatusError as error:
+            if error.code != NOT_FOUND:
+                raise
+            message = f"{PLACE}: {secret} does not exist in namespace {secret.namespace}; create it with a kubeconfig"
+            raise SourceNotFound(message) from error
+        return decode(find_value(data, reference, secret))
+
+    def _refuse(self, reason: str, message: str) -> None:
+        self._problem = DefinitionRejection(reason=reason, message=message)
+
+    def _leave(self, *, besides: str = "") -> None:
+        if self._services.remote_clusters is not None:
+            self._services.remote_clusters.leave(self._uid, besides=besides)
+
+    def close(self) -> None:
+        """Release the cluster."""
+        self._leave()
+        self._services.links.drop(self._uid)
+
+
+def find_secret(stack: StackObject, reference: KubeconfigRef) -> ObjectRef:
+    """Return the Secret with the kubeconfig."""
+    return ObjectRef(group="", kind="Secret", namespace=stack.namespace, name=reference.name)
+
+
+def find_value(data: Mapping[str, str], reference: KubeconfigRef, secret: ObjectRef) -> str:
+    """Return the kubeconfig in base64. Raises SourceNotFound."""
+    keys = (reference.key,) if reference.key else kubeconfig_reference.DEFAULT_KEYS
+    for key in keys:
+        if data.get(key):
+            return data[key]
+    raise SourceNotFound(f"{PLACE}: {secret} has no key {' or '.join(keys)}; add it, or name the key in {PLACE}.key")
+
+
+def decode(raw: str) -> str:
+    """Decode a Secret's value. Raises KubeconfigRefused."""
+    if len(raw) > 2 * limits.KUBECONFIG_BYTES:
+        raise KubeconfigRefused(f"is larger than {limits.KUBECONFIG_BYTES} bytes; keep the used context alone")
+    try:
+        return base64.b64decode(raw, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise KubeconfigRefused("is not UTF-8 text; store the kubeconfig as it is") from None
+
+
+def explain_move(before: str, wanted: str) -> str:
+    """Explain why the objects of a Stack cannot move."""
+    return (
+        f"spec.kubeConfig: the objects of this Stack are in {before}, and moving them to {wanted} would leave them "
+        f"behind; name the former cluster again, or delete the Stack and create it there"
+    )

@@ -1,0 +1,249 @@
+"""Kubeconfig that a tenant supplies: inline tokens and certificates only.
+
+Every field is hostile. Must not read a file, run a program, resolve a name, or repeat a credential in a message.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import ipaddress
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+import yaml
+import yarl
+
+from hearth.kube.auth import network_addresses
+from hearth.kube.auth.credentials import Credentials
+from hearth.model import errors, limits
+from hearth.template.text import kubectl_yaml
+
+CONFIG_FIELDS = frozenset(
+    {"apiVersion", "kind", "clusters", "contexts", "users", "current-context", "preferences", "extensions"}
+)
+CLUSTER_FIELDS = frozenset({"server", "certificate-authority-data", "tls-server-name", "extensions"})
+USER_FIELDS = frozenset({"token", "client-certificate-data", "client-key-data", "extensions"})
+CONTEXT_FIELDS = frozenset({"cluster", "user", "namespace", "extensions"})
+WAYS_OUT: Final[Mapping[str, str]] = {
+    "exec": "the operator runs no program of a kubeconfig; use a token or a client certificate",
+    "auth-provider": "the operator runs no auth provider; use a token or a client certificate",
+    "tokenFile": "the operator reads no file; put the token into the field token",
+    "client-certificate": "the operator reads no file; use client-certificate-data",
+    "client-key": "the operator reads no file; use client-key-data",
+    "certificate-authority": "the operator reads no file; use certificate-authority-data",
+    "proxy-url": "the operator connects directly; remove it",
+    "insecure-skip-tls-verify": "the server must be verified; use certificate-authority-data",
+    "username": "API servers accept no passwords; use a token or a client certificate",
+    "password": "API servers accept no passwords; use a token or a client certificate",
+    "as": "impersonation follows from spec.serviceAccountName; remove it",
+    "as-uid": "impersonation follows from spec.serviceAccountName; remove it",
+    "as-groups": "impersonation follows from spec.serviceAccountName; remove it",
+    "as-user-extra": "impersonation follows from spec.serviceAccountName; remove it",
+}
+"""What to do about each well-known field that is refused."""
+NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+SERVER_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]{0,251}[A-Za-z0-9])?")
+HIDDEN_LENGTH = 8
+"""Characters: a shorter line of a credential identifies nothing, and redacting it would hide ordinary words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InlineKubeconfig:
+    """What a connection to another cluster needs."""
+
+    credentials: Credentials
+    namespace: str = ""
+    """The namespace of the context, the only one that objects may be in; "" for all."""
+    key: str
+    """Equal for equal content. It stays in this process, so it needs no key of its own."""
+    hidden_texts: frozenset[str] = field(repr=False)
+    """The credentials, which no message may contain."""
+
+    @property
+    def server(self) -> str:
+        """Return the URL of the API server: one form for all spellings."""
+        return f"https://{self.host}{yarl.URL(self.credentials.server).raw_path.rstrip('/')}"
+
+    @property
+    def host(self) -> str:
+        """Return host and port of the API server, for messages."""
+        url = yarl.URL(self.credentials.server)
+        host = url.host or ""
+        return f"[{host}]:{url.port}" if ":" in host else f"{host}:{url.port}"
+
+
+def parse(text: str, *, allows_loopback: bool = False) -> InlineKubeconfig:
+    """Return the credentials of the current context. Raises KubeconfigRefused with every mistake.
+
+    allows_loopback: whether the server may be on the operator's own machine.
+    """
+    config = read(text)
+    mistakes = [*find_unknown(config, CONFIG_FIELDS, where="")]
+    context, at = find_entry(config, "context", config.get("current-context"), named_by="current-context")
+    mistakes += find_unknown(context, CONTEXT_FIELDS, where=at)
+    cluster, cluster_at = find_entry(config, "cluster", context.get("cluster"), named_by=f"{at}.cluster")
+    mistakes += find_unknown(cluster, CLUSTER_FIELDS, where=cluster_at)
+    user, user_at = find_entry(config, "user", context.get("user"), named_by=f"{at}.user")
+    mistakes += find_unknown(user, USER_FIELDS, where=user_at)
+    mistakes += find_wrong_server(cluster, cluster_at, allows_loopback=allows_loopback)
+    mistakes += find_wrong_login(user, user_at)
+    namespace = context.get("namespace") or ""
+    if not isinstance(namespace, str) or (namespace and not NAMESPACE.fullmatch(namespace)):
+        mistakes.append(f"{at}.namespace is not the name of a namespace; correct it")
+    if mistakes:
+        raise errors.KubeconfigRefused("; ".join(mistakes[: limits.MISTAKES]))
+    return make(cluster, user, namespace, is_guarded=not allows_loopback)
+
+
+def read(text: str) -> Mapping[str, Any]:
+    """Return the content. Raises KubeconfigRefused if it is too large or no map; the message does not repeat it."""
+    if len(text) > limits.KUBECONFIG_BYTES:
+        raise errors.KubeconfigRefused(f"is larger than {limits.KUBECONFIG_BYTES} bytes; keep the used context alone")
+    try:
+        depth, nodes = limits.KUBECONFIG_DEPTH, limits.KUBECONFIG_NODES
+        documents = list(kubectl_yaml.parse_documents(text, kubectl_yaml.Bounds(depth=depth, nodes=nodes)))
+    except (ValueError, RecursionError, yaml.YAMLError):
+        # Without the cause, which may repeat a line of the text.
+        raise errors.KubeconfigRefused(
+            f"is not valid YAML, or has more than {limits.KUBECONFIG_NODES} values; check it with kubectl"
+        ) from None
+    content = documents[0].value if len(documents) == 1 else None
+    if not isinstance(content, dict):
+        raise errors.KubeconfigRefused("is not one map with clusters, contexts and users")
+    return content
+
+
+def find_entry(config: Mapping[str, Any], sort: str, name: object, *, named_by: str) -> tuple[Mapping[str, Any], str]:
+    """Return the entry of a sort (`cluster`, `context`, `user`) with that name, and its place. Raises KubeconfigRefused."""
+    entries = config.get(f"{sort}s")
+    if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
+        raise errors.KubeconfigRefused(f"{sort}s is not a list of maps; a kubeconfig needs it")
+    if not isinstance(name, str) or not name:
+        raise errors.KubeconfigRefused(f"{named_by} is missing; name one of its {sort}s")
+    for at, each in enumerate(entries):
+        if each.get("name") == name:
+            content = each.get(sort)
+            if isinstance(content, dict):
+                return content, f"{sort}s[{at}].{sort}"
+    raise errors.KubeconfigRefused(f"{named_by} names no entry of {sort}s; correct the name")
+
+
+def find_unknown(found: Mapping[str, Any], known: frozenset[str], *, where: str) -> Iterator[str]:
+    """Yield a mistake for each field that is refused. An empty field has no effect."""
+    for name in sorted(map(str, found)):
+        if name not in known and found.get(name):
+            place = f"{where}.{name}" if where else name
+            reason = WAYS_OUT.get(name, "the operator does not know this field; remove it")
+            yield f"{place[: limits.NAME_LENGTH]} is not allowed: {reason}"
+
+
+def find_wrong_server(cluster: Mapping[str, Any], at: str, *, allows_loopback: bool) -> Iterator[str]:
+    """Yield the mistakes of the server: anything but an HTTPS URL without credentials."""
+    name = cluster.get("tls-server-name")
+    if name is not None and not (isinstance(name, str) and SERVER_NAME.fullmatch(name)):
+        yield f"{at}.tls-server-name is not a DNS name; correct it"
+    if (authority := cluster.get("certificate-authority-data")) and decode(authority) is None:
+        yield f"{at}.certificate-authority-data is not base64; encode it"
+    server = cluster.get("server")
+    try:
+        url = yarl.URL(server) if isinstance(server, str) and server.isascii() and server.isprintable() else yarl.URL()
+        host, port = url.host or "", url.port
+    except ValueError:
+        url, host, port = yarl.URL(), "", None
+    if not host or not port or len(str(server)) > limits.KUBECONFIG_SERVER_LENGTH:
+        yield f"{at}.server is not a URL; write https://host:port"
+    elif url.scheme != "https":
+        yield f"{at}.server must begin with https://, so that no other machine reads the credentials"
+    elif url.user is not None or url.password is not None or url.query_string or url.fragment:
+        yield f"{at}.server must contain a host, a port and a path alone"
+    elif not allows_loopback and (denial := deny_host(host)):
+        yield f"{at}.server: {denial}"
+
+
+def deny_host(host: str) -> str:
+    """Return why this host is denied as it is written; names are checked once they are resolved."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        is_local = host.rstrip(".").lower() == "localhost" or host.rstrip(".").lower().endswith(".localhost")
+        return network_addresses.explain(host) if is_local else ""
+    return network_addresses.deny(str(address))
+
+
+def find_wrong_login(user: Mapping[str, Any], at: str) -> Iterator[str]:
+    """Yield the mistakes of the login: anything but a token, or a certificate with its key."""
+    token = user.get("token")
+    if token is not None and not (isinstance(token, str) and token.isascii() and token.isprintable()):
+        yield f"{at}.token contains characters that a header cannot hold; write it on one line, in quotes"
+    pair = [user.get("client-certificate-data"), user.get("client-key-data")]
+    for name, value in zip(("client-certificate-data", "client-key-data"), pair, strict=True):
+        if value and decode(value) is None:
+            yield f"{at}.{name} is not base64; encode it"
+    if bool(pair[0]) != bool(pair[1]):
+        yield f"{at} needs both client-certificate-data and client-key-data"
+    if not token and not any(pair):
+        yield f"{at} has no token and no client-certificate-data; add one of them"
+
+
+def decode(value: object) -> bytes | None:
+    """Decode base64 with or without line breaks; None if it is not valid."""
+    if not isinstance(value, str):
+        return None
+    try:
+        return base64.b64decode("".join(value.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def make(cluster: Mapping[str, Any], user: Mapping[str, Any], namespace: str, *, is_guarded: bool) -> InlineKubeconfig:
+    """Return the credentials of valid entries."""
+    token = user.get("token") or ""
+    credentials = Credentials(
+        server=cluster["server"].rstrip("/"),
+        authority=decode(cluster.get("certificate-authority-data") or "") or None,
+        certificate=decode(user.get("client-certificate-data") or "") or None,
+        key=decode(user.get("client-key-data") or "") or None,
+        authorization=f"Bearer {token}" if token else None,
+        server_name=cluster.get("tls-server-name") or None,
+        is_guarded=is_guarded,
+    )
+    return InlineKubeconfig(
+        credentials=credentials,
+        namespace=namespace,
+        key=find_key(credentials, namespace),
+        hidden_texts=frozenset(find_hidden(token, str(user.get("client-key-data") or ""), credentials.key or b"")),
+    )
+
+
+def find_key(credentials: Credentials, namespace: str) -> str:
+    """Return the digest of everything that decides what a connection may do and see."""
+    files = (credentials.authority, credentials.certificate, credentials.key)
+    parts = [
+        *(credentials.server, credentials.server_name, credentials.authorization, namespace),
+        *(hashlib.sha256(each).hexdigest() if each is not None else None for each in files),
+    ]
+    return hashlib.sha256(orjson.dumps(parts)).hexdigest()
+
+
+def find_hidden(token: str, encoded_key: str, key: bytes) -> Iterator[str]:
+    """Yield the texts that identify a credential."""
+    lines = key.decode(errors="replace").splitlines()
+    for text in (token, encoded_key, *(line for line in lines if not line.startswith("-----"))):
+        if len(text) >= HIDDEN_LENGTH:
+            yield text
+
+
+@dataclass(frozen=True, slots=True)
+class InlineSource:
+    """The port `CredentialSource` for credentials that never change."""
+
+    credentials: Credentials
+
+    def load(self) -> Credentials:
+        """Return the credentials."""
+        return self.credentials

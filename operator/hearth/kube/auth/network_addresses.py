@@ -1,0 +1,60 @@
+"""Addresses that no server of a tenant may have: those of the operator's own machine and of metadata services.
+
+Only compares addresses. Must not resolve names.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from typing import TypeAlias
+
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+METADATA = frozenset(
+    map(ipaddress.ip_address, ("169.254.169.254", "100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::254"))
+)
+"""Metadata services of clouds outside the link-local range, and the most common one within it."""
+NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+"""IPv6 addresses that a gateway translates to IPv4."""
+
+
+def deny(text: str) -> str:
+    """Return why an address is denied, or "". text: as in a URL or an answer of the resolver."""
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return f"{text!r} is not an address"
+    return explain(text) if any(map(is_local, embedded(address))) else ""
+
+
+def explain(host: str) -> str:
+    """Return the message for a denied host."""
+    return (
+        f"{host} is an address of the operator's own machine or network link, which no Stack may use; use the address "
+        f"of the API server in the cluster's network, or let an administrator start the operator with "
+        f"--allow-loopback-clusters"
+    )
+
+
+def embedded(address: Address) -> Iterator[Address]:
+    """Yield the address and the IPv4 addresses that it stands for."""
+    yield address
+    if isinstance(address, ipaddress.IPv6Address):
+        found = (address.ipv4_mapped, address.sixtofour, *(address.teredo or ()))
+        yield from (each for each in found if each is not None)
+        if address in NAT64:
+            yield ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+
+
+def is_local(address: Address) -> bool:
+    """Return whether the address is one of this machine, its link, a group of machines, or a metadata service."""
+    return (
+        address.is_loopback
+        or address.is_link_local
+        or address.is_unspecified
+        or address.is_multicast
+        or address == ipaddress.ip_address("255.255.255.255")
+        or (address.version == 4 and address in ipaddress.ip_network("0.0.0.0/8"))
+        or address in METADATA
+    )

@@ -1,0 +1,150 @@
+"""`hearth.engine.ports.RemoteClusters`: opens a cluster for its first Stack and closes it a minute after its last.
+
+Equal kubeconfigs share a cluster, since they grant the same; different ones share nothing, even for the same server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hearth import supervision
+from hearth.engine.work_queue import ClusterListener, WorkQueue
+from hearth.kube.auth import inline_kubeconfig
+from hearth.kube.remote.remote_cluster import KubeRemoteCluster
+from hearth.kube.remote.remote_usage import RemoteUsage
+from hearth.model import errors, limits
+from hearth.model.sharding import WHOLE, Share
+
+if TYPE_CHECKING:
+    from hearth.kube.auth.inline_kubeconfig import InlineKubeconfig
+    from hearth.kube.watch.watch_context import WatchOptions
+    from hearth.model.signatures import Signatures
+
+CLOSE_AFTER = 60.0
+"""Seconds from the last Stack to the end of the connection: a Stack that is created again finds it open."""
+LIMIT = "clusters"
+
+
+@dataclass(slots=True)
+class OpenCluster:
+    """A cluster and who uses it."""
+
+    remote: KubeRemoteCluster
+    users: dict[str, str] = field(default_factory=dict)
+    """By UID of a Stack: its namespace."""
+    cancel_close: Callable[[], None] | None = None
+
+
+class KubeRemoteClusters:
+    """All other clusters of this process."""
+
+    def __init__(
+        self,
+        queue: WorkQueue,
+        *,
+        signatures: Signatures,
+        share: Share = WHOLE,
+        allows_loopback: bool = False,
+        on_limit: Callable[[str], None] = lambda _limit: None,
+        rules: WatchOptions | None = None,
+    ) -> None:
+        """Send nothing before `use`. allows_loopback: whether a server may be on this machine."""
+        self._queue = queue
+        self._signatures = signatures
+        self._share = share
+        self._allows_loopback = allows_loopback
+        self._on_limit = on_limit
+        self._rules = rules
+        self._open: dict[str, OpenCluster] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def use(self, stack_uid: str, namespace: str, kubeconfig: str) -> KubeRemoteCluster:
+        """Return the cluster of that kubeconfig; open it for its first Stack."""
+        config = inline_kubeconfig.parse(kubeconfig, allows_loopback=self._allows_loopback)
+        found = self._open.get(config.key)
+        if found is None or namespace not in found.users.values():
+            self._check_limits(namespace, is_new=found is None)
+        if found is None:
+            found = self._open[config.key] = OpenCluster(self._make(config))
+            found.remote.start()
+        found.users[stack_uid] = namespace
+        if found.cancel_close is not None:
+            found.cancel_close()
+            found.cancel_close = None
+        return found.remote
+
+    def leave(self, stack_uid: str, *, besides: str = "") -> None:
+        """Release the clusters of a Stack except one."""
+        for key, each in self._open.items():
+            if key != besides and each.users.pop(stack_uid, None) is not None and not each.users:
+                each.cancel_close = supervision.call_later(CLOSE_AFTER, functools.partial(self._close, key))
+
+    def list_open(self) -> list[KubeRemoteCluster]:
+        """Return all open clusters."""
+        return [each.remote for each in self._open.values()]
+
+    def count_users(self) -> Iterable[tuple[KubeRemoteCluster, int]]:
+        """Yield each open cluster with the number of its Stacks."""
+        return [(each.remote, len(each.users)) for each in self._open.values()]
+
+    async def close(self) -> None:
+        """Close all."""
+        for each in self._open.values():
+            if each.cancel_close is not None:
+                each.cancel_close()
+        closing, self._open = list(self._open.values()), {}
+        await asyncio.gather(*(each.remote.close() for each in closing), *self._closing)
+
+    def _make(self, config: InlineKubeconfig) -> KubeRemoteCluster:
+        def is_user(uid: str) -> bool:
+            found = self._open.get(config.key)
+            return found is not None and uid in found.users
+
+        listener = ClusterListener(self._queue, config.key, is_user=is_user)
+        return KubeRemoteCluster(
+            config,
+            listener,
+            signatures=self._signatures,
+            share=self._share,
+            usage=RemoteUsage(on_limit=self._on_limit),
+            rules=self._rules,
+        )
+
+    def _check_limits(self, namespace: str, *, is_new: bool) -> None:
+        """Check that the namespace may use one more cluster. Raises TooManyClusters."""
+        if is_new and len(self._open) >= limits.CLUSTERS and not self._close_unused():
+            self._on_limit(LIMIT)
+            raise errors.TooManyClusters(
+                f"the operator already uses {limits.CLUSTERS} other clusters, which is the limit; "
+                f"it continues when one of them is free"
+            )
+        used = Counter(each for found in self._open.values() for each in set(found.users.values()))
+        if used[namespace] >= limits.CLUSTERS_PER_NAMESPACE:
+            self._on_limit(LIMIT)
+            raise errors.TooManyClusters(
+                f"the Stacks of namespace {namespace} already use {limits.CLUSTERS_PER_NAMESPACE} other clusters, which is "
+                f"the limit; use fewer kubeconfigs, or another namespace"
+            )
+
+    def _close_unused(self) -> bool:
+        """Close a cluster without Stacks before its time; return whether there was one."""
+        unused = next((key for key, each in self._open.items() if not each.users), None)
+        if unused is not None:
+            self._close(unused)
+        return unused is not None
+
+    def _close(self, key: str) -> None:
+        found = self._open.get(key)
+        if found is None or found.users:
+            return
+        if found.cancel_close is not None:
+            found.cancel_close()
+        del self._open[key]
+        task = supervision.spawn("remote_cluster", found.remote.close, name="end of a connection to another cluster")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)

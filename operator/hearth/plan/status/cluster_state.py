@@ -1,0 +1,24 @@
+"""Reasons why another cluster cannot be used, and which of them need a user."""
+
+from __future__ import annotations
+
+from typing import Final
+
+UNREACHABLE: Final = "ClusterUnreachable"
+"""It does not answer. The Stack continues by itself when it does."""
+UNAUTHORIZED: Final = "ClusterUnauthorized"
+"""It does not accept the credentials."""
+CHANGED: Final = "ClusterChanged"
+"""The spec names another cluster than the one that has the objects."""
+INVALID: Final = "KubeConfigInvalid"
+NOT_FOUND: Final = "SourceNotFound"
+FORBIDDEN: Final = "SourceForbidden"
+TOO_MANY: Final = "TooManyClusters"
+
+TYPE: Final = UNREACHABLE
+"""Type of the condition of a Stack whose cluster cannot be used."""
+
+
+def is_away(reason: str) -> bool:
+    """Return whether only time, or the cluster, can end it."""
+    return reason == UNREACHABLE

@@ -1,0 +1,33 @@
+"""Two control planes at once: the shared one, which has the Stacks, and one of the tests' own, which has their objects."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from hearth.kube.auth import credentials
+from support.real import control_plane_processes, other_cluster
+from support.real.control_plane_processes import OwnPlane
+from support.real.other_cluster import Region
+
+
+@pytest.fixture(scope="session")
+def other_plane(request: pytest.FixtureRequest) -> Iterator[OwnPlane]:
+    """The other cluster, which may be broken."""
+    worker = str(getattr(request.config, "workerinput", {}).get("workerid", "alone"))
+    with control_plane_processes.run_plane(f"other-{worker}") as plane:
+        yield plane
+
+
+@pytest.fixture
+async def region(kubeconfig: Path, other_plane: OwnPlane, tmp_path: Path) -> AsyncIterator[Region]:
+    """A namespace in both, and an operator in the first."""
+    home = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
+    other = credentials.find_source(kubeconfig=str(other_plane.kubeconfig), context=None, environ={})
+    async with other_cluster.run_region(home, other, kubeconfig, tmp_path) as made:
+        yield made
+        # All that a test left undone: the next one needs it.
+        await asyncio.to_thread(other_plane.restore)

@@ -1,0 +1,218 @@
+"""A second control plane, the Stacks that have their objects in it, and the tenants who may use it.
+
+Knows both API servers; must not know of stories.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hearth.kube.auth.credentials import Credentials, CredentialSource
+from hearth.kube.client.connection import Connection
+from hearth.model import names
+from hearth.model.api import crd
+from hearth.model.child import Object
+from support.real import fault_scenario, real_user
+from support.real.fault_scenario import API_VERSION
+from support.real.operator_process import OperatorProcess
+from support.real.real_user import RealUser
+from support.stories.world import Address
+
+POLL = 0.1
+PATIENCE = 90.0
+"""Seconds for anything that must come about, on a machine that is busy with other tests."""
+SECRET = "east"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+def make_kubeconfig(found: Credentials, *, token: str | None = None, **changed: Any) -> Object:
+    """An inline kubeconfig for that server. token: in place of the certificate; changed: fields of the cluster."""
+    cluster: Object = {"server": found.server, **changed}
+    if found.authority is not None:
+        cluster.setdefault("certificate-authority-data", encode(found.authority))
+    user: Object = {"token": token}
+    if token is None:
+        user = {
+            "client-certificate-data": encode(found.certificate or b""),
+            "client-key-data": encode(found.key or b""),
+        }
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "east",
+        "contexts": [{"name": "east", "context": {"cluster": "east", "user": "east"}}],
+        "clusters": [{"name": "east", "cluster": cluster}],
+        "users": [{"name": "east", "user": user}],
+    }
+
+
+def encode(raw: bytes) -> str:
+    """In base64."""
+    return base64.b64encode(raw).decode()
+
+
+@dataclass(eq=False)
+class Region:
+    """A namespace here, the namespace of the same name there, and an operator that serves it."""
+
+    here: RealUser
+    there: RealUser
+    other: Credentials
+    """Of the administrator there."""
+    operator: OperatorProcess
+
+    @property
+    def namespace(self) -> str:
+        """Its name in both clusters."""
+        return self.here.namespace
+
+    def address_of(self, name: str) -> Address:
+        """Where a Stack is."""
+        return Address(api_version=API_VERSION, kind="Stack", namespace=self.namespace, name=name)
+
+    async def put_kubeconfig(self, content: Object | str, *, name: str = SECRET, key: str = "value") -> None:
+        """Store a kubeconfig in a Secret."""
+        text = content if isinstance(content, str) else json.dumps(content)
+        body = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name, "namespace": self.namespace},
+            "data": {key: encode(text.encode())},
+        }
+        path = f"/api/v1/namespaces/{self.namespace}/secrets/{name}"
+        query = {"fieldManager": "test", "force": "true"}
+        await self.here.connection.request(
+            "PATCH", path, query=query, body=body, content_type="application/apply-patch+yaml"
+        )
+
+    async def create(self, resources: Object, *, name: str = "shop", **spec: Any) -> None:
+        """A Stack with its objects there; it is not awaited."""
+        reference = {"secretRef": {"name": SECRET}}
+        await self.here.create(
+            {
+                "apiVersion": API_VERSION,
+                "kind": "Stack",
+                "metadata": {"name": name, "namespace": self.namespace},
+                "spec": {"kubeConfig": reference, "template": {"resources": resources}, **spec},
+            }
+        )
+
+    async def edit(self, patch: Object, *, name: str = "shop") -> None:
+        """Change the spec of a Stack."""
+        await self.here.patch(self.address_of(name), {"spec": patch})
+
+    async def find_status(self, name: str = "shop") -> dict[str, Any]:
+        """What the Stack says of its present spec; nothing before."""
+        found = await self.here.find(self.address_of(name)) or {}
+        status = dict(found.get("status") or {})
+        is_current = status.get("observedGeneration") == (found.get("metadata") or {}).get("generation")
+        return status if is_current else {}
+
+    async def until(self, name: str = "shop", **wanted: str) -> dict[str, Any]:
+        """Until the status says so: `phase`, and `reason` and part of the `message` of `Ready`."""
+        found: dict[str, Any] = {}
+        async for _ in attempts():
+            status = await self.find_status(name)
+            conditions: list[dict[str, Any]] = status.get("conditions") or []
+            ready = next((each for each in conditions if each["type"] == "Ready"), {})
+            found = {"phase": status.get("phase", ""), **{key: ready.get(key, "") for key in ("reason", "message")}}
+            if all(text in found[key] if key == "message" else text == found[key] for key, text in wanted.items()):
+                return status
+        log = self.operator.log_file.read_text()[-4000:] if self.operator.log_file is not None else ""
+        raise AssertionError(f"expected {wanted}, found {found}\n{log}")
+
+    async def until_gone(self, name: str = "shop") -> None:
+        """Until the Stack is gone."""
+        found: Object | None = None
+        async for _ in attempts():
+            found = await self.here.find(self.address_of(name))
+            if found is None:
+                return
+        raise AssertionError(f"not gone: {found}")
+
+    async def list_there(self, user: RealUser | None = None) -> dict[str, Object]:
+        """The ConfigMaps of all Stacks in the other cluster, or where that user looks, by their names."""
+        path = f"/api/v1/namespaces/{self.namespace}/configmaps"
+        page = await (user or self.there).connection.request(
+            "GET", path, query={"labelSelector": names.LABEL_STACK_UID}
+        )
+        return {raw["metadata"]["name"]: raw for raw in page["items"]}
+
+    async def until_there(self, **wanted: str) -> dict[str, Object]:
+        """Until exactly these ConfigMaps are there, each with that value of its key `v`."""
+        held: dict[str, str] = {}
+        async for _ in attempts():
+            found = await self.list_there()
+            held = {name: raw["data"]["v"] for name, raw in found.items()}
+            if held == {f"shop-{name}": value for name, value in wanted.items()}:
+                return found
+        raise AssertionError(f"expected {wanted}, found {held}")
+
+    async def make_account(self, name: str, *, role: str = "cluster-admin") -> str:
+        """A ServiceAccount there with that ClusterRole; its token."""
+        connection, place = self.there.connection, f"/api/v1/namespaces/{self.namespace}/serviceaccounts"
+        await connection.request("POST", place, body={"metadata": {"name": name}})
+        binding = {
+            "metadata": {"name": f"{self.namespace}-{name}"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": self.namespace}],
+        }
+        await connection.request("POST", f"{RBAC}/clusterrolebindings", body=binding)
+        made = await connection.request("POST", f"{place}/{name}/token", body={"spec": {}})
+        return str(made["status"]["token"])
+
+    async def delete_account(self, name: str) -> None:
+        """Its token is worthless from now on."""
+        path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{name}"
+        await self.there.connection.request("DELETE", path)
+
+    def check_operator(self) -> None:
+        """It lives, and said nothing that it should not."""
+        assert self.operator.is_alive
+        assert self.operator.find_complaints() == []
+
+
+async def attempts() -> AsyncIterator[None]:
+    """As many looks as patience allows."""
+    async with asyncio.timeout(PATIENCE * 2):
+        for _ in range(round(PATIENCE / POLL)):
+            yield
+            await asyncio.sleep(POLL)
+
+
+def config(value: str, *, needs: str = "") -> Object:
+    """A ConfigMap with that value, which requires another resource."""
+    data = {"v": value, **({"above": f"${{{needs}.data.v}}"} if needs else {})}
+    return {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": data}}
+
+
+@contextlib.asynccontextmanager
+async def run_region(
+    home: CredentialSource, other: CredentialSource, kubeconfig: Path, folder: Path, *, options: tuple[str, ...] = ()
+) -> AsyncIterator[Region]:
+    """A fresh region with the kubeconfig of the other cluster's administrator in its Secret."""
+    async with contextlib.AsyncExitStack() as parts:
+        here = await parts.enter_async_context(Connection(home))
+        there = await parts.enter_async_context(Connection(other))
+        namespace = await fault_scenario.make_namespace(here, parts)
+        await there.request("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
+        user = RealUser(here, namespace)
+        await real_user.install(user, list(crd.make_crds()))
+        operator = OperatorProcess(
+            kubeconfig=kubeconfig,
+            namespace=namespace,
+            log_file=folder / "operator.log",
+            options=("--allow-loopback-clusters", *options),
+        )
+        region = Region(user, RealUser(there, namespace), other.load(), operator)
+        await region.put_kubeconfig(make_kubeconfig(region.other))
+        await operator.start()
+        parts.push_async_callback(operator.kill)
+        yield region

@@ -1,0 +1,213 @@
+"""Kubeconfigs of tenants: what is used, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from hearth.kube.auth import inline_kubeconfig
+from hearth.model import errors, limits
+
+CANARY = "canary-token-0123456789"
+KEY = "-----BEGIN PRIVATE KEY-----\nCanaryCanaryCanaryCanary\n-----END PRIVATE KEY-----\n"
+HOSTILE = "⚠ hostile"
+
+
+def encode(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+VALID: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "preferences": {},
+    "current-context": "admin@east",
+    "contexts": [
+        {"name": "other", "context": {"cluster": "west", "user": "x"}},
+        {"name": "admin@east", "context": {"cluster": "east", "user": "admin"}},
+    ],
+    "clusters": [
+        {
+            "name": "east",
+            "cluster": {"server": "https://east.example.com:6443/", "certificate-authority-data": encode("CA")},
+        }
+    ],
+    "users": [{"name": "admin", "user": {"token": CANARY}}],
+}
+
+
+def change(**changed: Any) -> dict[str, Any]:
+    """The valid one with entries of its cluster, user and context changed; null removes one."""
+    made = copy.deepcopy(VALID)
+    places = {"cluster": made["clusters"][0], "user": made["users"][0], "context": made["contexts"][1]}
+    for sort, entries in changed.items():
+        for name, value in entries.items():
+            places[sort][sort][name] = value
+            if value is None:
+                del places[sort][sort][name]
+    return made
+
+
+def parse(content: Any, *, allows_loopback: bool = False) -> inline_kubeconfig.InlineKubeconfig:
+    text = content if isinstance(content, str) else yaml.safe_dump(content)
+    return inline_kubeconfig.parse(text, allows_loopback=allows_loopback)
+
+
+def refuse(content: Any) -> str:
+    with pytest.raises(errors.KubeconfigRefused) as refused:
+        parse(content)
+    return str(refused.value)
+
+
+def test_the_current_context_counts() -> None:
+    """With the entries that it names, in YAML or JSON."""
+    found = parse(json.dumps(VALID))
+
+    assert (found.credentials.server, found.credentials.authority) == ("https://east.example.com:6443", b"CA")
+    assert found.credentials.authorization == f"Bearer {CANARY}"
+    assert (found.host, found.server, found.namespace) == ("east.example.com:6443", "https://east.example.com:6443", "")
+    assert found.credentials.is_guarded
+    assert CANARY not in repr(found)
+
+
+def test_a_client_certificate_needs_its_key() -> None:
+    """And both are used instead of a token."""
+    pair = {"token": None, "client-certificate-data": encode("CERT"), "client-key-data": encode(KEY)}
+    found = parse(change(user=pair))
+
+    assert (found.credentials.certificate, found.credentials.key) == (b"CERT", KEY.encode())
+    assert found.credentials.authorization is None
+    assert "CanaryCanaryCanaryCanary" in found.hidden_texts
+    assert "needs both" in refuse(change(user={"token": None, "client-certificate-data": encode("CERT")}))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"user": {"exec": {"command": "/bin/sh"}}}, "users[0].user.exec is not allowed: the operator runs no program"),
+        ({"user": {"auth-provider": {"name": "oidc"}}}, "users[0].user.auth-provider is not allowed"),
+        (
+            {"user": {"tokenFile": "/var/run/secrets/token"}},
+            "users[0].user.tokenFile is not allowed: the operator reads no",
+        ),
+        ({"user": {"client-certificate": "/etc/x"}}, "users[0].user.client-certificate is not allowed"),
+        ({"user": {"client-key": "/etc/x"}}, "users[0].user.client-key is not allowed"),
+        ({"user": {"username": "a", "password": "b"}}, "users[0].user.password is not allowed"),
+        ({"user": {"as": "admin"}}, "users[0].user.as is not allowed: impersonation follows from"),
+        ({"user": {"as-groups": ["system:masters"]}}, "users[0].user.as-groups is not allowed"),
+        ({"user": {"as-uid": "1"}}, "users[0].user.as-uid is not allowed"),
+        ({"user": {"as-user-extra": {"a": ["b"]}}}, "users[0].user.as-user-extra is not allowed"),
+        ({"user": {HOSTILE: "x"}}, "the operator does not know this field"),
+        ({"user": {"token": None}}, "has no token and no client-certificate-data"),
+        ({"user": {"token": "a\nX-Injected: b"}}, "users[0].user.token contains characters"),
+        ({"user": {"token": 12345678}}, "users[0].user.token contains characters"),
+        (
+            {"cluster": {"certificate-authority": "/etc/passwd"}},
+            "clusters[0].cluster.certificate-authority is not allowed",
+        ),
+        (
+            {"cluster": {"insecure-skip-tls-verify": True}},
+            "insecure-skip-tls-verify is not allowed: the server must be",
+        ),
+        ({"cluster": {"proxy-url": "http://proxy"}}, "clusters[0].cluster.proxy-url is not allowed"),
+        ({"cluster": {"certificate-authority-data": "%%%"}}, "certificate-authority-data is not base64"),
+        ({"cluster": {"tls-server-name": "a b"}}, "tls-server-name is not a DNS name"),
+        ({"cluster": {"server": "http://east:6443"}}, "must begin with https://"),
+        ({"cluster": {"server": "file:///etc/passwd"}}, "is not a URL"),
+        ({"cluster": {"server": "unix:///var/run/docker.sock"}}, "is not a URL"),
+        ({"cluster": {"server": "https://user:canary-token-0123456789@east"}}, "a host, a port and a path alone"),
+        ({"cluster": {"server": "https://east/?a=b"}}, "a host, a port and a path alone"),
+        ({"cluster": {"server": "https://east\r\nX: y"}}, "is not a URL"),
+        ({"cluster": {"server": "https://" + "a" * 2000}}, "is not a URL"),
+        ({"cluster": {"server": 7}}, "is not a URL"),
+        ({"cluster": {"server": None}}, "is not a URL"),
+        ({"context": {"namespace": "../kube-system"}}, "contexts[1].context.namespace is not the name of a namespace"),
+        ({"context": {"user": "missing"}}, "contexts[1].context.user names no entry of users"),
+        ({"context": {"cluster": None}}, "contexts[1].context.cluster is missing"),
+    ],
+)
+def test_anything_but_inline_credentials_is_refused(changed: dict[str, Any], said: str) -> None:
+    """The message names the field and says what to do; it repeats no credential."""
+    message = refuse(change(**changed))
+
+    assert said in message
+    assert CANARY not in message
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("127.0.0.1", "127.8.9.10", "0.0.0.0", "[::1]", "[::]", "localhost", "LOCALHOST.", "api.localhost"),
+        *("169.254.169.254", "[fe80::1]", "[::ffff:127.0.0.1]", "[::ffff:169.254.169.254]", "[fd00:ec2::254]"),
+        *("100.100.100.200", "192.0.0.192", "168.63.129.16", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "224.0.0.1"),
+    ],
+)
+def test_the_operators_own_machine_and_metadata_services_are_refused(host: str) -> None:
+    """In every form that an address has; a test on one machine can allow it."""
+    content = change(cluster={"server": f"https://{host}:6443"})
+
+    assert "which no Stack may use" in refuse(content)
+    assert parse(content, allows_loopback=True).credentials.is_guarded is False
+
+
+@pytest.mark.parametrize("host", ["10.0.0.1", "192.168.1.1", "[2001:db8::1]", "kubernetes.default.svc", "203.0.113.9"])
+def test_other_addresses_are_allowed(host: str) -> None:
+    """Clusters are in private networks too."""
+    assert parse(change(cluster={"server": f"https://{host}"})).server == f"https://{host}:443"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "text", "a: 1\n---\nb: 2", "{", "\x00", "!!python/object/apply:os.system [id]"),
+        *("a: &a [*a]", "- " * 50_000, "{" * 5_000, "x" * (limits.KUBECONFIG_BYTES + 1)),
+        json.dumps({**VALID, "users": [{"name": str(number), "user": {}} for number in range(1_000)]}),
+        json.dumps({**VALID, "users": {"admin": {}}}),
+        json.dumps({**VALID, "users": ["admin"]}),
+        json.dumps({**VALID, "current-context": None}),
+        json.dumps({**VALID, "current-context": ["admin@east"]}),
+    ],
+    ids=range(16),
+)
+def test_content_of_any_shape_is_refused_in_one_sentence(text: str) -> None:
+    """Never with an error of the parser, and never slowly."""
+    assert len(refuse(text)) < 300
+
+
+def test_every_mistake_is_told_at_once() -> None:
+    """Of cluster, user and context."""
+    message = refuse(change(cluster={"server": "http://a", "proxy-url": "http://b"}, user={"exec": {"command": "x"}}))
+
+    assert all(each in message for each in ("https://", "proxy-url", "exec"))
+
+
+def test_equal_contents_share_a_key_and_different_ones_do_not() -> None:
+    """The key decides who shares a connection and its caches."""
+    key = parse(VALID).key
+
+    assert parse({**VALID, "contexts": list(reversed(VALID["contexts"]))}).key == key
+    others = [
+        change(user={"token": "another"}),
+        change(cluster={"certificate-authority-data": encode("other")}),
+        change(cluster={"server": "https://west.example.com:6443"}),
+        change(cluster={"tls-server-name": "east"}),
+        change(context={"namespace": "team"}),
+        change(user={"client-certificate-data": encode("CERT"), "client-key-data": encode(KEY)}),
+    ]
+    assert len({key, *(parse(each).key for each in others)}) == len(others) + 1
+
+
+def test_a_server_is_the_same_however_it_is_written() -> None:
+    """A Stack may not move to another one, so spelling must not matter."""
+    forms = ("https://EAST.example.com:6443", "https://east.example.com:6443/")
+
+    assert len({parse(change(cluster={"server": form})).server for form in forms}) == 1
+    assert (
+        parse(change(cluster={"server": "https://east/k8s/clusters/c-1/"})).server
+        == "https://east:443/k8s/clusters/c-1"
+    )

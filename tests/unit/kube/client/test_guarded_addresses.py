@@ -1,0 +1,46 @@
+"""Names of servers that resolve to the operator's own machine."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from hearth.kube.client import guarded_addresses
+from hearth.kube.client.connection_pool import ConnectionPool
+from hearth.kube.client.guarded_addresses import AddressDenied, GuardedResolver
+
+
+async def test_a_name_of_this_machine_is_denied() -> None:
+    """What a name resolves to counts."""
+    with pytest.raises(AddressDenied, match="which no Stack may use"):
+        await guarded_addresses.resolve("localhost", 443)
+
+
+async def test_one_denied_address_among_others_is_enough() -> None:
+    """A client that tries one after the other would reach it."""
+    with pytest.raises(AddressDenied):
+        guarded_addresses.check("east.example.com", ["203.0.113.9", "169.254.169.254"])
+
+
+async def test_sessions_are_guarded_too() -> None:
+    """They carry the watches."""
+    with pytest.raises(AddressDenied):
+        await GuardedResolver().resolve("localhost", 443, socket.AF_INET)
+
+
+async def test_no_byte_reaches_a_denied_address() -> None:
+    """A server on this machine sees no connection of a guarded pool."""
+    seen: list[object] = []
+    server = await asyncio.start_server(lambda _reader, writer: seen.append(writer), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        for is_guarded in (True, False):
+            pool = ConnectionPool(
+                f"http://localhost:{port}", context=None, server_name=None, agent="test", is_guarded=is_guarded
+            )
+            with pytest.raises((OSError, TimeoutError)):
+                await pool.send("GET", "/", headers={}, body=None, seconds=0.2)
+            assert bool(seen) is not is_guarded
+            pool.close()
