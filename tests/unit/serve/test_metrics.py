@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import Metric
 
 from hearth.engine.ports import Observer
-from hearth.serve.metrics import Metrics
+from hearth.serve.metrics import CLUSTER_MEASURES, Metrics
 
 
 @pytest.fixture
@@ -130,6 +130,7 @@ def test_the_table_for_users_tells_of_every_metric() -> None:
         cached_bytes=lambda: {"Pod": 1024.0},
         stacks=lambda: {"Ready": 1.0},
         writes=lambda: {"queued": 1.0},
+        clusters=lambda: {measure: {"east:6443": 1.0} for measure in CLUSTER_MEASURES},
     )
     metrics.on_reconcile(result="success", seconds=0.0)
     metrics.on_request(verb="apply", kind="Pod", code=200, seconds=0.0)
