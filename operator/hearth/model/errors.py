@@ -59,6 +59,15 @@ class RollbackRevisionNotFound(HearthError):
     """A revision that a rollback requests but that does not exist; the message lists the available ones."""
 
 
+class SnapshotNotUsable(HearthError):
+    """A StackSnapshot that a restore requests and that cannot be restored now."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        """reason: one CamelCase word for the status of the Stack."""
+        super().__init__(message)
+        self.reason = reason
+
+
 class ApiStatusError(HearthError):
     """A response of the API server other than 2xx; `hearth.plan.retry.api_errors` classifies it."""
 

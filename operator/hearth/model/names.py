@@ -29,7 +29,7 @@ LABEL_SNAPSHOT_UID = "hearth.dev/snapshot-uid"
 ANNOTATION_IDENTITY = "hearth.dev/identity"
 ANNOTATION_SIGNATURE = "hearth.dev/signature"
 """On a child: the proof that Hearth wrote its owner, see `hearth.model.signatures`. On a ControllerRevision: see
-`hearth.engine.verified_revisions`. On a VolumeSnapshot: see `hearth.engine.snapshots.volume_snapshots`."""
+`hearth.engine.verified_revisions`. On a VolumeSnapshot: see `hearth.engine.volume_snapshots`."""
 ANNOTATION_INCARNATION = "hearth.dev/incarnation"
 ANNOTATION_HASH = "hearth.dev/hash"
 ANNOTATION_REQUIRES = "hearth.dev/requires"
@@ -47,6 +47,9 @@ REQUEST_CHECK = "hearth.dev/check"
 ANNOTATION_UNHEALTHY = "hearth.dev/unhealthy"
 """On a child, with a reason: marks it unhealthy. Any client that can detect a fault may set it. Hearth never applies
 it."""
+ANNOTATION_RESTORED = "hearth.dev/restored"
+"""On a PersistentVolumeClaim while its Stack is being restored: the restore that created it. A claim without it, or of
+another restore, is replaced."""
 ANNOTATION_SUSPENDED = "hearth.dev/suspended"
 """On a child: the earlier values of the fields that suspend has set; see `hearth.plan.resource.suspend_object`."""
 REQUEST_CONTINUE = "hearth.dev/continue"

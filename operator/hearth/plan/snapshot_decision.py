@@ -185,7 +185,7 @@ def decide_binding(snapshot: ParsedSnapshot, stack: ObservedStack, *, now: float
     if stack.problem is not None:
         verdict = Verdict(phase=SnapshotPhase.IN_PROGRESS, reason=stack.problem.reason, message=stack.problem.message)
         return _write(snapshot, verdict, now=now)
-    if not snapshot.has_finalizer:
+    if stack.claims and not snapshot.has_finalizer:
         return SnapshotDecision(add_finalizer=True)
     memory = SnapshotMemory(
         stack_uid=stack.uid,
@@ -233,6 +233,11 @@ def decide_deletion(
     message = (
         f"waits until {names} is deleted{cause}; to keep the VolumeSnapshots instead, set spec.deletionPolicy to Retain"
     )
+    return decide_blocked(snapshot, message, now=now)
+
+
+def decide_blocked(snapshot: ParsedSnapshot, message: str, *, now: float) -> SnapshotDecision:
+    """Report why a snapshot that is being deleted still exists. now: seconds since the epoch."""
     phase = snapshot.memory.phase or SnapshotPhase.IN_PROGRESS
     verdict = Verdict(phase=phase, reason="Deleting", message=message, memory=snapshot.memory)
     status = _build(snapshot, verdict, CONDITIONS[SnapshotPhase.IN_PROGRESS], now=now)

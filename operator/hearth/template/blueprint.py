@@ -101,6 +101,16 @@ class SharingScope(enum.IntEnum):
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredVolume:
+    """The content that a PersistentVolumeClaim gets when it is created."""
+
+    token: str
+    """The restore, which the claim records."""
+    snapshot: str
+    """The VolumeSnapshot, in the namespace of the claim."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceBlueprint:
     """One resource that exists with these parameters (`when` is true)."""
 
@@ -143,6 +153,10 @@ class ResourceBlueprint:
     """Whether it is a nested Stack, so that paths lead into it."""
     adopts: bool | None = None
     """Whether an existing object that is not a child is adopted; None: the Stack's setting applies."""
+    restored: RestoredVolume | None = None
+    """The content of the claim in a restore, see `hearth.plan.target.volume_restore`."""
+    after: tuple[str, ...] = ()
+    """Further resources that must be ready first in a restore. No object records them."""
     hidden: frozenset[str] | None = field(default=None, repr=False)
     """Texts that must not be shown; None if its manifest contains nothing sensitive and may be quoted."""
 

@@ -53,3 +53,10 @@ async def test_a_snapshot_without_a_stack_is_rejected(scene: Scene) -> None:
     """The API server names the field."""
     with pytest.raises(errors.ApiStatusError, match=r"spec\.stackName"):
         await scene.snap(stackName=None)
+
+
+async def test_a_rollback_has_one_destination(scene: Scene) -> None:
+    """The API server rejects a revision beside a snapshot."""
+    await scene.apply({"web": scene.config(version="1")})
+    with pytest.raises(errors.ApiStatusError, match="toRevision and toSnapshot exclude each other"):
+        await scene.request(toRevision=1, toSnapshot="before")

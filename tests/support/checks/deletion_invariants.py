@@ -160,6 +160,10 @@ class Oversight:
         is_going = "deletionTimestamp" in seen.raw["metadata"]
         policies = {find_policy(members.with_members(spec), resource) for spec in self._find_specs(seen)}
         policies |= {find_policy(each, resource) for each in self._find_followed(uid, seen)}
+        if raw["kind"] == CLAIM and any(
+            (spec.get("rollback") or {}).get("toSnapshot") for spec in self._find_specs(seen)
+        ):
+            policies |= {find_restore_policy(each, resource) for each in self._find_followed(uid, seen)}
         if "DeleteFirst" not in policies:
             target = expectations.status_of(seen.raw).get("target") or {}
             # What an automatic rollback leaves standing is not in use: it is kept for what it holds.
@@ -280,6 +284,12 @@ class Oversight:
 def find_wrong(stated: Any, resource: Mapping[str, Any], raw: Object) -> list[str]:
     """Where an object is not as its manifest states, what others may keep apart."""
     return [*template_verification.find_differences(template_verification.less_left(stated, resource, raw), raw, "")]
+
+
+def find_restore_policy(template: Object, resource: str) -> str:
+    """How a restore replaces a claim: one with a name of its own must be deleted first."""
+    manifest = (template["resources"].get(resource) or {}).get("manifest") or {}
+    return "DeleteFirst" if "name" in (manifest.get("metadata") or {}) else "CreateFirst"
 
 
 def find_policy(template: Object, resource: str) -> str:

@@ -133,6 +133,12 @@ def immutable_field(*path: str) -> Guard:
     return guard
 
 
+def guard_claim(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors.Cause]:
+    """The rules of PersistentVolumeClaim: of its class and content, nothing ever changes."""
+    guards = (immutable_field("spec", "storageClassName"), immutable_field("spec", "dataSource"))
+    return [cause for guard in guards for cause in guard(old, new)]
+
+
 def guard_service(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors.Cause]:
     """The rules of Service: the address never changes, and each port has a name of its own."""
     found = [port.get("name") for port in dig(new, ("spec", "ports")) or ()]
@@ -192,7 +198,7 @@ BUILT_IN = (
     built_in("", "Service", "services", guard_service),
     built_in("", "ServiceAccount", "serviceaccounts", has_status=False),
     built_in("", "Pod", "pods"),
-    built_in("", "PersistentVolumeClaim", "persistentvolumeclaims", immutable_field("spec", "storageClassName")),
+    built_in("", "PersistentVolumeClaim", "persistentvolumeclaims", guard_claim),
     built_in("", "PersistentVolume", "persistentvolumes", namespaced=False),
     built_in("apps", "StatefulSet", "statefulsets", fills={"replicas": 1}),
     RESOURCE_QUOTA,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from hearth.model import names
 from support.checks import expectations
 from support.stories.snapshot_scene import Scene
 
@@ -170,7 +171,139 @@ async def two_stacks_of_one_name(scene: Scene) -> None:
     assert "is deleted" in expectations.find_condition({"status": status}, "Ready")["message"]
 
 
+async def prepare(scene: Scene, **metadata: str) -> str:
+    """Take a snapshot of a Stack with a volume, then change the Stack; return the UID of its claim."""
+    uses = metadata.get("name", "${data.metadata.name}")
+    await scene.apply({"data": scene.claim(**metadata), "web": scene.workload(uses)})
+    await scene.reach_stack("CreateComplete")
+    await scene.snap()
+    await scene.reach_taken()
+    await scene.report()
+    await scene.reach_snapshot("Complete", "Complete")
+    resources = {"data": scene.claim(**metadata), "web": scene.workload(uses, "web:2"), "later": scene.config(a="b")}
+    await scene.apply(resources)
+    await scene.reach_stack("UpdateComplete")
+    return str((await scene.find_claim())["metadata"]["uid"])
+
+
+async def restored_volume(scene: Scene) -> None:
+    """A restore brings back the revision, and a new claim with the data; the claim then stays through every change."""
+    before = await prepare(scene)
+    await scene.request(toSnapshot="before")
+    await scene.reach_stack("RollbackComplete")
+    await scene.reach(lambda: find_restore_wrong(scene))
+    claim = await scene.find_claim()
+    assert claim["metadata"]["uid"] != before
+    assert await scene.find_children("ConfigMap") == []
+    (web,) = await scene.find_children("Deployment")
+    assert web["spec"]["replicas"] == 1
+    assert claim["metadata"]["name"] in str(web["spec"]["template"])
+    await scene.apply({"data": scene.claim(), "web": scene.workload("${data.metadata.name}", "web:3")})
+    await scene.reach_stack("UpdateComplete")
+    assert (await scene.find_claim())["metadata"]["uid"] == claim["metadata"]["uid"]
+    await scene.request(toSnapshot="before")
+    await scene.reach_stack("RollbackComplete")
+    await scene.reach(lambda: find_restore_wrong(scene))
+    assert (await scene.find_claim())["metadata"]["uid"] != claim["metadata"]["uid"]
+
+
+async def find_restore_wrong(scene: Scene) -> list[str]:
+    """What is missing in a claim that was restored from the only volume of the snapshot."""
+    claims = await scene.find_children("PersistentVolumeClaim")
+    if len(claims) != 1:
+        return [f"there are {len(claims)} claims"]
+    (volume,) = (await scene.read())["volumes"]
+    source = claims[0]["spec"].get("dataSource") or {}
+    wrong = [] if source.get("name") == volume["snapshot"] else [f"the claim has the content {source}"]
+    marks = names.ANNOTATION_RESTORED in claims[0]["metadata"]["annotations"]
+    return [*wrong, *(["the claim still records the restore"] if marks else [])]
+
+
+async def restored_pinned_claim(scene: Scene) -> None:
+    """A claim with a name of its own is deleted, then created with the data."""
+    before = await prepare(scene, name="archive")
+    await scene.request(toSnapshot="before")
+    await scene.reach_stack("RollbackComplete")
+    await scene.reach(lambda: find_restore_wrong(scene))
+    claim = await scene.find_claim()
+    assert claim["metadata"]["name"] == "archive"
+    assert claim["metadata"]["uid"] != before
+
+
+async def restored_once(scene: Scene) -> None:
+    """A request that remains in the spec restores nothing again, not even when its definition returns."""
+    await prepare(scene)
+    definition = scene.spec["template"]["resources"]
+    await scene.request(toSnapshot="before")
+    await scene.reach_stack("RollbackComplete")
+    await scene.reach(lambda: find_restore_wrong(scene))
+    uid = (await scene.find_claim())["metadata"]["uid"]
+    rollback = {"toSnapshot": "before"}
+    await scene.apply({**definition, "later": scene.config(a="c")}, rollback=rollback)
+    await scene.reach_stack("UpdateComplete")
+    await scene.apply(definition, rollback=rollback)
+    await scene.reach_stack("RollbackComplete")
+    assert (await scene.find_claim())["metadata"]["uid"] == uid
+
+
+async def refused_restore(scene: Scene) -> None:
+    """A snapshot that does not exist, is not complete, or is another's is refused; what runs is not touched."""
+    await scene.apply({"data": scene.claim(), "web": scene.workload("${data.metadata.name}")})
+    await scene.reach_stack("CreateComplete")
+    uid = (await scene.find_claim())["metadata"]["uid"]
+    await scene.request(toSnapshot="nothing")
+    await scene.reach_reason("SnapshotNotFound")
+    await scene.snap("of-another", stackName="other")
+    await scene.request(toSnapshot="of-another")
+    await scene.reach_reason("SnapshotOfOtherStack")
+    await scene.snap()
+    await scene.reach_taken()
+    await scene.request(toSnapshot="before")
+    await scene.reach_reason("SnapshotNotComplete")
+    await scene.report(readyToUse=False, error={"message": "the array is full"})
+    await scene.reach_snapshot("Failed", "VolumeSnapshotFailed")
+    await scene.reach_reason("SnapshotNotComplete", message="the array is full")
+    (web,) = await scene.find_children("Deployment")
+    assert web["spec"]["replicas"] == 1
+    assert (await scene.find_claim())["metadata"]["uid"] == uid
+    await scene.report(error=None)
+    await scene.reach_stack("RollbackComplete")
+    await scene.reach(lambda: find_restore_wrong(scene))
+
+
+async def restore_of_lost_volume(scene: Scene) -> None:
+    """A VolumeSnapshot that was deleted since makes the restore impossible before anything is touched."""
+    before = await prepare(scene)
+    (volume,) = (await scene.read())["volumes"]
+    await scene.world.user.delete(scene.address_of_volume(volume["snapshot"]))
+    await scene.request(toSnapshot="before")
+    await scene.reach_reason("VolumeSnapshotNotReady", message=volume["snapshot"])
+    assert (await scene.find_claim())["metadata"]["uid"] == before
+
+
+async def deleted_while_restored(scene: Scene) -> None:
+    """A snapshot that is deleted while its Stack is restored from it waits for the end of the restore."""
+    await prepare(scene)
+    scene.is_binding = False
+    await scene.request(toSnapshot="before")
+    await scene.reach(lambda: find_new_claim(scene))
+    await scene.delete("StackSnapshot", "before")
+    await scene.reach_snapshot("Complete", "Deleting")
+    assert all(each is not None for each in await scene.find_volumes())
+    scene.is_binding = True
+    await scene.reach_stack("RollbackComplete")
+    await scene.reach_gone(scene.address("StackSnapshot", "before"))
+
+
+async def find_new_claim(scene: Scene) -> list[str]:
+    """Whether the claim of a restore is missing."""
+    claims = await scene.find_children("PersistentVolumeClaim")
+    return [] if any("dataSource" in each["spec"] for each in claims) else ["there is no claim with data"]
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     *(snapshot_of_volume, pinned_revision, snapshot_of_busy_stack, deleted_snapshot, deleted_stack),
     *(failed_volume, foreign_volume_snapshot, forged_status, two_stacks_of_one_name),
+    *(restored_volume, restored_pinned_claim, restored_once, refused_restore, restore_of_lost_volume),
+    deleted_while_restored,
 )

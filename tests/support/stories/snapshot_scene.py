@@ -12,7 +12,7 @@ from typing import Any
 from hearth.model import names
 from hearth.model.child import Object
 from support.checks import expectations
-from support.stories import volume_driver
+from support.stories import deployment_controller, volume_driver
 from support.stories.volume_driver import ClaimBinder
 from support.stories.world import Address, World
 
@@ -30,6 +30,8 @@ class Scene:
     restarts: bool = False
     """Whether the operator is restarted at every step of a scenario."""
     spec: Object = field(default_factory=dict)
+    is_binding: bool = True
+    """Whether the driver binds claims while a scenario waits for the Stack."""
 
     # ------------------------------------------------------------ what users do
 
@@ -46,6 +48,14 @@ class Scene:
     def config(self, **data: str) -> Object:
         """A resource that is a ConfigMap."""
         return {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": data}}
+
+    def workload(self, claim: str, image: str = "web:1") -> Object:
+        """A resource that is a Deployment of one pod that names a claim."""
+        return {"manifest": deployment_controller.manifest("web", {"replicas": 1, "uses": claim, "image": image})}
+
+    async def request(self, **rollback: Any) -> None:
+        """Request a rollback of the Stack."""
+        await self.apply(self.spec["template"]["resources"], rollback=rollback)
 
     async def apply(self, resources: Mapping[str, Object], **spec: Any) -> None:
         """Create the Stack, or replace its spec."""
@@ -111,6 +121,11 @@ class Scene:
         found = await self.world.user.find_children(stack["metadata"]["uid"], [kind]) if stack is not None else []
         return [raw for raw in found if raw["kind"] == kind]
 
+    async def find_claim(self) -> Object:
+        """The only claim of the Stack."""
+        (claim,) = await self.find_children(volume_driver.CLAIM)
+        return claim
+
     async def find_revisions(self) -> list[int]:
         """The numbers of the stored revisions."""
         stack = await self.find_stack()
@@ -131,9 +146,22 @@ class Scene:
         """Wait until the Stack has that phase for its present spec; a driver binds its claims meanwhile."""
 
         async def look() -> list[str]:
-            await self.bind()
+            if self.is_binding:
+                await self.bind()
             found = await self.find_stack()
             return list(expectations.judge_phase(phase, found)) if found is not None else ["there is no Stack"]
+
+        await self.reach(look)
+
+    async def reach_reason(self, reason: str, *, message: str = "") -> None:
+        """Wait until `Ready` of the Stack has that reason, and words in its message, for its present spec."""
+
+        async def look() -> list[str]:
+            found = await self.find_stack() or {}
+            ready = expectations.find_condition(found, "Ready")
+            is_present = (found.get("status") or {}).get("observedGeneration") == found["metadata"]["generation"]
+            is_met = is_present and ready.get("reason") == reason and message in ready.get("message", "")
+            return [] if is_met else [f"the Stack is {ready}"]
 
         await self.reach(look)
 

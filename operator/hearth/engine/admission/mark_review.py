@@ -84,6 +84,7 @@ def is_in_transition(stack: Object) -> bool:
     """Return whether another revision than that of the spec may be active, or some of its objects still exist."""
     status = stack.get("status") or {}
     is_current = status.get("observedGeneration") == stack.get("metadata", {}).get("generation")
-    is_requested = (review_module.read_spec(stack).get("rollback") or {}).get("toRevision") is not None
+    rollback = review_module.read_spec(stack).get("rollback") or {}
+    is_requested = rollback.get("toRevision") is not None or bool(rollback.get("toSnapshot"))
     is_settled = status.get("phase") in ("CreateComplete", "UpdateComplete")
     return is_requested or not (is_current and is_settled)

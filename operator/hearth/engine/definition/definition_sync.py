@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 import structlog
 
 from hearth.engine import verified_revisions
-from hearth.engine.definition import rejections, revision_builder, revision_history
+from hearth.engine.definition import rejections, revision_builder, revision_history, snapshot_restore
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.definition.revision_resources import RevisionResources
 from hearth.engine.definition.stack_cluster import StackCluster
 from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.engine.ports import Revision, StackObject
 from hearth.engine.services import Services
+from hearth.engine.verified_revisions import RevisionSet
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import names
 from hearth.model.child import Object
@@ -26,6 +27,7 @@ from hearth.model.errors import (
     ApiStatusError,
     InvalidDefinition,
     RollbackRevisionNotFound,
+    SnapshotNotUsable,
     SourceForbidden,
     SourceNotFound,
     TamperedRevision,
@@ -40,13 +42,16 @@ from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.state import internal_errors
 from hearth.plan.status import cluster_state
 from hearth.plan.status.ready_condition import DefinitionRejection
-from hearth.plan.target.target import EMPTY_REVISION, TargetCause, TargetChoice
+from hearth.plan.target import volume_restore
+from hearth.plan.target.target import EMPTY_REVISION, RollbackRequest, TargetCause, TargetChoice
 from hearth.template.blueprint import Blueprint, Definition
 from hearth.template.chunked_work import Unevaluated
 from hearth.template.parser import policies
 
 logger = structlog.get_logger(__name__)
 
+SNAPSHOT_RETRY = 10.0
+"""Seconds until a StackSnapshot that could not be restored is read again. A change of it is noticed at once."""
 RETRY = 2.0
 """Seconds until a failed read or store of a definition is retried."""
 AWAY_RETRY = 60.0
@@ -117,6 +122,13 @@ class DefinitionSync:
     def is_suspended(self) -> bool:
         """Whether workloads must be scaled down: as soon as the spec requires it, unless the Stack is being deleted."""
         return self.options.is_suspended and not self.is_deleting
+
+    @property
+    def is_halting(self) -> bool:
+        """Whether workloads must be scaled down before a restore replaces the claims that they use."""
+        target = self.targets.current
+        restore = target.restore if target is not None and not self.is_deleting else None
+        return restore is not None and not restore.is_halted
 
     def needs_sync(self, stack: StackObject) -> bool:
         """Return whether the Stack differs from what was last processed."""
@@ -268,11 +280,9 @@ class DefinitionSync:
         known = self.acceptor.load_revisions(stack)
         self.note_tampered(known.tampered)
         revisions = known.verified
-        try:
-            aim = self.targets.choose(hashed, self.options.to_revision, revisions=revisions)
-        except RollbackRevisionNotFound as error:
-            unverified = known.find_unverified(self.options.to_revision or 0)
-            await self._reject(stack, rejections.reject_rollback_request(error, unverified))
+        aim = await self._choose(stack, hashed, known)
+        if isinstance(aim, DefinitionRejection):
+            await self._reject(stack, aim)
             return
         if aim.revision is not None:
             await self._activate_revision(stack, aim, aim.revision)
@@ -284,6 +294,32 @@ class DefinitionSync:
             await self._activate_spec(stack, aim, read)
         self._present = next((each.number for each in revisions if each.hash == hashed), None)
         await self.truncate_history()
+
+    async def _choose(self, stack: StackObject, hashed: str, known: RevisionSet) -> TargetChoice | DefinitionRejection:
+        """Choose the target, or return why the requested one is impossible. hashed: see `TargetTracker.choose`."""
+        try:
+            restore = await self._resolve_snapshot(stack)
+            return self.targets.choose(hashed, self.options, revisions=known.verified, restore=restore)
+        except SnapshotNotUsable as error:
+            self._put_off_until(SNAPSHOT_RETRY)
+            return DefinitionRejection(reason=error.reason, message=str(error))
+        except RollbackRevisionNotFound as error:
+            unverified = known.find_unverified(self.options.to_revision or 0)
+            return rejections.reject_rollback_request(error, unverified)
+
+    async def _resolve_snapshot(self, stack: StackObject) -> RollbackRequest | None:
+        """Return what the requested snapshot resolves to; None if there is none or it was resolved before."""
+        name = self.options.to_snapshot
+        if not name or self.targets.has_resolved(name):
+            return None
+        return await snapshot_restore.resolve(self.services, stack, name)
+
+    def on_snapshot_changed(self, name: str) -> None:
+        """Handle a changed StackSnapshot of this Stack's namespace, which a request may wait for."""
+        if self.rejection is not None and name == self.options.to_snapshot and not self.targets.has_resolved(name):
+            self._put_off = None
+            self.request_resync()
+            self.services.queue.enqueue(self.uid, DirtyScope.STACK)
 
     def _follow_sources(self, stack: StackObject) -> None:
         """Follow exactly the sources of the current definition."""
@@ -375,6 +411,10 @@ class DefinitionSync:
         await self.services.management_cluster.add_finalizer(stack)
         try:
             stored = await self.acceptor.compile_stored(stack, number)
+            if aim.order is not None and (missing := volume_restore.find_missing(stored.blueprint, aim.order)):
+                raise SourceNotFound(
+                    f"it has no PersistentVolumeClaims {', '.join(missing)}, which the snapshot contains"
+                )
         except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
             await self._reject(stack, rejections.reject_rollback(error, number=number))
         else:
@@ -412,6 +452,9 @@ class DefinitionSync:
         self.generation = stack.generation
 
     def _activate(self, stack: StackObject, blueprint: Blueprint, *, revision: Revision | None) -> None:
+        target = self.targets.current
+        if target is not None and target.restore is not None and not stack.deleting:
+            blueprint = volume_restore.restore_volumes(blueprint, target.restore)
         self.blueprint, self.revision = blueprint, revision
         if blueprint.sensitive_texts and blueprint.sensitive_texts not in self.sensitive_texts:
             self.sensitive_texts = (*self.sensitive_texts, blueprint.sensitive_texts)[-HIDDEN_KEPT:]

@@ -13,11 +13,12 @@ from hearth.engine.ports import Revision, StackObject
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.plan.ownership.keyed_hash import HashFunction
+from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.status import check_result, conditions
 from hearth.plan.status.check_result import CheckResult
 from hearth.plan.target import status_signature, suspend_transition, target_status
 from hearth.plan.target import target as targets
-from hearth.plan.target.target import CompletedRevisions, Target, TargetChoice, TargetRequest
+from hearth.plan.target.target import CompletedRevisions, RollbackRequest, Target, TargetChoice, TargetRequest
 
 REQUESTS: Mapping[str, str] = {"retry": names.REQUEST_RETRY, "cleanup": names.REQUEST_CLEANUP}
 """Annotations with request tokens, by their name in `status.handled`. Each token is handled once."""
@@ -121,10 +122,23 @@ class TargetTracker:
         self.last_failed = status.get("lastFailedRevision", self.last_failed)
         return self.is_persisted and not was_recorded
 
-    def choose(self, hashed: str, to_revision: int | None, *, revisions: Iterable[Revision]) -> TargetChoice:
+    def has_resolved(self, snapshot: str) -> bool:
+        """Return whether the restore of that snapshot was resolved before, for any definition."""
+        known = self.current.rollback if self.current is not None else None
+        return known is not None and known.snapshot == snapshot
+
+    def choose(
+        self,
+        hashed: str,
+        options: ReconcileOptions,
+        *,
+        revisions: Iterable[Revision],
+        restore: RollbackRequest | None = None,
+    ) -> TargetChoice:
         """Choose the target. Raises RollbackRevisionNotFound.
 
-        hashed: hash of the definition in the spec, "" if unreadable; revisions: all stored ones.
+        hashed: hash of the definition in the spec, "" if unreadable; revisions: all stored ones; restore: what the
+        requested snapshot resolves to, unless it was resolved before.
         """
         hashes = {revision.number: revision.hash for revision in revisions}
         failed = hashes.get(self.current.revision, "") if self.current is not None else ""
@@ -132,7 +146,9 @@ class TargetTracker:
         failure = self.failure if hashed in ("", failed) else ""
         request = TargetRequest(
             hash=hashed or (failed if failure else ""),
-            to_revision=to_revision,
+            to_revision=options.to_revision,
+            to_snapshot=options.to_snapshot,
+            restore=restore,
             failure=failure,
             is_retried=self._is_retried and self.current is not None and self.current.is_completed,
         )
@@ -181,6 +197,12 @@ class TargetTracker:
         if self.current is not None:
             self.current = targets.complete_target(self.current)
             self.completed = self.completed.note(self.current.revision)
+
+    def note_halted(self) -> None:
+        """Record that the workloads are suspended for the restore."""
+        if self.current is not None and self.current.restore is not None:
+            rollback = dataclasses.replace(self.current.restore, is_halted=True)
+            self.current = dataclasses.replace(self.current, rollback=rollback)
 
     def follow_suspend(self, *, is_suspended: bool, now: float) -> None:
         """Follow whether the Stack must be suspended. now: seconds since the epoch."""

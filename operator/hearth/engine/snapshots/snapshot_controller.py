@@ -19,8 +19,8 @@ from hearth.engine.services import Services
 from hearth.engine.snapshots import snapshot_limits
 from hearth.engine.snapshots.snapshot_limits import SnapshotSlots
 from hearth.engine.snapshots.stack_observation import SnapshotStack, StackObserver
-from hearth.engine.snapshots.volume_snapshots import VolumeSnapshots
 from hearth.engine.stack import stack_deletion
+from hearth.engine.volume_snapshots import VolumeSnapshots
 from hearth.engine.writes.fair_executor import FairExecutor
 from hearth.model import names
 from hearth.model.child import Object
@@ -138,6 +138,7 @@ class SnapshotController:
             else:
                 raise NeverRests
             self._failures.pop(uid, None)
+            self._stacks.notify(uid)
         finally:
             self._busy.discard(uid)
             if uid in self._again:
@@ -202,6 +203,9 @@ class SnapshotController:
 
     async def _decide_deletion(self, snapshot: StackSnapshotObject, state: ParsedSnapshot) -> SnapshotDecision:
         """Decide on a snapshot that is being deleted; first delete its VolumeSnapshots."""
+        if self._stacks.is_being_restored(snapshot, state.memory):
+            message = f"waits until Stack {snapshot.stack_name} is restored from this StackSnapshot"
+            return snapshot_decision.decide_blocked(state, message, now=self._services.clock.now())
         volumes, is_terminating = self._find_volumes(snapshot, state), False
         now, wanted = self._services.clock.now(), () if state.retains else state.memory.volumes
         observed = [await volumes.observe(each) for each in wanted]

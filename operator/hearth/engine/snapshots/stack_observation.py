@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from hearth.engine import verified_revisions
+from hearth.engine import verified_revisions, volume_snapshots
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.ports import StackObject, StackSnapshotObject
 from hearth.engine.services import Services
-from hearth.engine.snapshots import stack_claims, volume_snapshots
+from hearth.engine.snapshots import stack_claims
 from hearth.engine.snapshots.stack_claims import StackClaims
 from hearth.model import limits
 from hearth.model.errors import ApiStatusError, Unreachable
@@ -57,6 +57,20 @@ class StackObserver:
             return True
         is_other = management_cluster.is_other_shard_name(snapshot.namespace, snapshot.stack_name)
         return share.has(snapshot.uid) and not is_other
+
+    def notify(self, uid: str) -> None:
+        """Notify the Stack of a snapshot that it may be waiting for."""
+        snapshot = self.services.snapshots.find_snapshot(uid)
+        stack = self.find_stack(snapshot.namespace, snapshot.stack_name) if snapshot is not None else None
+        runner = self.find_runner(stack.uid) if stack is not None else None
+        if snapshot is not None and runner is not None:
+            runner.definition.on_snapshot_changed(snapshot.name)
+
+    def is_being_restored(self, snapshot: StackSnapshotObject, memory: SnapshotMemory) -> bool:
+        """Return whether its Stack is being restored from this snapshot."""
+        runner = self.find_runner(memory.stack_uid)
+        target = runner.definition.targets.current if runner is not None else None
+        return target is not None and target.restore is not None and target.restore.snapshot_uid == snapshot.uid
 
     def observe_bound(self, memory: SnapshotMemory) -> ObservedStack:
         """Return what is known of the Stack of a bound snapshot."""

@@ -135,7 +135,7 @@ class StackReconciler:
 
     def _find_dirty(self, planner: StackPlanner, dirty: set[DirtyItem], children: StackChildren) -> set[str]:
         """Pass the options on to the planner; return the names and keys to plan again."""
-        if planner.set_suspended(is_suspended=self.definition.is_suspended):
+        if planner.set_suspended(is_suspended=self.definition.is_suspended or self.definition.is_halting):
             # Attempts of one direction say nothing about the other.
             self.memory.reset_for_target(())
             dirty.add(DirtyScope.ALL_RESOURCES)

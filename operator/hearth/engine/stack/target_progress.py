@@ -11,6 +11,7 @@ from collections.abc import Callable
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
+from hearth.engine.work_queue import DirtyScope
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.status import ready_condition
@@ -49,14 +50,30 @@ class TargetProgress:
         targets.confirm()
         if target.is_completed:
             return
-        if planner.is_complete and targets.is_persisted:
+        if definition_sync.is_halting:
+            self._note_halted(planner)
+        elif planner.is_complete and targets.is_persisted:
             targets.complete()
+            self._end_restore(target)
             planner.set_cleanup_policy(definition_sync.find_cleanup_policy())
             self._tasks.run("trim", definition_sync.truncate_history)
         elif not targets.failure and self._may_give_up(target):
             failure = ready_condition.explain_failure(describe(), planner, self._memory)
             if failure:
                 definition_sync.fail(failure)
+
+    def _note_halted(self, planner: StackPlanner) -> None:
+        """Let a restore replace its claims once nothing uses them."""
+        targets = self._definition_sync.targets
+        if planner.is_suspended and planner.is_complete and targets.is_persisted:
+            targets.note_halted()
+            self._services.queue.enqueue(self._definition_sync.uid, DirtyScope.ALL_RESOURCES)
+
+    def _end_restore(self, target: Target) -> None:
+        """Activate the revision of a completed restore without the content of its claims, which they keep."""
+        if target.restore is not None:
+            self._definition_sync.request_resync()
+            self._services.queue.enqueue(self._definition_sync.uid, DirtyScope.STACK)
 
     def _may_give_up(self, target: Target) -> bool:
         """Return whether a failure of that target would roll the Stack back."""

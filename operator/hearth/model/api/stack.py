@@ -223,8 +223,16 @@ class TemplateReference(ApiModel):
     `.gz` is in its `binaryData`, compressed by gzip."""
 
 
+ONE_ROLLBACK: JsonDict = {
+    "rule": "!(has(self.toRevision) && has(self.toSnapshot))",
+    "message": "toRevision and toSnapshot exclude each other; remove one of them",
+}
+
+
 class Rollback(ApiModel):
     """When to roll back, and to which revision."""
+
+    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [ONE_ROLLBACK]})
 
     on_failure: bool | None = None
     """Whether to roll back a failed definition to the last completed revision; the first definition to an empty Stack.
@@ -233,6 +241,10 @@ class Rollback(ApiModel):
     to_revision: Counter | None = None
     """The revision to roll back to, at any time and from any state. 0 is the last completed revision other than the
     definition in the spec. A later change of template or parameters overrides it."""
+    to_snapshot: Annotated[str, pydantic.Field(min_length=1, max_length=limits.NAME_LENGTH)] | None = None
+    """The StackSnapshot, in the namespace of the Stack, to restore: its revision, and the data of its volumes. Each
+    PersistentVolumeClaim is replaced by a new one with the data of its VolumeSnapshot, while all workloads are suspended. It
+    is restored once, for the definition beside which it was written, as `toRevision`."""
 
 
 class Retry(ApiModel):

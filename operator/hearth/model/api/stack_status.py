@@ -112,15 +112,38 @@ class PostDeleteStatus(ApiModel):
     """The resources that it required; their children are deleted later."""
 
 
+class RestoredClaimStatus(ApiModel):
+    """A claim that a restore replaces."""
+
+    resource: str
+    """The name of the resource in the template."""
+    snapshot: str
+    """The VolumeSnapshot that it gets its content from."""
+
+
 class RollbackStatus(ApiModel):
     """The rollback that `spec.rollback` requests."""
 
     to_revision: Counter
-    """What `spec.rollback.toRevision` says."""
+    """What `spec.rollback.toRevision` says; for a snapshot, its revision."""
     spec_hash: str
     """Keyed hash of the definition in the spec at that time. A different definition is a newer target."""
     revision: Counter
     """The revision that it resolves to."""
+    to_snapshot: str | None = None
+    """What `spec.rollback.toSnapshot` says."""
+    snapshot_uid: str | None = pydantic.Field(default=None, alias="snapshotUID")
+    """The UID of that StackSnapshot."""
+    token: str | None = None
+    """The restore, which the new claims record until it is complete."""
+    claims: list[RestoredClaimStatus] | None = pydantic.Field(
+        default=None, max_length=limits.SNAPSHOT_VOLUMES, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """The claims that the restore replaces."""
+    halted: bool | None = None
+    """Whether the workloads were suspended, so that the claims are replaced."""
+    restored: bool | None = None
+    """Whether the restore completed. It is not repeated for the same definition."""
 
 
 class SuspendStatus(ApiModel):

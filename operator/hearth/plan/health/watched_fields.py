@@ -11,6 +11,11 @@ OBSERVED_GENERATION: Path = ("status", "observedGeneration")
 """Shows whether a status that `readyWhen` reads describes the current generation of the object."""
 
 
+CLAIM = ("", "PersistentVolumeClaim")
+DATA_SOURCE: Path = ("spec", "dataSource")
+"""A claim keeps the content that it was created with, see `hearth.plan.state.claim_content`."""
+
+
 def find_watched_fields(blueprint: Blueprint, kinds: Kinds, rules: HealthRules) -> dict[Kind, frozenset[Path]]:
     """Return the fields that rules and expressions read, by kind that the cluster serves."""
     wanted: dict[Kind, frozenset[Path]] = {}
@@ -22,5 +27,7 @@ def find_watched_fields(blueprint: Blueprint, kinds: Kinds, rules: HealthRules) 
         if resource.ready_when:
             reads |= {OBSERVED_GENERATION}
         reads |= set(resource.replace_on)
+        if (kind.group, kind.name) == CLAIM:
+            reads |= {DATA_SOURCE}
         wanted[kind] = wanted.get(kind, frozenset()) | reads
     return wanted

@@ -14,7 +14,7 @@ from hearth.plan.ownership.field_ownership import DriftFinding
 from hearth.plan.resource import drift, readiness, removal, replaced_fields, replacement, step_planning, suspend_object
 from hearth.plan.retry.attempt_ids import ApplyAttempt, FailedObject, RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
-from hearth.plan.state import healing
+from hearth.plan.state import claim_content, healing
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.resource_conditions import ManagerQuery
 from hearth.plan.state.resource_context import ResourceContext
@@ -179,7 +179,8 @@ def _retry(subject: ResourceContext, failed: ResourceStatus) -> ResourceStatus:
 def find_replacing_change(subject: ResourceContext, child: Child, finding: DriftFinding) -> ReplacingChange | None:
     """Find the change that requires another object, if any. Tolerated drift is no change."""
     if subject.resource.replace_on:
-        manifest = field_paths.without(subject.desired.manifest, [lost.path for lost in finding.tolerated])
+        stated = claim_content.keep_content(subject.desired.manifest, child)
+        manifest = field_paths.without(stated, [lost.path for lost in finding.tolerated])
         field = replaced_fields.find_replaced_field(subject.resource, child, manifest)
         if field is not None:
             return ReplacingChange(field=field, is_named=True)

@@ -29,7 +29,7 @@ from hearth.plan.resource import (
 from hearth.plan.resource.blocked_status import Denial, KindUnavailable, Unevaluated
 from hearth.plan.resource.readiness import enumerate_names
 from hearth.plan.resource.unproven import Unproven
-from hearth.plan.state import internal_errors
+from hearth.plan.state import claim_content, internal_errors
 from hearth.plan.state.collection_status import CollectionStatus
 from hearth.plan.state.desired import ChildOwner, DesiredObject, DesiredResource, hash_desired, make_desired
 from hearth.plan.state.healing import UnhealthyTracker
@@ -123,10 +123,11 @@ class ResourcePlanner:
         try:
             resource = self._blueprint.resources[name]
             required = self._find_required(resource, statuses)
-            unready = [each for each, found in required.items() if not found.is_ready]
+            awaited = {**required, **{each: statuses[each] for each in resource.after}} if resource.after else required
+            unready = [each for each, found in awaited.items() if not found.is_ready]
             status = self._assess(resource, required, children, unready, memory=memory, now=now)
             if not (status.is_ready or status.state is ResourceState.PROGRESSING):
-                waits_for = (required[each] for each in unready)
+                waits_for = (awaited[each] for each in unready)
                 status = restore_object.restore_if_stuck(
                     name, status, waits_for, memory=memory, records=self.records, now=now
                 )
@@ -207,7 +208,7 @@ class ResourcePlanner:
         known = self._wanted.get(name)
         if known is None or child is None:
             return known.at(1) if known is not None else None
-        return known.at(child.incarnation, is_adopted=child.is_adopted)
+        return known.at(child.incarnation, child=child)
 
     def has_lost_kinds(self) -> bool:
         """Return whether the cluster does not serve the kind of any resource."""
@@ -241,19 +242,22 @@ class ResourcePlanner:
             return outcome
         if resource.has_computed_metadata and (mistake := find_mistake(resource, outcome.value)) is not None:
             return mistake
+        value = outcome.value
+        if resource.restored is not None:
+            value = claim_content.restore(value, resource.restored)
         requires = tuple(f"{each}/{incarnation_of(found)}" for each, found in required.items())
         whose = ChildOwner(stack=self._stack, resource=resource.name, requires=requires, signer=self._hashes)
         wanted = make_desired(
-            outcome.value,
+            value,
             kind=kind,
-            hash_=hash_desired(outcome.value, is_retained=resource.is_retained, hashes=self._hashes),
+            hash_=hash_desired(value, is_retained=resource.is_retained, hashes=self._hashes),
             whose=whose,
-            packed=resource.constant,
+            packed=resource.constant if resource.restored is None else None,
             inputs=inputs,
             is_retained=resource.is_retained,
             inherited=inherited,
             statement=applied_fields.make_applied_fields(
-                outcome.value,
+                value,
                 whole=resource.drift_policy is not DriftPolicy.REPAIR,
                 ignored=resource.ignore_fields,
                 owner=f"{self._stack.uid}/{resource.name}",
@@ -289,7 +293,7 @@ class ResourcePlanner:
                 return self._take_up(subject, child)
         # If the kind or the explicit name changed, the existing objects count as earlier incarnations.
         number = child.incarnation if child is not None else replacement.find_next_incarnation(subject.children)
-        desired = wanted.at(number, is_adopted=child is not None and child.is_adopted)
+        desired = wanted.at(number, child=child)
         if refused := self._refuse(subject.name, desired, child):
             return refused
         if child is None:
@@ -343,7 +347,7 @@ class ResourcePlanner:
 
         The operator reads the object before writing it.
         """
-        desired = subject.desired.at(child.incarnation, is_adopted=child.is_adopted)
+        desired = subject.desired.at(child.incarnation, child=child)
         return self._refuse(subject.name, desired, child) or step_planning.plan_apply(
             subject, desired, None, takes_up=child.uid
         )

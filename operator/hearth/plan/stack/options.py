@@ -32,6 +32,8 @@ class ReconcileOptions:
     """Whether a failed target causes a rollback to the last completed revision."""
     to_revision: int | None = None
     """The revision of the rollback request; 0: the last completed one."""
+    to_snapshot: str = ""
+    """The StackSnapshot of the restore request; "" for none."""
     retry_limit: int = backoff.LIMIT
     max_backoff: float | None = None
     """Seconds; None: the default of the operator."""
@@ -52,6 +54,7 @@ def parse(spec: Mapping[str, Any], *, has_parents: bool = False) -> ReconcileOpt
         is_suspended=bool(spec.get("suspended")),
         rollback_on_failure=bool(rollback.get("onFailure")),
         to_revision=rollback.get("toRevision"),
+        to_snapshot=rollback.get("toSnapshot") or "",
         retry_limit=retry.get("limit", backoff.LIMIT),
         max_backoff=_seconds(retry.get("maxBackoff")),
         timeout=_seconds(spec.get("timeout")),

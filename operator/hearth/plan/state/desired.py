@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import orjson
 
 from hearth.model import names, packing, sharding, signatures, value_class
-from hearth.model.child import Object
+from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.signatures import Signer
 from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership.applied_fields import AppliedFields
 from hearth.plan.ownership.keyed_hash import HashFunction
+from hearth.plan.state import claim_content
 from hearth.template.blueprint import StackIdentity
 
 
@@ -37,6 +40,8 @@ class DesiredObject:
     incarnation: int
     is_adopted: bool = False
     """Whether the object is adopted, which its annotation records."""
+    data_source: Mapping[str, Any] | None = None
+    """The `spec.dataSource` of the existing claim, if the manifest has none: it cannot be removed."""
 
     @property
     def manifest(self) -> Object:
@@ -108,13 +113,17 @@ class DesiredResource:
         """Return whether every incarnation has the same name."""
         return bool(self.name)
 
-    def at(self, incarnation: int, *, is_adopted: bool = False) -> DesiredObject:
-        """Return the desired object of that incarnation.
-
-        is_adopted: whether the object is adopted, which its annotation records.
-        """
+    def at(self, incarnation: int, *, child: Child | None = None) -> DesiredObject:
+        """Return the desired object of that incarnation. child: the existing object."""
+        ref = self.ref_at(incarnation)
+        if child is None:
+            return DesiredObject(resource=self, ref=ref, incarnation=incarnation)
         return DesiredObject(
-            resource=self, ref=self.ref_at(incarnation), incarnation=incarnation, is_adopted=is_adopted
+            resource=self,
+            ref=ref,
+            incarnation=incarnation,
+            is_adopted=child.is_adopted,
+            data_source=claim_content.find_data_source(child),
         )
 
     def ref_at(self, incarnation: int) -> ObjectRef:
@@ -175,6 +184,8 @@ def build_manifest(desired: DesiredObject) -> Object:
         metadata["namespace"] = ref.namespace
     metadata["name"] = ref.name
     add_tracking_metadata(metadata, wanted, ref=ref, incarnation=desired.incarnation)
+    if desired.data_source is not None:
+        manifest = claim_content.keep_data_source(manifest, desired.data_source)
     if wanted.inherited_rules is not None:
         manifest = wanted.inherited_rules.merge_into(manifest)
     return with_adopted(manifest) if desired.is_adopted else manifest

@@ -227,6 +227,8 @@ def _describe_end(subject: StatusInput, plan: StackPlan) -> tuple[str, str]:
     if subject.refreshed_parameters:
         where += f" (with the current values of {readiness.enumerate_names(subject.refreshed_parameters)})"
     if target.cause is TargetCause.ROLLBACK:
+        if target.rollback is not None and target.rollback.snapshot:
+            where += f" of StackSnapshot {target.rollback.snapshot}"
         return "Complete", f"rolled back to {where} as requested; {ready}"
     left = ""
     if plan.preserved:
@@ -286,6 +288,8 @@ def find_extra_conditions(
     is_done = subject.is_deleting or is_complete(subject, plan)
     if target is not None and target.is_rollback and not is_done:
         cause = f"revision {target.revision} is requested by spec.rollback.toRevision"
+        if target.rollback is not None and target.rollback.snapshot:
+            cause = f"StackSnapshot {target.rollback.snapshot} is requested by spec.rollback.toSnapshot"
         if subject.is_automatic_rollback:
             cause = f"the definition in the spec failed: {target.failure}"
         yield ExtraCondition(type="RollingBack", reason=str(target.cause), message=cause)

@@ -35,8 +35,19 @@ class TargetCause(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredClaim:
+    """A claim of a snapshot, and the VolumeSnapshot that it gets its content from."""
+
+    resource: str
+    snapshot: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackRequest:
-    """A rollback that a user requests. It applies to the definition in the spec at that time, and to no later one."""
+    """A rollback that a user requests. It applies to the definition in the spec at that time, and to no later one.
+
+    One to a snapshot restores its volumes once: first all workloads are suspended, then the claims are replaced.
+    """
 
     to_revision: int
     """The value of `toRevision`."""
@@ -44,6 +55,16 @@ class RollbackRequest:
     """Hash of the definition in the spec at that time; "" while it is unknown."""
     revision: int
     """The resolved revision. It is resolved once."""
+    snapshot: str = ""
+    """The name of the StackSnapshot; "" for a rollback to a revision."""
+    snapshot_uid: str = ""
+    token: str = ""
+    """Distinguishes this restore from every other one."""
+    claims: tuple[RestoredClaim, ...] = ()
+    is_halted: bool = False
+    """Whether the workloads were suspended, so that the claims may be replaced."""
+    is_restored: bool = False
+    """Whether the restore completed. The claims then stay as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +142,14 @@ class Target:
         return None if self.is_completed else self.since
 
     @property
+    def restore(self) -> RollbackRequest | None:
+        """Return the restore of volumes in progress; None if there is none."""
+        request = self.rollback
+        if self.cause is not TargetCause.ROLLBACK or request is None or request.revision != self.revision:
+            return None
+        return request if request.claims and not request.is_restored else None
+
+    @property
     def is_rollback(self) -> bool:
         """Return whether the target differs from the definition in the spec."""
         return self.cause is not TargetCause.SPEC
@@ -133,6 +162,10 @@ class TargetRequest:
     hash: str
     """Hash of the definition in its spec; "" if the operator cannot read it now."""
     to_revision: int | None = None
+    to_snapshot: str = ""
+    """The name of the StackSnapshot to restore; "" for none."""
+    restore: RollbackRequest | None = None
+    """What that name resolves to now; None if it was resolved before."""
     failure: str = ""
     """Why the current target failed for good; "" if it did not."""
     is_retried: bool = False
@@ -159,7 +192,11 @@ def choose_target(
     before: the previous target; hashes: of the definitions of all stored revisions, by number.
     """
     order = None
-    if request.to_revision is not None:
+    if request.to_snapshot:
+        order = _settle_restore(request, before=before)
+        if order is not None and (order.spec_hash == request.hash or not request.hash):
+            return TargetChoice(cause=TargetCause.ROLLBACK, revision=order.revision, order=order)
+    elif request.to_revision is not None:
         order = _settle(request, request.to_revision, before=before, hashes=hashes, completed=completed)
         if order.spec_hash == request.hash or not request.hash:
             return TargetChoice(cause=TargetCause.ROLLBACK, revision=order.revision, order=order)
@@ -189,6 +226,16 @@ def _is_given_up(request: TargetRequest, before: Target) -> bool:
     return not before.failed_hash or not request.hash or before.failed_hash == request.hash
 
 
+def _settle_restore(request: TargetRequest, *, before: Target | None) -> RollbackRequest | None:
+    """Return the restore request as resolved before, or as it resolves now."""
+    known = before.rollback if before is not None else None
+    if known is None or known.snapshot != request.to_snapshot:
+        known = request.restore
+    if known is None or known.spec_hash:
+        return known
+    return dataclasses.replace(known, spec_hash=request.hash)
+
+
 def _settle(
     request: TargetRequest,
     stated: int,
@@ -199,7 +246,7 @@ def _settle(
 ) -> RollbackRequest:
     """Return the rollback request as resolved before, or resolve a new one."""
     known = before.rollback if before is not None else None
-    if known is not None and known.to_revision == stated:
+    if known is not None and known.to_revision == stated and not known.snapshot:
         return known if known.spec_hash else dataclasses.replace(known, spec_hash=request.hash)
     kept = ", ".join(str(number) for number in sorted(hashes)) or "none"
     if stated:
@@ -290,4 +337,6 @@ def _find_kept(before: Target | None, *, is_recalled: bool) -> tuple[int, ...]:
 
 def complete_target(target: Target) -> Target:
     """Mark the target as completed."""
-    return dataclasses.replace(target, is_completed=True, protected_revisions=())
+    restore = target.restore
+    rollback = dataclasses.replace(restore, is_restored=True) if restore is not None else target.rollback
+    return dataclasses.replace(target, is_completed=True, protected_revisions=(), rollback=rollback)

@@ -14,6 +14,7 @@ from hearth.plan.environment import cleared_breakpoints
 from hearth.plan.target.target import (
     MAX_PROTECTED_REVISIONS,
     CompletedRevisions,
+    RestoredClaim,
     RollbackRequest,
     SuspendTransition,
     Target,
@@ -46,9 +47,7 @@ def _encode_state(target: Target) -> Object:
     if target.protected_revisions:
         state["protectedRevisions"] = list(target.protected_revisions)
     if (rollback := target.rollback) is not None:
-        state["rollback"] = {
-            "toRevision": rollback.to_revision, "specHash": rollback.spec_hash, "revision": rollback.revision
-        }  # fmt: skip
+        state["rollback"] = _encode_rollback(rollback)
     if (suspend := target.suspend) is not None:
         state["suspend"] = {"suspended": suspend.is_suspended, "since": times.format_time(suspend.since)}
         state["suspend"].update({"completed": True} if suspend.is_completed else {})
@@ -57,6 +56,24 @@ def _encode_state(target: Target) -> Object:
     if target.cluster:
         state["cluster"] = target.cluster
     return {**state, **cleared_breakpoints.encode(target.cleared)}
+
+
+def _encode_rollback(rollback: RollbackRequest) -> Object:
+    """Encode a rollback request."""
+    encoded: Object = {
+        "toRevision": rollback.to_revision, "specHash": rollback.spec_hash, "revision": rollback.revision
+    }  # fmt: skip
+    if not rollback.snapshot:
+        return encoded
+    flags = {"halted": rollback.is_halted, "restored": rollback.is_restored}
+    return {
+        **encoded,
+        "toSnapshot": rollback.snapshot,
+        "snapshotUID": rollback.snapshot_uid,
+        "token": rollback.token,
+        "claims": [{"resource": each.resource, "snapshot": each.snapshot} for each in rollback.claims],
+        **{key: True for key, is_set in flags.items() if is_set},
+    }
 
 
 def decode(status: Mapping[str, Any]) -> Target | None:
@@ -106,7 +123,22 @@ def _read_rollback(encoded: Mapping[str, Any] | None) -> RollbackRequest | None:
     if not encoded:
         return None
     stated, revision = read_number(encoded["toRevision"]), read_number(encoded["revision"])
-    return RollbackRequest(to_revision=stated, spec_hash=read_text(encoded["specHash"]), revision=revision)
+    return RollbackRequest(
+        to_revision=stated,
+        spec_hash=read_text(encoded["specHash"]),
+        revision=revision,
+        snapshot=read_text(encoded.get("toSnapshot", "")),
+        snapshot_uid=read_text(encoded.get("snapshotUID", "")),
+        token=read_text(encoded.get("token", "")),
+        claims=tuple(_read_claim(each) for each in encoded.get("claims") or ()),
+        is_halted=bool(encoded.get("halted")),
+        is_restored=bool(encoded.get("restored")),
+    )
+
+
+def _read_claim(encoded: Mapping[str, Any]) -> RestoredClaim:
+    """Decode a claim of a restore. Raises KeyError, TypeError or ValueError if it is invalid."""
+    return RestoredClaim(resource=read_text(encoded["resource"]), snapshot=read_text(encoded["snapshot"]))
 
 
 def _read_suspend(encoded: Mapping[str, Any] | None) -> SuspendTransition | None:

@@ -1,0 +1,98 @@
+"""Resolution of `spec.rollback.toSnapshot`: the revision and the VolumeSnapshots to restore, or why that is impossible.
+
+Reads only. A request that was resolved is never resolved again.
+"""
+
+from __future__ import annotations
+
+from hearth.engine import verified_revisions, verified_snapshots
+from hearth.engine.ports import StackObject, StackSnapshotObject
+from hearth.engine.services import Services
+from hearth.engine.volume_snapshots import VolumeSnapshots
+from hearth.model import names
+from hearth.model.errors import SnapshotNotUsable
+from hearth.plan import snapshot_decision
+from hearth.plan.resource.readiness import enumerate_names
+from hearth.plan.snapshot_decision import ParsedSnapshot, SnapshotMemory, SnapshotPhase, VolumeState
+from hearth.plan.status import conditions
+from hearth.plan.target.target import RestoredClaim, RollbackRequest
+
+PATH = "spec.rollback.toSnapshot"
+
+
+async def resolve(services: Services, stack: StackObject, name: str) -> RollbackRequest:
+    """Return the request to restore the StackSnapshot of that name. Raises SnapshotNotUsable."""
+    snapshot = services.snapshots.find_snapshot_by_name(stack.namespace, name)
+    if snapshot is None:
+        raise SnapshotNotUsable("SnapshotNotFound", explain_absence(services, stack, name))
+    state = verified_snapshots.read(snapshot, services.hashes)
+    check(stack, snapshot, state)
+    memory = state.memory
+    revision = memory.revision or 0
+    if verified_revisions.load(services.management_cluster, services.hashes, stack).find(revision) is None:
+        message = f"{PATH}: revision {revision} of StackSnapshot {name} is not stored; use another snapshot"
+        raise SnapshotNotUsable("RevisionNotFound", message)
+    await check_volumes(services, stack, snapshot, memory)
+    return RollbackRequest(
+        to_revision=revision,
+        spec_hash="",
+        revision=revision,
+        snapshot=name,
+        snapshot_uid=snapshot.uid,
+        token=names.digest(snapshot.uid, str(stack.generation)),
+        claims=tuple(RestoredClaim(resource=each.resource, snapshot=each.snapshot) for each in memory.volumes),
+    )
+
+
+def explain_absence(services: Services, stack: StackObject, name: str) -> str:
+    """Explain that there is no such snapshot, and list those of the Stack."""
+    if not services.snapshots.is_synced:
+        return f"{PATH}: the StackSnapshots could not be listed yet; the operator retries"
+    found = sorted(each.name for each in services.snapshots.snapshots_of(stack.namespace, stack.name))
+    there = f"those of this Stack: {enumerate_names(found)}" if found else "this Stack has none"
+    return f"{PATH}: namespace {stack.namespace} has no StackSnapshot {name}; {there}"
+
+
+def check(stack: StackObject, snapshot: StackSnapshotObject, state: ParsedSnapshot) -> None:
+    """Raise SnapshotNotUsable unless the snapshot is a complete one of this very Stack."""
+    name, memory = snapshot.name, state.memory
+    if snapshot.stack_name != stack.name:
+        message = f"{PATH}: StackSnapshot {name} is one of Stack {snapshot.stack_name}, not of {stack.name}"
+        raise SnapshotNotUsable("SnapshotOfOtherStack", message)
+    if snapshot.deleting:
+        raise SnapshotNotUsable("SnapshotDeleting", f"{PATH}: StackSnapshot {name} is being deleted")
+    if memory.phase is not SnapshotPhase.COMPLETE:
+        cause = conditions.find(state.status, "Ready").get("message") or "the operator has not processed it yet"
+        phase = SnapshotPhase.FAILED if state.is_tampered else memory.phase or SnapshotPhase.IN_PROGRESS
+        message = f"{PATH}: StackSnapshot {name} is not complete (phase {phase}): {cause}"
+        raise SnapshotNotUsable("SnapshotNotComplete", message)
+    if memory.stack_uid != stack.uid:
+        message = (
+            f"{PATH}: StackSnapshot {name} was taken of an earlier Stack {stack.name}, whose revisions are deleted; use "
+            f"its VolumeSnapshots as dataSource of PersistentVolumeClaims"
+        )
+        raise SnapshotNotUsable("SnapshotOfOtherStack", message)
+
+
+async def check_volumes(
+    services: Services, stack: StackObject, snapshot: StackSnapshotObject, memory: SnapshotMemory
+) -> None:
+    """Raise SnapshotNotUsable unless every volume can be restored now."""
+    if of_sets := [each.claim for each in memory.volumes if each.is_of_stateful_set]:
+        message = (
+            f"{PATH}: StackSnapshot {snapshot.name} contains claims that StatefulSets made ({enumerate_names(of_sets)}), "
+            f"which the operator does not restore; suspend the Stack, delete them, create them from their VolumeSnapshots "
+            f"(docs/snapshots.md), and use toRevision: {memory.revision}"
+        )
+        raise SnapshotNotUsable("RestoreNotSupported", message)
+    boundary = services.find_boundary(stack)
+    volumes = VolumeSnapshots(
+        snapshot=snapshot, cluster=services.find_cluster(stack), boundary=boundary, hashes=services.hashes
+    )
+    for volume in memory.volumes:
+        found = await volumes.observe(volume)
+        if found.state is not VolumeState.READY or found.is_deleting:
+            state = "is being deleted" if found.is_deleting else f"cannot be restored ({found.state.value})"
+            cause = f": {found.message}" if found.message else ""
+            message = f"{PATH}: {snapshot_decision.describe(volume)} of StackSnapshot {snapshot.name} {state}{cause}"
+            raise SnapshotNotUsable("VolumeSnapshotNotReady", message)
