@@ -230,6 +230,26 @@ async def restored_pinned_claim(scene: Scene) -> None:
     assert claim["metadata"]["uid"] != before
 
 
+async def restored_members(scene: Scene) -> None:
+    """Claims that are members of a collection are restored one by one."""
+    claims = {"forEach": "params.volumes", "key": "item", **scene.claim()}
+    resources = {"data": claims, "web": scene.config(first="${data[0].metadata.name}")}
+    await scene.apply(resources, parameters={"volumes": {"type": "array", "default": ["a", "b"]}})
+    await scene.reach_stack("CreateComplete")
+    await scene.snap()
+    await scene.reach_taken()
+    await scene.report()
+    volumes = (await scene.reach_snapshot("Complete", "Complete"))["volumes"]
+    assert {each["resource"] for each in volumes} == {"data[a]", "data[b]"}
+    before = {each["metadata"]["uid"] for each in await scene.find_children("PersistentVolumeClaim")}
+    await scene.request(toSnapshot="before")
+    await scene.reach_stack("RollbackComplete")
+    after = await scene.find_children("PersistentVolumeClaim")
+    assert len(after) == 2
+    assert before.isdisjoint(each["metadata"]["uid"] for each in after)
+    assert {each["spec"]["dataSource"]["name"] for each in after} == {each["snapshot"] for each in volumes}
+
+
 async def restored_once(scene: Scene) -> None:
     """A request that remains in the spec restores nothing again, not even when its definition returns."""
     await prepare(scene)
@@ -305,5 +325,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     *(snapshot_of_volume, pinned_revision, snapshot_of_busy_stack, deleted_snapshot, deleted_stack),
     *(failed_volume, foreign_volume_snapshot, forged_status, two_stacks_of_one_name),
     *(restored_volume, restored_pinned_claim, restored_once, refused_restore, restore_of_lost_volume),
-    deleted_while_restored,
+    *(deleted_while_restored, restored_members),
 )

@@ -55,11 +55,13 @@ class Scene:
 
     async def request(self, **rollback: Any) -> None:
         """Request a rollback of the Stack."""
-        await self.apply(self.spec["template"]["resources"], rollback=rollback)
+        template = self.spec["template"]
+        await self.apply(template["resources"], parameters=template.get("parameters"), rollback=rollback)
 
-    async def apply(self, resources: Mapping[str, Object], **spec: Any) -> None:
+    async def apply(self, resources: Mapping[str, Object], *, parameters: Object | None = None, **spec: Any) -> None:
         """Create the Stack, or replace its spec."""
-        self.spec = {"template": {"resources": dict(resources)}, **spec}
+        declared = {"parameters": parameters} if parameters is not None else {}
+        self.spec = {"template": {"resources": dict(resources), **declared}, **spec}
         if await self.find_stack() is None:
             await self.world.user.create({**self._head("Stack", "shop"), "spec": self.spec})
         else:
