@@ -11,7 +11,8 @@ import rich.console
 import yaml
 
 from hearth.cli.commands.run import DURATION
-from hearth.cli.demo import demo_run, terminal_output
+from hearth.cli.demo import demo_run
+from hearth.cli.stack_commands import terminal_output
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.template.text import kubectl_yaml

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from hearth.cli.demo import operator_process, stack_view, suggestions
+from hearth.cli.demo import operator_process, suggestions
 from hearth.cli.demo.demo_cluster import Cluster
 from hearth.cli.demo.operator_process import Operator
-from hearth.cli.demo.stack_view import StackView
 from hearth.cli.demo.suggestions import ShellEnvironment
-from hearth.cli.demo.terminal_output import DemoOutput
+from hearth.cli.stack_commands.terminal_output import ViewOutput
+from hearth.cli.stack_views import stack_view
+from hearth.cli.stack_views.stack_view import StackView
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
 from hearth.kube.well_known_kinds import STACK
@@ -63,7 +64,7 @@ class DemoOptions:
         return str(self.stack["metadata"]["namespace"])
 
 
-async def run_demo(plan: DemoOptions, screen: DemoOutput) -> int:
+async def run_demo(plan: DemoOptions, screen: ViewOutput) -> int:
     """Run everything in reading order; return the exit code."""
     source = credentials.find_source(kubeconfig=plan.kubeconfig, context=None, environ=os.environ)
     stopping = catch_signals()
@@ -108,7 +109,7 @@ class StackWatcher:
     """Polls one Stack and shows it."""
 
     cluster: Cluster
-    screen: DemoOutput
+    screen: ViewOutput
     operator: Operator
     stopping: asyncio.Event
     plan: DemoOptions

@@ -30,6 +30,10 @@ def entry(
 
 
 COMMANDS: Mapping[str, Entry] = {
+    "list": entry(
+        "list_command", "List Stacks with what needs attention.", section=SEE, attribute="list_", aliases=("ls", "get")
+    ),
+    "tree": entry("tree_command", "Show resources, objects and nested Stacks as a tree.", section=SEE),
     "wait": entry("wait_command", "Wait for a state, and fail as soon as it cannot be reached.", section=SEE),
     "retry": entry("verb_commands", "Retry everything that failed now.", section=STEER, attribute="retry"),
     "rollback": entry("verb_commands", "Go back to an earlier revision.", section=STEER, attribute="rollback"),

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from hearth.cli.demo import suggestions
-from hearth.cli.demo.stack_view import ResourceRow, RowState, StackView
 from hearth.cli.demo.suggestions import ShellEnvironment
+from hearth.cli.stack_views.stack_view import ResourceRow, RowState, StackView
 
 EXAMPLE = Path(__file__).resolve().parents[4] / "manifests" / "examples" / "guestbook.yaml"
 HERE = ShellEnvironment(kubeconfig="/k", kubectl=None)

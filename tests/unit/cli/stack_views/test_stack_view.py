@@ -1,4 +1,4 @@
-"""What a demonstration makes of the objects that it finds: a row for each resource, in words."""
+"""What `tree` and the demonstration make of the objects that they find: a row for each resource, in words."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from hearth.cli.demo import stack_view
-from hearth.cli.demo.stack_view import ClusterSnapshot, ResourceRow, RowState
+from hearth.cli.stack_views import resource_state, stack_view
+from hearth.cli.stack_views.resource_state import RowState
+from hearth.cli.stack_views.snapshot import FoundChild, StackSnapshot
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.stack_view import ResourceRow
 from hearth.model.kinds import Kind
-from hearth.template.blueprint import Blueprint, Definition, StackIdentity
-from hearth.template.compiler import compiler
-from support.units.typed_kinds import TypedKinds
 
 CONFIG = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
 CLAIM = Kind(group="", version="v1", name="PersistentVolumeClaim", plural="persistentvolumeclaims", namespaced=True)
@@ -29,36 +29,34 @@ TEMPLATE = {
 }
 
 
-def compile_blueprint() -> Blueprint:
-    identity = StackIdentity(name="shop", namespace="prod", uid="u-1")
-    return compiler.compile_template(Definition(template=TEMPLATE, parameters={}), stack=identity, kinds=TypedKinds())
-
-
-def make_stack(*, deleting: bool = False, **status: Any) -> dict[str, Any]:
+def make_stack(*, deleting: bool = False, **status: Any) -> StackState:
     metadata = {"name": "shop", "namespace": "prod", "uid": "u-1", "generation": 3}
-    return {"metadata": metadata | ({"deletionTimestamp": "now"} if deleting else {}), "status": status}
+    return StackState({"metadata": metadata | ({"deletionTimestamp": "now"} if deleting else {}), "status": status})
 
 
-def make_child(
-    kind: Kind, resource: str, *, made: str = "1", name: str = "", **fields: Any
-) -> tuple[Kind, dict[str, Any]]:
+def take(stack: StackState, *children: FoundChild, template: Any = None, **nested: StackSnapshot) -> StackSnapshot:
+    return StackSnapshot(stack=stack, template=template or {}, children=children, nested=nested)
+
+
+def make_child(kind: Kind, resource: str, *, made: str = "1", name: str = "", **fields: Any) -> FoundChild:
     metadata: dict[str, Any] = {
         "name": name or f"shop-{resource}",
         "namespace": "prod",
         "labels": {"hearth.dev/resource": resource},
         "creationTimestamp": made,
+        "annotations": {"hearth.dev/requires": {"web": "disk/1", "late": "web/1"}.get(resource, "")},
     }
-    return kind, {"metadata": metadata | fields.pop("metadata", {})} | fields
+    return FoundChild(kind, {"metadata": metadata | fields.pop("metadata", {})} | fields)
 
 
 BOUND = make_child(CLAIM, "disk", status={"phase": "Bound"})
 WEB = make_child(CONFIG, "web")
 
 
-def find_rows(*children: tuple[Kind, dict[str, Any]], deleting: bool = False, **status: Any) -> list[tuple[str, ...]]:
+def find_rows(*children: FoundChild, deleting: bool = False, **status: Any) -> list[tuple[str, ...]]:
     """Resource, object, state and note of each row."""
     stack = make_stack(deleting=deleting, **status)
-    seen = stack_view.describe(ClusterSnapshot(stack=stack, blueprint=compile_blueprint(), children=children))
+    seen = stack_view.describe(take(stack, *children, template=TEMPLATE))
     return [(row.resource, row.object, str(row.state), row.note) for row in seen.rows]
 
 
@@ -84,7 +82,12 @@ def test_a_child_is_judged_by_the_rule_of_its_kind() -> None:
     ("fields", "state", "note"),
     [
         pytest.param({"data": {"ready": "yes"}}, "ready", "", id="holds"),
-        pytest.param({"data": {"ready": "no"}}, "progressing", "its readyWhen rule is not met yet", id="not yet"),
+        pytest.param(
+            {"data": {"ready": "no"}},
+            "progressing",
+            "its readyWhen rule is not met yet: late.data.ready == 'yes'",
+            id="not yet",
+        ),
         pytest.param({}, "progressing", "waits for late.data.ready", id="value missing"),
     ],
 )
@@ -132,7 +135,7 @@ def test_objects_that_are_not_wanted_are_shown_at_the_end() -> None:
 
     assert rows[1] == ("web", "configmap/shop-web", "ready", "")
     assert rows[3:] == [
-        ("web", "configmap/shop-web-old", "obsolete", "is to go"),
+        ("web", "configmap/shop-web-old", "obsolete", "to be deleted"),
         ("former", "configmap/shop-former", "obsolete", "is being deleted, held by example.org/hold"),
     ]
 
@@ -157,7 +160,7 @@ def test_the_head_comes_from_the_status() -> None:
         outputs={"url": "http://a", "port": 80},
     )
 
-    seen = stack_view.describe(ClusterSnapshot(stack=stack, blueprint=None, children=()))
+    seen = stack_view.describe(take(stack))
 
     assert (seen.phase, seen.summary, seen.revision, seen.message) == ("UpdateComplete", "3/3", 2, "all is well")
     assert (seen.is_ready, seen.is_stalled) == (True, False)
@@ -170,7 +173,7 @@ def test_a_status_of_an_older_generation_says_nothing_of_ready(observed: int | N
     conditions = [{"type": "Ready", "status": "True"}, {"type": "Stalled", "status": "True"}]
     stack = make_stack(observedGeneration=observed, conditions=conditions)
 
-    seen = stack_view.describe(ClusterSnapshot(stack=stack, blueprint=None, children=()))
+    seen = stack_view.describe(take(stack))
 
     assert not seen.is_ready
     assert not seen.is_stalled
@@ -178,21 +181,62 @@ def test_a_status_of_an_older_generation_says_nothing_of_ready(observed: int | N
 
 def test_a_new_stack_has_no_status() -> None:
     """Then it is said who is waited for."""
-    seen = stack_view.describe(ClusterSnapshot(stack=make_stack(), blueprint=None, children=()))
+    seen = stack_view.describe(take(make_stack()))
 
-    assert (seen.phase, seen.message, seen.rows) == ("New", "the operator has not processed it yet", ())
+    assert (seen.phase, seen.message, seen.rows) == ("New", "no operator has processed it yet", ())
 
 
 def test_without_a_template_the_children_are_shown_all_the_same() -> None:
     """As objects that are not known to be wanted."""
-    seen = stack_view.describe(ClusterSnapshot(stack=make_stack(), blueprint=None, children=[WEB]))
+    seen = stack_view.describe(take(make_stack(), WEB))
 
     assert seen.rows == (
-        ResourceRow(resource="web", object="configmap/shop-web", state=RowState.OBSOLETE, note="is to go"),
+        ResourceRow(
+            resource="web", object="configmap/shop-web", state=RowState.OBSOLETE, note="to be deleted", created="1"
+        ),
     )
 
 
 def test_long_lists_of_names_are_cut() -> None:
     """A note has one line."""
-    assert stack_view.enumerate_names(["a", "b", "c"]) == "a, b, c"
-    assert stack_view.enumerate_names(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+    assert resource_state.enumerate_names(["a", "b", "c"]) == "a, b, c"
+    assert resource_state.enumerate_names(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+
+
+def test_a_nested_stack_is_shown_below_its_resource() -> None:
+    """With its own resources."""
+    kind = Kind(group="hearth.dev", version="v1alpha1", name="Stack", plural="stacks", namespaced=True)
+    cache = make_child(kind, "cache", metadata={"uid": "u-2"})
+    template = {"resources": {"cache": {"manifest": {"kind": "Stack"}}}}
+    inner = take(make_stack(), WEB, template=TEMPLATE)
+
+    seen = stack_view.describe(take(make_stack(), cache, template=template, **{"u-2": inner}))
+
+    assert [row.resource for row in seen.rows[0].nested] == ["disk", "web", "late"]
+
+
+def test_where_a_resource_stops_and_what_is_excluded() -> None:
+    """A breakpoint counts more than the object, and an absent resource hinders nothing."""
+    template = {"resources": {"web": {"manifest": {}}, "probe": {"when": "params.debug", "manifest": {}}}}
+    stack = make_stack(phase="UpdateComplete", breakpoints=[{"resource": "web", "hook": "PreUpdate"}])
+
+    rows = stack_view.describe(take(stack, WEB, template=template)).rows
+
+    assert [(row.state, row.note) for row in rows] == [
+        (RowState.STOPPED, "at breakpoint PreUpdate"),
+        (RowState.EXCLUDED, "its when is false"),
+    ]
+
+
+def test_texts_of_objects_cannot_control_the_terminal() -> None:
+    """Neither names nor messages."""
+    hostile = "\x1b[2J[red]"
+    problem = {"resource": "web", "reason": hostile, "message": hostile}
+    condition = {"type": "Ready", "status": "False", "message": hostile}
+    stack = make_stack(phase=hostile, problems=[problem], conditions=[condition], outputs={hostile: hostile})
+    child = make_child(CONFIG, hostile, name=hostile)
+
+    seen = stack_view.describe(take(stack, WEB, child, template={"resources": {"web": {}, hostile: {}}}))
+
+    assert "\x1b" not in repr(seen).replace("\\\\x1b", "")
+    assert "\\x1b[2J[red]" in seen.message

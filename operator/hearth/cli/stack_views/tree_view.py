@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from hearth.cli.demo.stack_view import ResourceRow, RowState, StackView
+from hearth.cli.stack_views import ages
+from hearth.cli.stack_views.resource_state import RowState
+from hearth.cli.stack_views.stack_view import ResourceRow, StackView
 
 Segment: TypeAlias = tuple[str, str]
 """A piece of text and its style, "" for none."""
@@ -18,26 +20,46 @@ SIGNS: Final = {
     RowState.READY: ("✔", "green"),
     RowState.PROGRESSING: ("◐", "yellow"),
     RowState.WAITING: ("·", "dim"),
+    RowState.STOPPED: ("■", "yellow"),
     RowState.FAILED: ("✘", "red"),
+    RowState.EXCLUDED: (" ", "dim"),
     RowState.OBSOLETE: ("−", "magenta"),
     RowState.GONE: (" ", "dim"),
 }
 GAP: Final = "  "
+AGE_WIDTH: Final = 5
+"""Columns of an age: `3d22h`."""
 
 
-def draw(view: StackView, *, seconds: float) -> list[Line]:
-    """Return the lines of the Stack, its resources, its message and its outputs. seconds: the time to show."""
+def draw(view: StackView, *, seconds: float | None = None, now: float | None = None) -> list[Line]:
+    """Return the lines of the Stack, its resources, its message and its outputs.
+
+    seconds: the time to show at the Stack; now: seconds since the epoch, to show the age of each object.
+    """
     lines = [draw_head(view, seconds=seconds)]
-    widths = (max_length(row.resource for row in view.rows), max_length(row.object for row in view.rows))
-    lines += [[("└─ " if row is view.rows[-1] else "├─ ", "dim"), *draw_row(row, widths)] for row in view.rows]
+    rows = list(flatten(view.rows))
+    widths = (
+        max_length(indent + row.resource for indent, row in rows),
+        max_length(row.object for _, row in rows),
+        max_length(row.state for _, row in rows),
+    )
+    lines += [[(indent, "dim"), *draw_row(row, widths, indent=indent, now=now)] for indent, row in rows]
     if view.exists:
         lines.append([("", "")])
         lines.append([(view.message, "red" if view.is_stalled else "dim")])
     lines += [[(f"{name}: ", "dim"), (value, "cyan")] for name, value in view.outputs]
-    return lines
+    return lines + [[(remark, "yellow")] for remark in view.remarks]
 
 
-def draw_head(view: StackView, *, seconds: float) -> Line:
+def flatten(rows: tuple[ResourceRow, ...], *, before: str = "") -> Iterator[tuple[str, ResourceRow]]:
+    """Yield each row with the branches in front of it, the rows of a nested Stack below its own."""
+    for row in rows:
+        is_last = row is rows[-1]
+        yield f"{before}{'└─ ' if is_last else '├─ '}", row
+        yield from flatten(row.nested, before=f"{before}{'   ' if is_last else '│  '}")
+
+
+def draw_head(view: StackView, *, seconds: float | None) -> Line:
     """Return the line of the Stack itself."""
     if not view.exists:
         return [(f"stack/{view.name}", "bold"), (f"{GAP}is gone", "magenta")]
@@ -47,22 +69,25 @@ def draw_head(view: StackView, *, seconds: float) -> Line:
         parts.append((f"{GAP}{view.summary}", style))
     if view.revision is not None:
         parts.append((f"{GAP}revision {view.revision}", "dim"))
-    return [*parts, (f"{GAP}{seconds:.0f} s", "dim")]
+    return [*parts, (f"{GAP}{seconds:.0f} s", "dim")] if seconds is not None else parts
 
 
-def draw_row(row: ResourceRow, widths: tuple[int, int]) -> Line:
+def draw_row(row: ResourceRow, widths: tuple[int, int, int], *, indent: str, now: float | None) -> Line:
     """Return the line of one resource, in columns of those widths."""
     sign, style = SIGNS[row.state]
     line: Line = [
         (f"{sign} ", style),
-        (row.resource.ljust(widths[0]), "bold"),
+        (row.resource.ljust(widths[0] - len(indent)), "bold"),
         (f"{GAP}{row.object.ljust(widths[1])}", ""),
-        (f"{GAP}{row.state.ljust(max_length(RowState))}", style),
+        (f"{GAP}{row.state.ljust(widths[2])}", style),
     ]
+    if now is not None:
+        age = ages.describe(row.created, now=now) if row.created else ""
+        line.append((f"{GAP}{age.ljust(AGE_WIDTH)}", "dim"))
     return [*line, (f"{GAP}{row.note}", "dim")] if row.note else line
 
 
-def max_length(texts: Iterator[str] | type[RowState]) -> int:
+def max_length(texts: Iterator[str]) -> int:
     """Return the length of the longest text; 0 if there is none."""
     return max((len(text) for text in texts), default=0)
 

@@ -1,4 +1,4 @@
-"""Output of the demo: a terminal that is redrawn, or plain lines about changes."""
+"""Output of the demo and of `tree -w`: a terminal that is redrawn, or plain lines about changes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import rich.console
 import rich.live
 import rich.text
 
-from hearth.cli.demo import tree_view
-from hearth.cli.demo.stack_view import StackView
+from hearth.cli.stack_views import tree_view
+from hearth.cli.stack_views.stack_view import StackView
 
 
-class DemoOutput(Protocol):
-    """Output of the demo."""
+class ViewOutput(Protocol):
+    """Output of views as they change."""
 
     stays: bool
     """Whether the output is a terminal. The demo then continues after the Stack is ready."""
@@ -32,8 +32,8 @@ class DemoOutput(Protocol):
     def say(self, lines: Iterable[str]) -> None:
         """Print lines permanently."""
 
-    def show(self, view: StackView, *, seconds: float) -> None:
-        """Show the current view."""
+    def show(self, view: StackView, *, seconds: float, now: float | None = None) -> None:
+        """Show the current view. now: seconds since the epoch, to show ages."""
 
 
 class TerminalOutput:
@@ -59,10 +59,10 @@ class TerminalOutput:
         for line in lines:
             self._console.print(rich.text.Text(line), soft_wrap=True)
 
-    def show(self, view: StackView, *, seconds: float) -> None:
+    def show(self, view: StackView, *, seconds: float, now: float | None = None) -> None:
         """Replace the previous view."""
         drawn = rich.text.Text("\n").join(
-            rich.text.Text.assemble(*line) for line in tree_view.draw(view, seconds=seconds)
+            rich.text.Text.assemble(*line) for line in tree_view.draw(view, seconds=seconds, now=now)
         )
         drawn.no_wrap, drawn.overflow = True, "ellipsis"
         self._live.update(drawn, refresh=True)
@@ -90,15 +90,15 @@ class LineOutput:
         for line in lines:
             self._console.print(rich.text.Text(line), soft_wrap=True)
 
-    def show(self, view: StackView, *, seconds: float) -> None:
+    def show(self, view: StackView, *, seconds: float, now: float | None = None) -> None:  # noqa: ARG002 -- lines show no age
         """Print the changes since the previous view, after the seconds."""
         self.say(f"{seconds:6.1f} s  {line}" for line in tree_view.describe_changes(self._before, view))
         self._before = view
 
 
 @contextlib.contextmanager
-def opened(console: rich.console.Console) -> Iterator[DemoOutput]:
+def opened(console: rich.console.Console) -> Iterator[ViewOutput]:
     """Open the output that suits the console."""
-    screen: DemoOutput = TerminalOutput(console) if console.is_terminal else LineOutput(console)
+    screen: ViewOutput = TerminalOutput(console) if console.is_terminal else LineOutput(console)
     with screen:
         yield screen

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import rich.console
 
-from hearth.cli.demo import terminal_output, tree_view
-from hearth.cli.demo.stack_view import ResourceRow, RowState, StackView
+from hearth.cli.stack_commands import terminal_output
+from hearth.cli.stack_views import tree_view
+from hearth.cli.stack_views.resource_state import RowState
+from hearth.cli.stack_views.stack_view import ResourceRow, StackView
 
 DISK = ResourceRow(resource="disk", object="persistentvolumeclaim/shop-disk", state=RowState.READY)
 WEB = ResourceRow(resource="webFrontend", object="deployment", state=RowState.WAITING, note="waits for disk")
@@ -32,12 +34,30 @@ def test_the_tree_stands_in_columns() -> None:
     """So that states can be read at a glance."""
     assert write(VIEW) == (
         "stack/shop in prod  CreateInProgress  1/2  revision 1  12 s\n"
-        "├─ ✔ disk         persistentvolumeclaim/shop-disk  ready      \n"
-        "└─ · webFrontend  deployment                       waiting      waits for disk\n"
+        "├─ ✔ disk         persistentvolumeclaim/shop-disk  ready  \n"
+        "└─ · webFrontend  deployment                       waiting  waits for disk\n"
         "\n"
         "waits for webFrontend\n"
         "url: http://a"
     )
+
+
+def test_nested_rows_are_indented_and_ages_are_shown() -> None:
+    """The columns stay."""
+    cache = ResourceRow(
+        resource="cache",
+        object="stack/shop-cache",
+        state=RowState.READY,
+        nested=(DISK,),
+        created="1970-01-01T00:00:00Z",
+    )
+    lines = tree_view.draw(replace(VIEW, rows=(cache, WEB)), now=90.0)
+
+    assert ["".join(text for text, _ in line) for line in lines[1:4]] == [
+        "├─ ✔ cache        stack/shop-cache                 ready    90s  ",
+        "│  └─ ✔ disk      persistentvolumeclaim/shop-disk  ready         ",
+        "└─ · webFrontend  deployment                       waiting         waits for disk",
+    ]
 
 
 def test_a_stack_that_is_gone_has_one_line() -> None:

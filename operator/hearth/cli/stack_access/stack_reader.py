@@ -1,0 +1,128 @@
+"""Reads a Stack with its template, its children and its nested Stacks, as far as the user may."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from hearth.cli.stack_access import revisions
+from hearth.cli.stack_access.revisions import StoredRevisions
+from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_views import object_fields
+from hearth.cli.stack_views.snapshot import FoundChild, StackSnapshot
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.kube.well_known_kinds import STACK
+from hearth.model import errors, limits, names
+from hearth.model.kinds import Kind
+
+FORBIDDEN, NOT_FOUND = 403, 404
+NESTED_AT_MOST: Final = 200
+"""Nested Stacks in one snapshot: each costs some requests."""
+
+
+@dataclass(slots=True)
+class StackReader:
+    """Reads Stacks; definitions that cannot change are read once."""
+
+    session: Session
+    _templates: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By UID of a ControllerRevision."""
+    _is_limited: bool = False
+    """Whether the user may list objects of single namespaces only."""
+    _count: int = 0
+
+    async def read(self, namespace: str, name: str) -> StackSnapshot | None:
+        """Return the Stack with all that belongs to it, or None if it does not exist. Raises ApiStatusError."""
+        raw = await self.session.find(STACK, namespace, name)
+        self._count = 0
+        return await self.complete(StackState(raw)) if raw is not None else None
+
+    async def complete(self, stack: StackState, *, depth: int = 0) -> StackSnapshot:
+        """Return the Stack with all that belongs to it."""
+        self._count += 1
+        stored = await revisions.list_revisions(self.session, stack)
+        template = await self.find_template(stack, stored)
+        kinds = await self.find_kinds(stored, template)
+        unreadable: dict[str, str] = {}
+        lists = await asyncio.gather(*(self.list_children(kind, stack, unreadable) for kind in kinds))
+        children = [child for found in lists for child in found]
+        nested = {}
+        if depth < limits.NESTED_DEPTH:
+            for child in children:
+                if child.is_stack and self._count < NESTED_AT_MOST:
+                    nested[child.uid] = await self.complete(StackState(child.raw), depth=depth + 1)
+        return StackSnapshot(
+            stack=stack, template=template, children=children, nested=nested, unreadable=tuple(unreadable.values())
+        )
+
+    async def find_template(self, stack: StackState, stored: StoredRevisions) -> Mapping[str, Any]:
+        """Return the template of the active revision; that in the spec if it is not stored or not readable."""
+        revision = stored.by_number.get(stack.revision) if stack.revision is not None else None
+        if revision is None:
+            return object_fields.mapping(stack.spec, "template")
+        uid = revision["metadata"]["uid"]
+        if uid not in self._templates:
+            try:
+                definition = await revisions.get_definition(self.session, revision)
+            except (errors.ApiStatusError, errors.TamperedRevision):
+                return object_fields.mapping(stack.spec, "template")
+            self._templates[uid] = object_fields.mapping(definition, "template")
+        return self._templates[uid]
+
+    async def find_kinds(self, stored: StoredRevisions, template: Mapping[str, Any]) -> list[Kind]:
+        """Return the served kinds of which the Stack may have objects."""
+        wanted = set(stored.kinds) or set(list_kinds(template))
+        if not wanted:
+            return []
+        served = self.session.kinds
+        found = resolve_kinds(wanted, served.all())
+        if len(found) < len(wanted):
+            await served.refresh()
+            found = resolve_kinds(wanted, served.all())
+        return found
+
+    async def list_children(self, kind: Kind, stack: StackState, unreadable: dict[str, str]) -> list[FoundChild]:
+        """Return the objects of a kind that belong to the Stack; in its own namespace if the user may list no others."""
+        selector = f"{names.LABEL_STACK_UID}={stack.uid}"
+        namespaces = [stack.namespace] if self._is_limited and kind.namespaced else ["", stack.namespace]
+        for namespace in namespaces:
+            try:
+                found = await self.session.list(kind, namespace, selector=selector)
+            except errors.ApiStatusError as refused:
+                if refused.code == NOT_FOUND:
+                    return []
+                if refused.code != FORBIDDEN:
+                    raise
+                self._is_limited = self._is_limited or kind.namespaced
+                unreadable[kind.key] = f"not shown: {refused}"
+                continue
+            unreadable.pop(kind.key, None)
+            children = [FoundChild(kind, raw) for raw in found]
+            return [child for child in children if child.belongs_to(stack.uid)]
+        return []
+
+
+def list_kinds(template: Mapping[str, Any]) -> Collection[str]:
+    """Return the kinds that the manifests of a template state, as `apps/v1/Deployment`."""
+    manifests = [
+        object_fields.mapping(resource, "manifest")
+        for resource in object_fields.mapping(template, "resources").values()
+    ]
+    return {
+        f"{object_fields.text(manifest, 'apiVersion')}/{object_fields.text(manifest, 'kind')}" for manifest in manifests
+    }
+
+
+def resolve_kinds(wanted: Collection[str], served: Collection[Kind]) -> list[Kind]:
+    """Return the served kinds among those; one in another version if the stated one is not served any more."""
+    exact = {f"{kind.api_version}/{kind.name}": kind for kind in served}
+    by_group = {(kind.group, kind.name): kind for kind in served}
+    found: dict[str, Kind] = {}
+    for each in sorted(wanted):
+        api_version, _, name = each.rpartition("/")
+        kind = exact.get(each) or by_group.get((api_version.rpartition("/")[0], name))
+        if kind is not None:
+            found[kind.key] = kind
+    return list(found.values())

@@ -1,0 +1,69 @@
+"""Lists and watches Stacks. Must not know how they are printed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+import click
+
+from hearth.cli.stack_access.session import RECONNECT, Session
+from hearth.cli.stack_views import safe_text, stack_list
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.kube.well_known_kinds import STACK
+
+DONE = 0
+
+
+class StackPrinter(Protocol):
+    """Prints Stacks."""
+
+    def show(self, stacks: list[StackState], *, is_first: bool, is_single: bool = False) -> None:
+        """Print them."""
+
+
+async def execute(
+    session: Session,
+    namespace: str,
+    names: Sequence[str],
+    selector: str,
+    *,
+    printer: StackPrinter,
+    watch: bool,
+) -> int:
+    """Return the exit code. namespace: "" for all."""
+    if names:
+        found = [StackState(await session.get(STACK, namespace, name)) for name in names]
+    else:
+        found = stack_list.sort(map(StackState, await session.list(STACK, namespace, selector=selector)))
+    if found or watch:
+        printer.show(found, is_first=True, is_single=len(names) == 1)
+    else:
+        where = f"{safe_text.one_line(namespace)} namespace" if namespace else "any namespace"
+        click.echo(f"No Stacks found in {where}.", err=True)
+    if watch:
+        await follow(session, namespace, (names, selector), found, printer)
+    return DONE
+
+
+async def follow(
+    session: Session,
+    namespace: str,
+    which: tuple[Sequence[str], str],
+    found: Sequence[StackState],
+    printer: StackPrinter,
+) -> None:
+    """Print each change until the user ends it."""
+    names, selector = which
+    versions = {stack.uid: stack.raw["metadata"]["resourceVersion"] for stack in found}
+    query = {"labelSelector": selector} if selector else {}
+    while True:
+        # Without a version, the server sends the present state first: what is known of it is not printed again.
+        async for _, raw in session.watch(STACK, namespace, query=query, version=""):
+            stack = StackState(raw)
+            version = raw["metadata"]["resourceVersion"]
+            if (not names or stack.name in names) and versions.get(stack.uid) != version:
+                versions[stack.uid] = version
+                printer.show([stack], is_first=False)
+        await asyncio.sleep(RECONNECT)

@@ -1,0 +1,56 @@
+"""Writes tables, lines and objects to standard output: with color on a terminal, plain text otherwise."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hearth.cli.stack_commands import cluster_options
+from hearth.cli.stack_views import safe_text, text_table
+
+if TYPE_CHECKING:
+    from hearth.cli.stack_views.text_table import Cell
+
+
+def write_text(text: str) -> None:
+    """Write a text of an object, made safe."""
+    click.echo(safe_text.clean(text))
+
+
+def write_segments(segments: Sequence[tuple[str, str]]) -> None:
+    """Write one line of safe segments; a style is a color, `bold` or `dim`."""
+    click.echo("".join(style(text, name) for text, name in segments).rstrip(" "))
+
+
+def style(text: str, name: str) -> str:
+    """Return the text in that style."""
+    if not name or not text:
+        return text
+    if name in ("bold", "dim"):
+        return click.style(text, bold=name == "bold" or None, dim=name == "dim" or None)
+    return click.style(text, fg=name)
+
+
+def write_table(
+    header: Sequence[str], rows: Sequence[Sequence[Cell]], *, is_wide: bool, with_header: bool = True
+) -> None:
+    """Write a table; on a terminal the last column is cut to its width, unless it is wide."""
+    is_cut = cluster_options.is_terminal() and not is_wide
+    width = shutil.get_terminal_size().columns if is_cut else None
+    lines = text_table.align(header, rows, width=width)
+    for line in lines if with_header else lines[1:]:
+        write_segments(line)
+
+
+def write_object(content: Any, *, output: str) -> None:
+    """Write an object as JSON or YAML; both escape control characters by themselves."""
+    if output == "json":
+        click.echo(json.dumps(content, indent=4))
+        return
+    from hearth.template.text import kubectl_yaml
+
+    click.echo(kubectl_yaml.write(content), nl=False)

@@ -1,0 +1,73 @@
+"""Which resources of a template require which, without a compilation: from what objects record, else from the text."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from hearth.cli.stack_views import object_fields
+from hearth.cli.stack_views.snapshot import FoundChild
+from hearth.graph import order
+from hearth.template.text import interpolation
+
+EXPRESSION_FIELDS = ("readyWhen", "failedWhen")
+
+
+def find_requirements(resources: Mapping[str, Any], chosen: Mapping[str, FoundChild]) -> dict[str, list[str]]:
+    """Return for each resource those that it requires, in the order of the template."""
+    return {
+        name: chosen[name].requires if name in chosen else find_named(resource, resources.keys() - {name})
+        for name, resource in resources.items()
+    }
+
+
+def sort(requirements: Mapping[str, list[str]]) -> list[str]:
+    """Return all names, each after what it requires; those on a cycle come last."""
+    found = order.sort(requirements)
+    return (
+        [*found, *(name for name in requirements if name not in set(found))]
+        if len(found) < len(requirements)
+        else found
+    )
+
+
+def find_named(resource: Any, names: Collection[str]) -> list[str]:
+    """Return the resources that `dependsOn` and the expressions of a resource name."""
+    found = dict.fromkeys(name for name in object_fields.texts(resource, "dependsOn") if name in names)
+    for text in find_expressions(object_fields.find(resource, "manifest")):
+        found.update(dict.fromkeys(name for name in find_roots(text) if name in names))
+    return list(found)
+
+
+def find_expressions(value: Any) -> Iterator[str]:
+    """Yield the text of each `${…}` in a manifest."""
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, str):
+            if interpolation.has_expressions(each):
+                yield from parse_text(each)
+        elif isinstance(each, Mapping):
+            pending += each.values()
+            pending += each.keys()
+        elif isinstance(each, list):
+            pending += each
+
+
+def parse_text(text: str) -> list[str]:
+    """Return the expressions in a text; none if it is malformed, which the operator reports."""
+    try:
+        return [part.text for part in interpolation.parse(text) if isinstance(part, interpolation.ExpressionSource)]
+    except interpolation.UnterminatedExpression:
+        return []
+
+
+def find_roots(text: str) -> tuple[str, ...]:
+    """Return the names that an expression reads; none if it is no expression."""
+    # It takes some time to import, and most trees need none of it.
+    from hearth.template.cel import cel_environment, expressions
+
+    try:
+        return expressions.parse(text).roots
+    except cel_environment.CelCompileError:
+        return ()

@@ -1,0 +1,92 @@
+"""State of one resource in a word and a note: from the Stack's status, else from its object by the engine's rules."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from hearth.cli.stack_views import object_fields, safe_text
+from hearth.cli.stack_views.snapshot import FoundChild
+from hearth.plan.health import health_rules
+
+NAMED_AT_MOST: Final = 3
+"""Maximum number of names in a note, so that it fits on its line."""
+PATIENT: Final = frozenset({"KindNotServed", "FieldNotFound", "Replacing", "Terminating", "Evaluating"})
+"""Reasons of problems that are no failure: something does not exist yet."""
+
+
+class RowState(enum.StrEnum):
+    """State of a resource in one word."""
+
+    READY = "ready"
+    PROGRESSING = "progressing"
+    WAITING = "waiting"
+    STOPPED = "stopped"
+    """At a breakpoint."""
+    FAILED = "failed"
+    EXCLUDED = "excluded"
+    """Its `when` is false."""
+    OBSOLETE = "obsolete"
+    """Obsolete, but not deleted yet."""
+    GONE = "gone"
+
+
+def assess_problem(problem: Mapping[str, Any]) -> tuple[RowState, str]:
+    """Return state and note of a resource that the status names as a problem."""
+    reason, message = object_fields.text(problem, "reason"), object_fields.text(problem, "message")
+    state = RowState.WAITING if reason in PATIENT else RowState.FAILED
+    return state, safe_text.one_line(f"{reason}: {message}" if message else reason)
+
+
+def assess_object(child: FoundChild) -> tuple[RowState, str]:
+    """Return state and note by the default rule of the object's kind."""
+    verdict = health_rules.assess(child.raw, kind=child.kind)
+    note = safe_text.one_line(verdict.message)
+    match verdict.state:
+        case health_rules.HealthState.READY:
+            return RowState.READY, ""
+        case health_rules.HealthState.FAILED:
+            return RowState.FAILED, note
+        case _:
+            return RowState.PROGRESSING, note
+
+
+def assess_rules(expressions_: Sequence[str], values: Mapping[str, Any]) -> tuple[RowState, str]:
+    """Return state and note by the `readyWhen` of a resource. values: objects by resource."""
+    # It takes some time to import, and most trees need none of it.
+    from hearth.template.cel import cel_environment, expressions
+
+    for text in expressions_:
+        try:
+            parsed = expressions.parse(text)
+        except cel_environment.CelCompileError:
+            return RowState.PROGRESSING, "its readyWhen rule is no expression"
+        if not expressions.is_bounded(parsed):
+            return RowState.PROGRESSING, "its readyWhen rule is too expensive to be evaluated here"
+        missing = [str(read) for read in parsed.required if is_missing(read.root, read.path, values)]
+        if missing:
+            return RowState.PROGRESSING, f"waits for {enumerate_names(missing)}"
+        if expressions.run(parsed, values) is not True:
+            return RowState.PROGRESSING, f"its readyWhen rule is not met yet: {safe_text.one_line(text)}"
+    return RowState.READY, ""
+
+
+def is_missing(root: str, path: Sequence[str], values: Mapping[str, Any]) -> bool:
+    """Return whether an object has no such field."""
+    return object_fields.find(values, root, *path) is None
+
+
+def describe_deletion(child: FoundChild) -> str:
+    """Describe the progress of an object's deletion."""
+    if not child.is_deleting:
+        return "to be deleted"
+    finalizers = safe_text.one_line(", ".join(child.finalizers))
+    return f"is being deleted, held by {finalizers}" if finalizers else "is being deleted"
+
+
+def enumerate_names(named: Sequence[str]) -> str:
+    """Enumerate names: `a, b and 3 more`."""
+    if len(named) <= NAMED_AT_MOST:
+        return ", ".join(named)
+    return f"{', '.join(named[:NAMED_AT_MOST])} and {len(named) - NAMED_AT_MOST} more"

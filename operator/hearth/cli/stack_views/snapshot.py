@@ -1,0 +1,118 @@
+"""One Stack with all that belongs to it, as the API server returned it at one moment. Pure values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.cli.stack_views import object_fields, safe_text
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind, ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class FoundChild:
+    """An object with the Stack's label and identity."""
+
+    kind: Kind
+    raw: Object
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+        return object_fields.text(self.raw, "metadata", "name")
+
+    @property
+    def namespace(self) -> str:
+        """Return its namespace, "" for cluster scope."""
+        return object_fields.text(self.raw, "metadata", "namespace")
+
+    @property
+    def uid(self) -> str:
+        """Return its UID."""
+        return object_fields.text(self.raw, "metadata", "uid")
+
+    @property
+    def created(self) -> str:
+        """Return its creation time."""
+        return object_fields.text(self.raw, "metadata", "creationTimestamp")
+
+    @property
+    def resource(self) -> str:
+        """Return the resource that its label names."""
+        return object_fields.text(self.raw, "metadata", "labels", names.LABEL_RESOURCE)
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """Return its annotations."""
+        return object_fields.mapping(self.raw, "metadata", "annotations")
+
+    @property
+    def incarnation(self) -> int:
+        """Return the number of the object among those of its resource."""
+        text = object_fields.text(self.annotations, names.ANNOTATION_INCARNATION)
+        return int(text[:9]) if text.isascii() and text.isdigit() else 0
+
+    @property
+    def is_deleting(self) -> bool:
+        """Return whether its deletion was requested."""
+        return bool(object_fields.text(self.raw, "metadata", "deletionTimestamp"))
+
+    @property
+    def finalizers(self) -> list[str]:
+        """Return its finalizers."""
+        return object_fields.texts(self.raw, "metadata", "finalizers")
+
+    @property
+    def is_stack(self) -> bool:
+        """Return whether it is a nested Stack."""
+        return self.kind.group == names.GROUP and self.kind.name == names.STACK
+
+    @property
+    def requires(self) -> list[str]:
+        """Return the resources that it was made from, as it records them."""
+        text = object_fields.text(self.annotations, names.ANNOTATION_REQUIRES)
+        return [each.rpartition("/")[0] for each in text.split(",") if "/" in each]
+
+    def __str__(self) -> str:
+        """Return `deployment/web`, safe to show."""
+        ref = ObjectRef(group=self.kind.group, kind=self.kind.name, namespace=self.namespace, name=self.name)
+        return safe_text.one_line(ref)
+
+    def belongs_to(self, stack_uid: str) -> bool:
+        """Return whether its identity names that Stack and itself. Other controllers copy labels and annotations."""
+        identity = names.identity(
+            stack_uid=stack_uid,
+            group=self.kind.group,
+            kind=self.kind.name,
+            namespace=self.namespace,
+            name=self.name,
+        )
+        return object_fields.text(self.annotations, names.ANNOTATION_IDENTITY) == identity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackSnapshot:
+    """A Stack, its template and its children."""
+
+    stack: StackState
+    template: Mapping[str, Any]
+    """Of the target revision, if the user may read it; else that in the spec."""
+    children: Sequence[FoundChild]
+    nested: Mapping[str, StackSnapshot] = field(default_factory=dict)
+    """Nested Stacks by UID."""
+    unreadable: tuple[str, ...] = ()
+    """The kinds that the user may not list, with the API server's words."""
+
+    @property
+    def resources(self) -> Mapping[str, Any]:
+        """Return the resources of the template by name."""
+        return object_fields.mapping(self.template, "resources")
+
+    def choose_children(self) -> dict[str, FoundChild]:
+        """Return by resource its newest object."""
+        ranked = sorted(self.children, key=lambda child: (child.incarnation, child.created))
+        return {child.resource: child for child in ranked}

@@ -1,0 +1,105 @@
+"""The list of Stacks as rows, and as objects for programs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from hearth.cli.stack_views import ages, object_fields, safe_text
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.text_table import Cell
+from hearth.model import redaction
+from hearth.model.child import Object
+
+HEADER: Final = ("NAME", "PHASE", "READY", "RESOURCES", "REVISION", "STATE", "AGE", "MESSAGE")
+CONDITIONS: Final = (
+    ("Drifted", "drifted"),
+    ("DriftConflict", "drift conflict"),
+    ("Unhealthy", "unhealthy"),
+    ("DeletionBlocked", "deletion blocked"),
+    ("RevisionTampered", "tampered"),
+    ("InternalError", "internal error"),
+)
+"""Conditions that a person should see, and their words in the list."""
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""The annotation repeats the whole spec."""
+
+
+def make_header(*, with_namespace: bool) -> list[str]:
+    """Return the titles of the columns."""
+    return [*(["NAMESPACE"] if with_namespace else []), *HEADER]
+
+
+def make_row(stack: StackState, *, now: float, with_namespace: bool) -> list[Cell]:
+    """Return the cells of one Stack."""
+    ready = stack.ready.status or "Unknown"
+    phase_color = "green" if stack.is_ready else "red" if stack.is_stalled else "yellow"
+    texts: list[Cell] = [
+        (safe_text.one_line(stack.name), ""),
+        (safe_text.one_line(stack.phase) or "New", phase_color),
+        (safe_text.one_line(ready), phase_color),
+        (safe_text.one_line(stack.summary), ""),
+        ("" if stack.revision is None else str(stack.revision), ""),
+        (", ".join(find_words(stack)), "yellow"),
+        (ages.describe(stack.created, now=now), ""),
+        (safe_text.first_line(redact(stack, stack.ready.message)), "red" if stack.is_stalled else ""),
+    ]
+    return [(safe_text.one_line(stack.namespace), ""), *texts] if with_namespace else texts
+
+
+def find_words(stack: StackState) -> Iterator[str]:
+    """Yield in words what a person should know besides the phase."""
+    if stack.is_deleting:
+        yield "deleting"
+    if stack.is_paused:
+        yield "paused"
+    if stack.is_suspended:
+        yield "suspended"
+    if stack.is_rolled_back:
+        yield "rolled back"
+    if stack.condition("Stopped").is_true:
+        yield "stopped"
+    for type_, word in CONDITIONS:
+        if stack.condition(type_).is_true:
+            yield word
+
+
+def sort(stacks: Iterable[StackState]) -> list[StackState]:
+    """Sort by namespace and name."""
+    return sorted(stacks, key=lambda stack: (stack.namespace, stack.name))
+
+
+def find_hidden(stack: StackState) -> list[str]:
+    """Return the texts of sensitive parameters that the spec itself contains."""
+    rules = object_fields.mapping(stack.spec, "template", "parameters")
+    values = object_fields.mapping(stack.spec, "parameters")
+    return [
+        text
+        for name, rule in rules.items()
+        if object_fields.find(rule, "sensitive") is True
+        for text in (
+            *redaction.find_texts(values.get(name)),
+            *redaction.find_texts(object_fields.find(rule, "default")),
+        )
+    ]
+
+
+def redact(stack: StackState, text: str) -> str:
+    """Return a text of the Stack without the sensitive values in its spec."""
+    return redaction.redact(text, find_hidden(stack)) if text else text
+
+
+def to_output(stack: StackState) -> Object:
+    """Return the Stack for programs: as the API server stores it, without managed fields and sensitive values."""
+    metadata = {key: value for key, value in stack.raw.get("metadata", {}).items() if key != "managedFields"}
+    annotations = {key: value for key, value in stack.annotations.items() if key != LAST_APPLIED}
+    metadata |= {"annotations": annotations} if "annotations" in metadata else {}
+    output = {**stack.raw, "metadata": metadata}
+    hidden = find_hidden(stack)
+    return redaction.redact_within(output, hidden) if hidden else output
+
+
+def to_list(stacks: Sequence[StackState]) -> Object:
+    """Return the list for programs, in kubectl's form."""
+    items: list[Any] = [to_output(stack) for stack in stacks]
+    return {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items}

@@ -1,0 +1,175 @@
+"""View of a Stack at one moment: one row for each resource. Pure: from plain objects to values.
+
+Judges children by the same rules as the engine, because a status names only resources with problems. Must not know how
+a row is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.cli.stack_views import object_fields, requirements, resource_state, safe_text
+from hearth.cli.stack_views.resource_state import RowState
+from hearth.cli.stack_views.snapshot import FoundChild, StackSnapshot
+from hearth.cli.stack_views.stack_state import StackState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceRow:
+    """One resource."""
+
+    resource: str
+    object: str
+    """`deployment/web`; only the kind while the object does not exist."""
+    state: RowState
+    note: str = ""
+    """The first problem, or what the resource waits for."""
+    created: str = ""
+    """Creation time of the object."""
+    nested: tuple[ResourceRow, ...] = ()
+    """The rows of a nested Stack."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackView:
+    """Everything to show of a Stack."""
+
+    name: str
+    namespace: str
+    exists: bool = True
+    phase: str = ""
+    summary: str = ""
+    """`3/7`."""
+    revision: int | None = None
+    is_ready: bool = False
+    is_stalled: bool = False
+    message: str = ""
+    """Message of the condition Ready."""
+    rows: tuple[ResourceRow, ...] = ()
+    outputs: tuple[tuple[str, str], ...] = ()
+    remarks: tuple[str, ...] = ()
+    """What the view could not show."""
+
+
+def describe(snapshot: StackSnapshot) -> StackView:
+    """Describe a snapshot."""
+    stack = snapshot.stack
+    outputs = object_fields.mapping(stack.status, "outputs")
+    return StackView(
+        name=safe_text.one_line(stack.name),
+        namespace=safe_text.one_line(stack.namespace),
+        phase=safe_text.one_line(stack.phase) or "New",
+        summary=safe_text.one_line(stack.summary),
+        revision=stack.revision,
+        is_ready=stack.is_ready,
+        is_stalled=stack.is_stalled,
+        message=safe_text.clean(stack.ready.message) or "no operator has processed it yet",
+        rows=describe_rows(snapshot),
+        outputs=tuple((safe_text.one_line(name), safe_text.one_line(value)) for name, value in sorted(outputs.items())),
+        remarks=tuple(safe_text.one_line(each) for each in snapshot.unreadable),
+    )
+
+
+def describe_rows(snapshot: StackSnapshot) -> tuple[ResourceRow, ...]:
+    """Describe each resource in the order of creation, then each obsolete object."""
+    context = RowContext(snapshot)
+    rows = [context.describe_resource(name) for name in requirements.sort(context.requirements)]
+    rows += [
+        ResourceRow(
+            resource=safe_text.one_line(child.resource),
+            object=str(child),
+            state=RowState.OBSOLETE,
+            note=resource_state.describe_deletion(child),
+            created=child.created,
+        )
+        for child in snapshot.children
+        if child.resource not in snapshot.resources or child is not context.chosen[child.resource]
+    ]
+    return tuple(rows)
+
+
+@dataclass(slots=True)
+class RowContext:
+    """What the rows of one Stack share. Rows are described in order: later ones wait for earlier ones."""
+
+    snapshot: StackSnapshot
+    chosen: dict[str, FoundChild] = field(init=False)
+    requirements: dict[str, list[str]] = field(init=False)
+    problems: dict[str, Mapping[str, Any]] = field(init=False)
+    waits: dict[str, str] = field(init=False)
+    """By resource, the hook at which it waits."""
+    unready: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Index the snapshot."""
+        stack = self.snapshot.stack
+        self.chosen = self.snapshot.choose_children()
+        self.requirements = requirements.find_requirements(self.snapshot.resources, self.chosen)
+        self.problems = {object_fields.text(problem, "resource"): problem for problem in reversed(stack.problems)}
+        self.waits = {wait.resource: wait.hook for wait in stack.breakpoints}
+        self.unready = set()
+
+    def describe_resource(self, name: str) -> ResourceRow:
+        """Describe one resource of the template."""
+        child = self.chosen.get(name)
+        state, note = self.assess(name, child)
+        if state not in (RowState.READY, RowState.EXCLUDED):
+            self.unready.add(name)
+        nested = self.snapshot.nested.get(child.uid) if child is not None else None
+        return ResourceRow(
+            resource=safe_text.one_line(name),
+            object=str(child) if child is not None else self.find_kind(name),
+            state=state,
+            note=note,
+            created=child.created if child is not None else "",
+            nested=describe_rows(nested) if nested is not None else (),
+        )
+
+    def assess(self, name: str, child: FoundChild | None) -> tuple[RowState, str]:
+        """Return state and note of a resource: what the operator reports of it counts most."""
+        stack = self.snapshot.stack
+        if stack.is_deleting:
+            if child is None:
+                return RowState.GONE, ""
+            return RowState.OBSOLETE, resource_state.describe_deletion(child)
+        if name in self.waits:
+            return RowState.STOPPED, f"at breakpoint {safe_text.one_line(self.waits[name])}"
+        if name in self.problems:
+            return resource_state.assess_problem(self.problems[name])
+        if child is None:
+            return self.assess_absent(name, stack)
+        if child.is_deleting:
+            return RowState.PROGRESSING, f"{resource_state.describe_deletion(child)}, and is created again"
+        if stack.is_ready:
+            return RowState.READY, ""
+        return self.assess_child(name, child)
+
+    def assess_child(self, name: str, child: FoundChild) -> tuple[RowState, str]:
+        """Return state and note of a resource by its object."""
+        rules = object_fields.texts(self.snapshot.resources, name, "readyWhen")
+        if not rules:
+            return resource_state.assess_object(child)
+        return resource_state.assess_rules(rules, {each: found.raw for each, found in self.chosen.items()})
+
+    def assess_absent(self, name: str, stack: StackState) -> tuple[RowState, str]:
+        """Return state and note of a resource without an object."""
+        waits_for = [each for each in self.requirements[name] if each in self.unready]
+        if waits_for:
+            return RowState.WAITING, f"waits for {resource_state.enumerate_names(waits_for)}"
+        has_condition = bool(object_fields.text(self.snapshot.resources, name, "when"))
+        if has_condition and (stack.is_ready or stack.phase.endswith("Complete")):
+            return RowState.EXCLUDED, "its when is false"
+        if stack.is_paused:
+            return RowState.WAITING, "the Stack is paused"
+        if self.snapshot.unreadable:
+            return RowState.PROGRESSING, "not seen"
+        return (
+            RowState.PROGRESSING,
+            "is being applied, unless its when is false" if has_condition else "is being applied",
+        )
+
+    def find_kind(self, name: str) -> str:
+        """Return the kind of a resource as kubectl writes it."""
+        return safe_text.one_line(object_fields.text(self.snapshot.resources, name, "manifest", "kind").lower())
