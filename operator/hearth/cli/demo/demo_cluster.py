@@ -7,7 +7,7 @@ from typing import Final
 
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_reader import StackReader
-from hearth.cli.stack_views.snapshot import StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import StackSnapshot
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
 from hearth.kube.well_known_kinds import STACK

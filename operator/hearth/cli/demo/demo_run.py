@@ -18,8 +18,8 @@ from hearth.cli.demo.demo_cluster import Cluster
 from hearth.cli.demo.operator_process import Operator
 from hearth.cli.demo.suggestions import ShellEnvironment
 from hearth.cli.stack_commands.terminal_output import ViewOutput
-from hearth.cli.stack_views import stack_view
-from hearth.cli.stack_views.stack_view import StackView
+from hearth.cli.stack_views.tree import stack_view
+from hearth.cli.stack_views.tree.stack_view import StackView
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
 from hearth.kube.well_known_kinds import STACK

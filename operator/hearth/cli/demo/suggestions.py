@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from hearth.cli.stack_views.stack_view import StackView
+from hearth.cli.stack_views.tree.stack_view import StackView
 from hearth.model.child import Object
 
 SCALED: Final = ("deployment/", "statefulset/")

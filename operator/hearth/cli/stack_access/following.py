@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hearth.cli.stack_access.session import Session
-from hearth.cli.stack_views import goals, object_fields
-from hearth.cli.stack_views.goals import Goal, GoalState, Verdict
+from hearth.cli.stack_views import object_fields
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.verbs import Write
+from hearth.cli.stack_views.steering import goals
+from hearth.cli.stack_views.steering.goals import Goal, GoalState, Verdict
+from hearth.cli.stack_views.steering.verbs import Write
 from hearth.kube.well_known_kinds import STACK
 from hearth.model.child import Object
 

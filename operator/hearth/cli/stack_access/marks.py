@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from hearth.cli.stack_access.session import Session
-from hearth.cli.stack_views import mark_requests
-from hearth.cli.stack_views.mark_requests import MarkState
+from hearth.cli.stack_views.steering import mark_requests
+from hearth.cli.stack_views.steering.mark_requests import MarkState
 from hearth.kube.well_known_kinds import HEALTH_MARK
 
 

@@ -11,8 +11,8 @@ from hearth.cli.stack_access import revisions
 from hearth.cli.stack_access.revisions import StoredRevisions
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views import object_fields
-from hearth.cli.stack_views.snapshot import FoundChild, StackSnapshot
 from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
 from hearth.kube.well_known_kinds import STACK
 from hearth.model import errors, limits, names
 from hearth.model.kinds import Kind

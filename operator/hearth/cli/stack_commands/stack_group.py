@@ -22,7 +22,7 @@ def entry(
     """Return the entry of a subcommand in a module of this package."""
     return Entry(
         module=f"{PACKAGE}.{module}",
-        attribute=attribute or module.removesuffix("_command"),
+        attribute=attribute or module.rpartition(".")[2].removesuffix("_command"),
         summary=summary,
         section=section,
         aliases=aliases,
@@ -31,23 +31,34 @@ def entry(
 
 COMMANDS: Mapping[str, Entry] = {
     "list": entry(
-        "list_command", "List Stacks with what needs attention.", section=SEE, attribute="list_", aliases=("ls", "get")
+        "showing.list_command",
+        "List Stacks with what needs attention.",
+        section=SEE,
+        attribute="list_",
+        aliases=("ls", "get"),
     ),
-    "tree": entry("tree_command", "Show resources, objects and nested Stacks as a tree.", section=SEE),
-    "wait": entry("wait_command", "Wait for a state, and fail as soon as it cannot be reached.", section=SEE),
-    "retry": entry("verb_commands", "Retry everything that failed now.", section=STEER, attribute="retry"),
-    "rollback": entry("verb_commands", "Go back to an earlier revision.", section=STEER, attribute="rollback"),
-    "continue": entry("verb_commands", "Continue past a breakpoint.", section=STEER, attribute="continue_"),
+    "tree": entry("showing.tree_command", "Show resources, objects and nested Stacks as a tree.", section=SEE),
+    "events": entry("showing.events_command", "Show one timeline of everything that belongs to a Stack.", section=SEE),
+    "history": entry("showing.history_command", "Show revisions, and what changed between two.", section=SEE),
+    "wait": entry("steering.wait_command", "Wait for a state, and fail as soon as it cannot be reached.", section=SEE),
+    "retry": entry("steering.verb_commands", "Retry everything that failed now.", section=STEER, attribute="retry"),
+    "rollback": entry("steering.verb_commands", "Go back to an earlier revision.", section=STEER, attribute="rollback"),
+    "continue": entry("steering.verb_commands", "Continue past a breakpoint.", section=STEER, attribute="continue_"),
     "mark": entry(
-        "mark_commands", "Declare an object unhealthy, so that it is replaced.", section=STEER, attribute="mark"
+        "steering.mark_commands",
+        "Declare an object unhealthy, so that it is replaced.",
+        section=STEER,
+        attribute="mark",
     ),
-    "unmark": entry("mark_commands", "Take back a mark.", section=STEER, attribute="unmark"),
-    "check": entry("verb_commands", "Compare all objects with the API server.", section=STEER, attribute="check"),
-    "cleanup": entry("verb_commands", "Delete obsolete objects now.", section=STEER, attribute="cleanup"),
-    "pause": entry("verb_commands", "Stop all writes of the operator.", section=STEER, attribute="pause"),
-    "unpause": entry("verb_commands", "Permit writes again.", section=STEER, attribute="unpause"),
-    "suspend": entry("verb_commands", "Scale workloads to nothing.", section=STEER, attribute="suspend"),
-    "resume": entry("verb_commands", "Bring suspended workloads back.", section=STEER, attribute="resume"),
+    "unmark": entry("steering.mark_commands", "Take back a mark.", section=STEER, attribute="unmark"),
+    "check": entry(
+        "steering.verb_commands", "Compare all objects with the API server.", section=STEER, attribute="check"
+    ),
+    "cleanup": entry("steering.verb_commands", "Delete obsolete objects now.", section=STEER, attribute="cleanup"),
+    "pause": entry("steering.verb_commands", "Stop all writes of the operator.", section=STEER, attribute="pause"),
+    "unpause": entry("steering.verb_commands", "Permit writes again.", section=STEER, attribute="unpause"),
+    "suspend": entry("steering.verb_commands", "Scale workloads to nothing.", section=STEER, attribute="suspend"),
+    "resume": entry("steering.verb_commands", "Bring suspended workloads back.", section=STEER, attribute="resume"),
 }
 
 

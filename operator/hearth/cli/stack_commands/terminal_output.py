@@ -11,8 +11,8 @@ import rich.console
 import rich.live
 import rich.text
 
-from hearth.cli.stack_views import tree_view
-from hearth.cli.stack_views.stack_view import StackView
+from hearth.cli.stack_views.tree import tree_view
+from hearth.cli.stack_views.tree.stack_view import StackView
 
 
 class ViewOutput(Protocol):

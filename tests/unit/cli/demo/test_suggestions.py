@@ -10,7 +10,7 @@ import yaml
 
 from hearth.cli.demo import suggestions
 from hearth.cli.demo.suggestions import ShellEnvironment
-from hearth.cli.stack_views.stack_view import ResourceRow, RowState, StackView
+from hearth.cli.stack_views.tree.stack_view import ResourceRow, RowState, StackView
 
 EXAMPLE = Path(__file__).resolve().parents[4] / "manifests" / "examples" / "guestbook.yaml"
 HERE = ShellEnvironment(kubeconfig="/k", kubectl=None)

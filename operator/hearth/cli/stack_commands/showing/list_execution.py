@@ -9,7 +9,8 @@ from typing import Protocol
 import click
 
 from hearth.cli.stack_access.session import RECONNECT, Session
-from hearth.cli.stack_views import safe_text, stack_list
+from hearth.cli.stack_views import safe_text
+from hearth.cli.stack_views.lists import stack_list
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.kube.well_known_kinds import STACK
 

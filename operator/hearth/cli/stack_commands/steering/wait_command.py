@@ -13,7 +13,7 @@ from hearth.cli.stack_commands.stack_argument import NAME, Duration
 
 if TYPE_CHECKING:
     from hearth.cli.stack_access.session import Session
-    from hearth.cli.stack_views.goals import Goal
+    from hearth.cli.stack_views.steering.goals import Goal
 
 
 class GoalParameter(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -23,7 +23,7 @@ class GoalParameter(click.ParamType):  # type: ignore[type-arg]  # generic in ne
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Goal:
         """Parse it."""
-        from hearth.cli.stack_views import goals
+        from hearth.cli.stack_views.steering import goals
 
         if isinstance(value, goals.Goal):
             return value
@@ -61,7 +61,7 @@ def wait(cluster: ClusterOptions, name: str, goal: Goal, timeout: float | None) 
 
     async def work(session: Session) -> int:
         from hearth.cli.stack_access.following import Followed
-        from hearth.cli.stack_commands import verb_execution
+        from hearth.cli.stack_commands.steering import verb_execution
 
         followed = Followed(namespace=cluster.find_namespace(), name=name, goal=goal)
         return await verb_execution.follow(session, followed, timeout=timeout)

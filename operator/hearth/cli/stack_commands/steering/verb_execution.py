@@ -11,11 +11,13 @@ import click
 from hearth.cli.stack_access import following, revisions
 from hearth.cli.stack_access.following import Followed
 from hearth.cli.stack_access.session import Session
-from hearth.cli.stack_commands import cluster_options, progress_output
-from hearth.cli.stack_views import object_fields, safe_text, verbs
-from hearth.cli.stack_views.goals import Verdict
+from hearth.cli.stack_commands import cluster_options
+from hearth.cli.stack_commands.steering import progress_output
+from hearth.cli.stack_views import object_fields, safe_text
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.verbs import AlreadySo, Refusal, VerbResult, Write
+from hearth.cli.stack_views.steering import verbs
+from hearth.cli.stack_views.steering.goals import Verdict
+from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
 from hearth.kube.well_known_kinds import STACK
 
 DONE, FAILED = 0, 1

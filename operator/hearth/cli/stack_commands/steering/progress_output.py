@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import click
 
 from hearth.cli.stack_views import safe_text
-from hearth.cli.stack_views.goals import GoalState, Verdict
 from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.steering.goals import GoalState, Verdict
 
 ERASE_LINE = "\r\x1b[2K"
 

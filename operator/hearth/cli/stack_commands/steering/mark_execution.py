@@ -9,10 +9,12 @@ import click
 from hearth.cli.stack_access import marks
 from hearth.cli.stack_access.following import Followed
 from hearth.cli.stack_access.session import Session
-from hearth.cli.stack_commands import cluster_options, verb_execution
-from hearth.cli.stack_views import mark_requests, safe_text, verbs
-from hearth.cli.stack_views.goals import Goal, GoalType
+from hearth.cli.stack_commands import cluster_options
+from hearth.cli.stack_commands.steering import verb_execution
+from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.steering import mark_requests, verbs
+from hearth.cli.stack_views.steering.goals import Goal, GoalType
 from hearth.kube.well_known_kinds import HEALTH_MARK, STACK
 
 DONE, FAILED = 0, 1

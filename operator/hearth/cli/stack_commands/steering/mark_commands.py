@@ -55,7 +55,7 @@ def put(
     """Create the HealthMark. reason: None to take back a mark."""
 
     async def work(session: Session) -> int:
-        from hearth.cli.stack_commands import mark_execution
+        from hearth.cli.stack_commands.steering import mark_execution
 
         return await mark_execution.execute(
             session, cluster.find_namespace(), (name, resource), reason=reason, wait=wait, timeout=timeout

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from hearth.cli.stack_views import object_fields
-from hearth.cli.stack_views.snapshot import FoundChild
+from hearth.cli.stack_views.tree.snapshot import FoundChild
 from hearth.graph import order
 from hearth.template.text import interpolation
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from hearth.cli.stack_views import resource_state, stack_view
-from hearth.cli.stack_views.resource_state import RowState
-from hearth.cli.stack_views.snapshot import FoundChild, StackSnapshot
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.stack_view import ResourceRow
+from hearth.cli.stack_views.tree import resource_state, stack_view
+from hearth.cli.stack_views.tree.resource_state import RowState
+from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
+from hearth.cli.stack_views.tree.stack_view import ResourceRow
 from hearth.model.kinds import Kind
 
 CONFIG = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)

@@ -42,7 +42,7 @@ def list_(
     """List Stacks with phase, progress, and what needs attention. Sensitive parameters are never shown."""
 
     async def work(session: Session) -> int:
-        from hearth.cli.stack_commands import list_execution
+        from hearth.cli.stack_commands.showing import list_execution
 
         namespace = "" if all_namespaces else cluster.find_namespace()
         printer = Printer(output=output, with_namespace=all_namespaces)
@@ -60,7 +60,7 @@ class Printer:
 
     def show(self, stacks: list[StackState], *, is_first: bool, is_single: bool = False) -> None:
         """Print the Stacks; a table has its header once. is_single: whether one Stack was named."""
-        from hearth.cli.stack_views import stack_list
+        from hearth.cli.stack_views.lists import stack_list
 
         if self._output == "name":
             for stack in stacks:
@@ -73,7 +73,7 @@ class Printer:
             self._show_table(stacks, is_first=is_first)
 
     def _show_table(self, stacks: list[StackState], *, is_first: bool) -> None:
-        from hearth.cli.stack_views import stack_list
+        from hearth.cli.stack_views.lists import stack_list
 
         now = time.time()
         rows: list[Any] = [stack_list.make_row(stack, now=now, with_namespace=self._with_namespace) for stack in stacks]

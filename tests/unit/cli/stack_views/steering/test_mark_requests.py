@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hearth.cli.stack_views import mark_requests
 from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.steering import mark_requests
 
 
 def make_stack(**metadata: Any) -> StackState:

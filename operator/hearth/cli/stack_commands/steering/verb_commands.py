@@ -16,7 +16,7 @@ from hearth.cli.stack_commands.stack_argument import NAME, Duration
 if TYPE_CHECKING:
     from hearth.cli.stack_access.session import Session
     from hearth.cli.stack_views.stack_state import StackState
-    from hearth.cli.stack_views.verbs import VerbResult
+    from hearth.cli.stack_views.steering.verbs import VerbResult
 
 
 def verb(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -43,7 +43,7 @@ def act(
     """Read the Stack, decide, write, and follow it if asked to."""
 
     async def work(session: Session) -> int:
-        from hearth.cli.stack_commands import verb_execution
+        from hearth.cli.stack_commands.steering import verb_execution
 
         return await verb_execution.execute(session, cluster.find_namespace(), name, decide, wait=wait, timeout=timeout)
 
@@ -64,8 +64,8 @@ def retry(cluster: ClusterOptions, name: str, *, wait: bool, timeout: float | No
 
     After an automatic rollback the definition in the spec, which failed, is tried again.
     """
-    from hearth.cli.stack_commands import verb_execution
-    from hearth.cli.stack_views import verbs
+    from hearth.cli.stack_commands.steering import verb_execution
+    from hearth.cli.stack_views.steering import verbs
 
     token = verb_execution.make_token()
     act(cluster, name, lambda stack: verbs.retry(stack, token=token), wait=wait, timeout=timeout)
@@ -91,7 +91,7 @@ def rollback(cluster: ClusterOptions, name: str, to_revision: int, *, wait: bool
     """Go back to an earlier revision, from any state."""
 
     async def work(session: Session) -> int:
-        from hearth.cli.stack_commands import verb_execution
+        from hearth.cli.stack_commands.steering import verb_execution
 
         return await verb_execution.roll_back(
             session, cluster.find_namespace(), name, to_revision=to_revision, wait=wait, timeout=timeout
@@ -113,8 +113,8 @@ def rollback(cluster: ClusterOptions, name: str, to_revision: int, *, wait: bool
 @verb
 def continue_(cluster: ClusterOptions, name: str, where: str, *, wait: bool, timeout: float | None) -> None:
     """Continue past the breakpoint at which a resource waits; `cache/db` is a resource of the nested Stack `cache`."""
-    from hearth.cli.stack_commands import verb_execution
-    from hearth.cli.stack_views import verbs
+    from hearth.cli.stack_commands.steering import verb_execution
+    from hearth.cli.stack_views.steering import verbs
 
     token = verb_execution.make_token()
     act(cluster, name, lambda stack: verbs.continue_(stack, where=where, token=token), wait=wait, timeout=timeout)
@@ -125,8 +125,8 @@ def continue_(cluster: ClusterOptions, name: str, where: str, *, wait: bool, tim
 @verb
 def check(cluster: ClusterOptions, name: str, *, wait: bool, timeout: float | None) -> None:
     """Compare all objects with the API server, and report differences. Changes nothing."""
-    from hearth.cli.stack_commands import verb_execution
-    from hearth.cli.stack_views import verbs
+    from hearth.cli.stack_commands.steering import verb_execution
+    from hearth.cli.stack_views.steering import verbs
 
     token = verb_execution.make_token()
     act(cluster, name, lambda stack: verbs.check(stack, token=token), wait=wait, timeout=timeout)
@@ -137,8 +137,8 @@ def check(cluster: ClusterOptions, name: str, *, wait: bool, timeout: float | No
 @verb
 def cleanup(cluster: ClusterOptions, name: str, *, wait: bool, timeout: float | None) -> None:
     """Delete obsolete objects now, which otherwise stay until the new definition is complete."""
-    from hearth.cli.stack_commands import verb_execution
-    from hearth.cli.stack_views import verbs
+    from hearth.cli.stack_commands.steering import verb_execution
+    from hearth.cli.stack_views.steering import verbs
 
     token = verb_execution.make_token()
     act(cluster, name, lambda stack: verbs.cleanup(stack, token=token), wait=wait, timeout=timeout)
@@ -149,7 +149,7 @@ def cleanup(cluster: ClusterOptions, name: str, *, wait: bool, timeout: float | 
 @verb
 def pause(cluster: ClusterOptions, name: str, *, wait: bool, timeout: float | None) -> None:
     """Stop all writes of the operator for a Stack; it then shows what it would do."""
-    from hearth.cli.stack_views import verbs
+    from hearth.cli.stack_views.steering import verbs
 
     act(cluster, name, lambda stack: verbs.set_paused(stack, paused=True), wait=wait, timeout=timeout)
 
@@ -159,7 +159,7 @@ def pause(cluster: ClusterOptions, name: str, *, wait: bool, timeout: float | No
 @verb
 def unpause(cluster: ClusterOptions, name: str, *, wait: bool, timeout: float | None) -> None:
     """Permit the operator to write again: what it held back is done now."""
-    from hearth.cli.stack_views import verbs
+    from hearth.cli.stack_views.steering import verbs
 
     act(cluster, name, lambda stack: verbs.set_paused(stack, paused=False), wait=wait, timeout=timeout)
 
@@ -169,7 +169,7 @@ def unpause(cluster: ClusterOptions, name: str, *, wait: bool, timeout: float | 
 @verb
 def suspend(cluster: ClusterOptions, name: str, *, wait: bool, timeout: float | None) -> None:
     """Scale workloads to nothing, dependents first. Data stays."""
-    from hearth.cli.stack_views import verbs
+    from hearth.cli.stack_views.steering import verbs
 
     act(cluster, name, lambda stack: verbs.set_suspended(stack, suspended=True), wait=wait, timeout=timeout)
 
@@ -179,6 +179,6 @@ def suspend(cluster: ClusterOptions, name: str, *, wait: bool, timeout: float | 
 @verb
 def resume(cluster: ClusterOptions, name: str, *, wait: bool, timeout: float | None) -> None:
     """Bring suspended workloads back in order, with their previous replica counts."""
-    from hearth.cli.stack_views import verbs
+    from hearth.cli.stack_views.steering import verbs
 
     act(cluster, name, lambda stack: verbs.set_suspended(stack, suspended=False), wait=wait, timeout=timeout)

@@ -9,8 +9,8 @@ from typing import Final
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_commands import cluster_options, text_output
-from hearth.cli.stack_views import stack_view, tree_view
-from hearth.cli.stack_views.stack_view import StackView
+from hearth.cli.stack_views.tree import stack_view, tree_view
+from hearth.cli.stack_views.tree.stack_view import StackView
 
 PAUSE: Final = 0.5
 """Seconds between two snapshots, at least."""

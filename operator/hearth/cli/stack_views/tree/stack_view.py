@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.cli.stack_views import object_fields, requirements, resource_state, safe_text
-from hearth.cli.stack_views.resource_state import RowState
-from hearth.cli.stack_views.snapshot import FoundChild, StackSnapshot
+from hearth.cli.stack_views import object_fields, safe_text
 from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.tree import requirements, resource_state
+from hearth.cli.stack_views.tree.resource_state import RowState
+from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ class StackView:
     """Message of the condition Ready."""
     rows: tuple[ResourceRow, ...] = ()
     outputs: tuple[tuple[str, str], ...] = ()
-    remarks: tuple[str, ...] = ()
+    omissions: tuple[str, ...] = ()
     """What the view could not show."""
 
 
@@ -68,7 +69,7 @@ def describe(snapshot: StackSnapshot) -> StackView:
         message=safe_text.clean(stack.ready.message) or "no operator has processed it yet",
         rows=describe_rows(snapshot),
         outputs=tuple((safe_text.one_line(name), safe_text.one_line(value)) for name, value in sorted(outputs.items())),
-        remarks=tuple(safe_text.one_line(each) for each in snapshot.unreadable),
+        omissions=tuple(safe_text.one_line(each) for each in snapshot.unreadable),
     )
 
 

@@ -23,7 +23,7 @@ def tree(cluster: ClusterOptions, name: str, *, watch: bool) -> None:
     """Show a Stack as a tree: each resource with its object, state, age and reason, nested Stacks below."""
 
     async def work(session: Session) -> int:
-        from hearth.cli.stack_commands import tree_execution
+        from hearth.cli.stack_commands.showing import tree_execution
 
         return await tree_execution.execute(session, cluster.find_namespace(), name, watch=watch)
 

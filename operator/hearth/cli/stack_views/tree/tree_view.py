@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from hearth.cli.stack_views import ages
-from hearth.cli.stack_views.resource_state import RowState
-from hearth.cli.stack_views.stack_view import ResourceRow, StackView
+from hearth.cli.stack_views.tree.resource_state import RowState
+from hearth.cli.stack_views.tree.stack_view import ResourceRow, StackView
 
 Segment: TypeAlias = tuple[str, str]
 """A piece of text and its style, "" for none."""
@@ -48,7 +48,7 @@ def draw(view: StackView, *, seconds: float | None = None, now: float | None = N
         lines.append([("", "")])
         lines.append([(view.message, "red" if view.is_stalled else "dim")])
     lines += [[(f"{name}: ", "dim"), (value, "cyan")] for name, value in view.outputs]
-    return lines + [[(remark, "yellow")] for remark in view.remarks]
+    return lines + [[(omission, "yellow")] for omission in view.omissions]
 
 
 def flatten(rows: tuple[ResourceRow, ...], *, before: str = "") -> Iterator[tuple[str, ResourceRow]]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from hearth.cli.stack_views import object_fields
-from hearth.cli.stack_views.goals import Goal, GoalType
 from hearth.cli.stack_views.stack_state import BreakpointEntry, StackState
+from hearth.cli.stack_views.steering.goals import Goal, GoalType
 from hearth.model import names
 from hearth.model.child import Object
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from hearth.cli.stack_views import object_fields, safe_text
-from hearth.cli.stack_views.snapshot import FoundChild
+from hearth.cli.stack_views.tree.snapshot import FoundChild
 from hearth.plan.health import health_rules
 
 NAMED_AT_MOST: Final = 3

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from hearth.cli.stack_views import verbs
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.verbs import AlreadySo, Refusal, Write
+from hearth.cli.stack_views.steering import verbs
+from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, Write
 
 READY = [{"type": "Ready", "status": "True", "reason": "Complete", "message": "all is ready"}]
 FAILED = [

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from hearth.cli.stack_views import goals
-from hearth.cli.stack_views.goals import Goal, GoalType, Verdict
 from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.steering import goals
+from hearth.cli.stack_views.steering.goals import Goal, GoalType, Verdict
 
 
 def make(ready: str = "False", *, stalled: str = "False", spec: Any = None, **status: Any) -> StackState:

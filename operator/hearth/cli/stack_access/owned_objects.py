@@ -1,0 +1,66 @@
+"""Objects that controllers made for the children of a Stack: ReplicaSets, Jobs, Pods, claims; and Events about all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_views import object_fields
+from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
+from hearth.model import errors
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+
+REPLICA_SET: Final = Kind(group="apps", version="v1", name="ReplicaSet", plural="replicasets", namespaced=True)
+JOB: Final = Kind(group="batch", version="v1", name="Job", plural="jobs", namespaced=True)
+POD: Final = Kind(group="", version="v1", name="Pod", plural="pods", namespaced=True)
+CLAIM: Final = Kind(
+    group="", version="v1", name="PersistentVolumeClaim", plural="persistentvolumeclaims", namespaced=True
+)
+EVENT: Final = Kind(group="", version="v1", name="Event", plural="events", namespaced=True)
+OWNED: Final = (REPLICA_SET, JOB, POD)
+"""In the order of ownership: a CronJob owns Jobs, a Deployment ReplicaSets, these own Pods."""
+MAY_BE_ABSENT: Final = frozenset({403, 404})
+
+
+def list_namespaces(snapshot: StackSnapshot) -> set[str]:
+    """Return the namespaces of a Stack, its children and those of nested Stacks."""
+    found = {snapshot.stack.namespace, *(child.namespace for child in snapshot.children if child.namespace)}
+    return found.union(*(list_namespaces(nested) for nested in snapshot.nested.values()))
+
+
+async def list_allowed(session: Session, kind: Kind, namespace: str, *, only_metadata: bool = False) -> list[Object]:
+    """Return the objects of a namespace; none if the user may not list them, or the kind is not served."""
+    try:
+        return await session.list(kind, namespace, only_metadata=only_metadata)
+    except errors.ApiStatusError as refused:
+        if refused.code not in MAY_BE_ABSENT:
+            raise
+        return []
+
+
+async def list_owned(
+    session: Session, namespaces: Iterable[str], owners: Collection[str], *, only_metadata: bool = False
+) -> list[FoundChild]:
+    """Return the objects that these objects own, directly or not. owners: UIDs."""
+    pairs = [(kind, namespace) for namespace in namespaces for kind in OWNED]
+    lists = await asyncio.gather(
+        *(list_allowed(session, kind, namespace, only_metadata=only_metadata) for kind, namespace in pairs)
+    )
+    known, found = set(owners), []
+    for kind in OWNED:
+        for (each, _), objects in zip(pairs, lists, strict=True):
+            for raw in objects if each is kind else ():
+                references = object_fields.entries(raw, "metadata", "ownerReferences")
+                if any(reference.get("uid") in known for reference in references):
+                    known.add(raw["metadata"]["uid"])
+                    found.append(FoundChild(kind, raw))
+    return found
+
+
+async def list_events(session: Session, namespaces: Iterable[str]) -> list[Object]:
+    """Return the Events of these namespaces, as far as the user may list them."""
+    lists = await asyncio.gather(*(list_allowed(session, EVENT, namespace) for namespace in namespaces))
+    return [event for events in lists for event in events]

@@ -1,0 +1,59 @@
+"""Reads the revisions of a Stack, and shows them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from hearth.cli.stack_access import revisions
+from hearth.cli.stack_access.revisions import StoredRevisions
+from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_commands import cluster_options, text_output
+from hearth.cli.stack_views.lists import revision_history
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.kube.well_known_kinds import STACK
+
+DONE, FAILED = 0, 1
+
+
+async def execute(session: Session, namespace: str, name: str, numbers: Sequence[int], *, output: str | None) -> int:
+    """Return the exit code."""
+    stack = StackState(await session.get(STACK, namespace, name))
+    stored = await revisions.list_revisions(session, stack)
+    if not stored.is_readable:
+        cluster_options.complain(
+            f"error: you may not list controllerrevisions.apps in namespace {namespace}, which store the history"
+        )
+        return FAILED
+    missing = [number for number in numbers if number not in stored.by_number]
+    if missing:
+        kept = ", ".join(map(str, stored.by_number)) or "none"
+        cluster_options.complain(f"error: stack/{name} has no revision {missing[0]}; stored revisions: {kept}")
+        return FAILED
+    if numbers:
+        await show_definitions(session, stored, numbers, output=output or "yaml")
+    else:
+        show_list(stack, stored, output=output)
+    return DONE
+
+
+def show_list(stack: StackState, stored: StoredRevisions, *, output: str | None) -> None:
+    """Show all revisions, the latest last."""
+    if output:
+        items = [revision_history.to_output(number, each, stack) for number, each in stored.by_number.items()]
+        text_output.write_object(items, output=output)
+        return
+    now = time.time()
+    rows = [revision_history.make_row(number, each, stack, now=now) for number, each in stored.by_number.items()]
+    text_output.write_table(revision_history.HEADER, rows, is_wide=True)
+
+
+async def show_definitions(session: Session, stored: StoredRevisions, numbers: Sequence[int], *, output: str) -> None:
+    """Show one definition, or the difference of two."""
+    definitions = [await revisions.get_definition(session, stored.by_number[number]) for number in numbers]
+    if len(definitions) == 1:
+        text_output.write_object(revision_history.show_definition(definitions[0]), output=output)
+        return
+    titles = (f"revision {numbers[0]}", f"revision {numbers[1]}")
+    for line, color in revision_history.compare(definitions[0], definitions[1], titles=titles):
+        text_output.write_segments([(line, color)])

@@ -1,0 +1,1 @@
+"""Stacks, revisions and Events as rows."""

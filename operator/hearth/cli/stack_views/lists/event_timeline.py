@@ -1,0 +1,142 @@
+"""One timeline of a Stack: Events about it, its children, their pods and nested Stacks, and its revisions. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from hearth.cli.stack_views import ages, object_fields, safe_text
+from hearth.cli.stack_views.text_table import Cell
+from hearth.cli.stack_views.tree.snapshot import StackSnapshot
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.model.kinds import ObjectRef
+
+HEADER: Final = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
+WARNING: Final = "Warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineEntry:
+    """One occurrence."""
+
+    time: float
+    """Seconds since the epoch."""
+    type: str
+    """`Normal` or `Warning`."""
+    reason: str
+    object: str
+    message: str
+    count: int = 1
+
+
+def list_uids(snapshot: StackSnapshot) -> dict[str, str]:
+    """Return by UID the Stack, its children and those of nested Stacks, each with its path of resources."""
+    found = {snapshot.stack.uid: ""}
+    for child in snapshot.children:
+        found[child.uid] = child.resource
+        nested = snapshot.nested.get(child.uid)
+        if nested is not None:
+            inner = list_uids(nested)
+            found |= {uid: f"{child.resource}/{path}" if path else child.resource for uid, path in inner.items()}
+    return found
+
+
+def describe_events(events: Iterable[Object], uids: Mapping[str, str]) -> Iterator[TimelineEntry]:
+    """Yield the Events about these objects."""
+    for event in events:
+        about = object_fields.mapping(event, "involvedObject")
+        time = find_time(event)
+        if object_fields.text(about, "uid") in uids and time is not None:
+            yield TimelineEntry(
+                time=time,
+                type=safe_text.one_line(object_fields.text(event, "type")),
+                reason=safe_text.one_line(object_fields.text(event, "reason")),
+                object=describe_object(about),
+                message=safe_text.one_line(object_fields.text(event, "message")),
+                count=find_count(event),
+            )
+
+
+def describe_object(about: Mapping[str, object]) -> str:
+    """Return `pod/shop-web-1`."""
+    group = object_fields.text(about, "apiVersion").rpartition("/")[0]
+    kind, name = object_fields.text(about, "kind"), object_fields.text(about, "name")
+    return safe_text.one_line(ObjectRef(group=group, kind=kind, namespace="", name=name))
+
+
+def find_time(event: Object) -> float | None:
+    """Return when an Event happened last; newer Events have a series, older ones a timestamp."""
+    for path in (("series", "lastObservedTime"), ("lastTimestamp",), ("eventTime",), ("metadata", "creationTimestamp")):
+        time = ages.parse(object_fields.find(event, *path))
+        if time is not None:
+            return time
+    return None
+
+
+def find_count(event: Object) -> int:
+    """Return how often an Event happened."""
+    return object_fields.number(event, "series", "count") or object_fields.number(event, "count") or 1
+
+
+def describe_revisions(revisions: Mapping[int, Object], stack: str) -> Iterator[TimelineEntry]:
+    """Yield that each revision was stored, with author and commit."""
+    for number, revision in revisions.items():
+        time = ages.parse(object_fields.text(revision, "metadata", "creationTimestamp"))
+        annotations = object_fields.mapping(revision, "metadata", "annotations")
+        author = object_fields.text(annotations, names.ANNOTATION_AUTHOR)
+        commit = object_fields.text(annotations, names.ANNOTATION_COMMIT)
+        words = [
+            f"revision {number} stored",
+            *([f"by {author}"] if author else []),
+            *([f"from {commit}"] if commit else []),
+        ]
+        if time is not None:
+            yield TimelineEntry(
+                time=time, type="Normal", reason="Revision", object=stack, message=safe_text.one_line(" ".join(words))
+            )
+
+
+def describe_deletions(snapshot: StackSnapshot) -> Iterator[TimelineEntry]:
+    """Yield when the deletion of each child was requested."""
+    for child in snapshot.children:
+        time = ages.parse(object_fields.find(child.raw, "metadata", "deletionTimestamp"))
+        if time is not None:
+            held = safe_text.one_line(", ".join(child.finalizers))
+            message = f"deletion requested; held by {held}" if held else "deletion requested"
+            yield TimelineEntry(time=time, type="Normal", reason="Deleting", object=str(child), message=message)
+
+
+def sort(entries: Iterable[TimelineEntry], *, since: float | None, only_warnings: bool) -> list[TimelineEntry]:
+    """Return the entries from then on, the latest last. since: seconds since the epoch."""
+    kept = [
+        entry
+        for entry in entries
+        if (since is None or entry.time >= since) and (not only_warnings or entry.type == WARNING)
+    ]
+    return sorted(kept, key=lambda entry: (entry.time, entry.object, entry.reason))
+
+
+def make_row(entry: TimelineEntry, *, now: float) -> list[Cell]:
+    """Return the cells of one entry."""
+    age = ages.format_age(now - entry.time)
+    return [
+        (f"{age} (x{entry.count})" if entry.count > 1 else age, ""),
+        (entry.type, "yellow" if entry.type == WARNING else ""),
+        (entry.reason, ""),
+        (entry.object, ""),
+        (entry.message, ""),
+    ]
+
+
+def to_output(entry: TimelineEntry) -> Object:
+    """Return an entry for programs."""
+    return {
+        "time": entry.time,
+        "type": entry.type,
+        "reason": entry.reason,
+        "object": entry.object,
+        "count": entry.count,
+        "message": entry.message,
+    }

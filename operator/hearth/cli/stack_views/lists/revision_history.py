@@ -1,0 +1,103 @@
+"""The revisions of a Stack as rows, and the difference of two definitions as lines. Pure.
+
+Sensitive values are never shown: a difference says that they changed.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from hearth.cli.stack_views import ages, object_fields, safe_text
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.text_table import Cell
+from hearth.model import names, redaction
+from hearth.model.child import Object
+from hearth.template.text import kubectl_yaml
+
+HEADER: Final = ("REVISION", "STATUS", "AUTHOR", "COMMIT", "AGE", "NAME")
+COMMIT_LENGTH: Final = 12
+"""Characters of a commit in the table, as git abbreviates them in large repositories."""
+HASH_LENGTH: Final = 8
+
+
+def make_row(number: int, revision: Object, stack: StackState, *, now: float) -> list[Cell]:
+    """Return the cells of one revision."""
+    annotations = object_fields.mapping(revision, "metadata", "annotations")
+    state, color = describe_state(number, stack)
+    return [
+        (str(number), ""),
+        (state, color),
+        (safe_text.one_line(object_fields.text(annotations, names.ANNOTATION_AUTHOR)) or "<unknown>", ""),
+        (safe_text.one_line(object_fields.text(annotations, names.ANNOTATION_COMMIT))[:COMMIT_LENGTH], ""),
+        (ages.describe(object_fields.text(revision, "metadata", "creationTimestamp"), now=now), ""),
+        (safe_text.one_line(object_fields.text(revision, "metadata", "name")), "dim"),
+    ]
+
+
+def describe_state(number: int, stack: StackState) -> tuple[str, str]:
+    """Return what became of a revision, and its color."""
+    status = stack.status
+    words = []
+    if number == stack.target_revision:
+        cause = {"Rollback": "active, rolled back to", "AutomaticRollback": "active, rolled back to automatically"}
+        words.append(cause.get(object_fields.text(status, "target", "cause"), "active"))
+    completed = {object_fields.number(status, key) for key in ("lastCompletedRevision", "previousCompletedRevision")}
+    if number in completed:
+        words.append("completed")
+    if number == object_fields.number(status, "lastFailedRevision"):
+        words.append("failed")
+    color = "red" if words[-1:] == ["failed"] else "green" if "completed" in words else ""
+    return ", ".join(words), color
+
+
+def to_output(number: int, revision: Object, stack: StackState) -> Object:
+    """Return a revision for programs."""
+    annotations = object_fields.mapping(revision, "metadata", "annotations")
+    return {
+        "revision": number,
+        "status": describe_state(number, stack)[0],
+        "author": object_fields.text(annotations, names.ANNOTATION_AUTHOR),
+        "commit": object_fields.text(annotations, names.ANNOTATION_COMMIT),
+        "created": object_fields.text(revision, "metadata", "creationTimestamp"),
+        "name": object_fields.text(revision, "metadata", "name"),
+    }
+
+
+def show_definition(definition: Mapping[str, Any]) -> Object:
+    """Return template and parameters of a stored definition without sensitive values.
+
+    In place of each is where it comes from and a part of its keyed hash, so that changes are visible.
+    """
+    template, hidden = hide_defaults(object_fields.mapping(definition, "template"))
+    parameters = dict(object_fields.mapping(definition, "parameters"))
+    for name, entry in object_fields.mapping(definition, "sensitive").items():
+        source, hashed = object_fields.text(entry, "from"), object_fields.text(entry, "hash")
+        parameters[name] = f"(sensitive, from {source}, hash {hashed[-HASH_LENGTH:]})"
+    shown: Object = {"parameters": dict(sorted(parameters.items())), "template": template}
+    result: Object = redaction.redact_within(shown, hidden)
+    return result
+
+
+def hide_defaults(template: Mapping[str, Any]) -> tuple[Object, list[str]]:
+    """Return the template without the defaults of sensitive parameters, and their texts."""
+    hidden: list[str] = []
+    parameters: Object = {}
+    for name, rule in object_fields.mapping(template, "parameters").items():
+        is_hidden = object_fields.find(rule, "sensitive") is True and "default" in rule
+        hidden += redaction.find_texts(rule["default"]) if is_hidden else []
+        parameters[name] = {**rule, "default": redaction.SENSITIVE} if is_hidden else rule
+    return {**template, **({"parameters": parameters} if parameters else {})}, hidden
+
+
+def compare(
+    before: Mapping[str, Any], after: Mapping[str, Any], *, titles: tuple[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a unified difference with their colors; nothing if the definitions are equal."""
+    old, new = (safe_text.clean(kubectl_yaml.write(show_definition(each))).splitlines() for each in (before, after))
+    for line in difflib.unified_diff(old, new, *titles, lineterm=""):
+        if line.startswith(("---", "+++")):
+            yield line, "bold"
+        else:
+            yield line, {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")

@@ -1,0 +1,1 @@
+"""What verbs write, and what is waited for."""

@@ -1,0 +1,1 @@
+"""A Stack with its objects, and the tree that shows them."""
