@@ -44,8 +44,12 @@ class StackReader:
         self._count += 1
         stored = await revisions.list_revisions(self.session, stack)
         template = await self.find_template(stack, stored)
-        kinds = await self.find_kinds(stored, template)
         unreadable: dict[str, str] = {}
+        kinds: list[Kind] = []
+        if object_fields.mapping(stack.spec, "kubeConfig"):
+            unreadable[""] = "its objects are in another cluster, which spec.kubeConfig names: only the status is shown"
+        else:
+            kinds = await self.find_kinds(stored, template)
         lists = await asyncio.gather(*(self.list_children(kind, stack, unreadable) for kind in kinds))
         children = [child for found in lists for child in found]
         nested = {}

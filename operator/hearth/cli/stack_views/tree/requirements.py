@@ -8,6 +8,7 @@ from typing import Any
 from hearth.cli.stack_views import object_fields
 from hearth.cli.stack_views.tree.snapshot import FoundChild
 from hearth.graph import order
+from hearth.model import members
 from hearth.template.text import interpolation
 
 EXPRESSION_FIELDS = ("readyWhen", "failedWhen")
@@ -15,8 +16,12 @@ EXPRESSION_FIELDS = ("readyWhen", "failedWhen")
 
 def find_requirements(resources: Mapping[str, Any], chosen: Mapping[str, FoundChild]) -> dict[str, list[str]]:
     """Return for each resource those that it requires, in the order of the template."""
+    recorded: dict[str, list[str]] = {}
+    for name, child in chosen.items():
+        recorded.setdefault(members.root_of(name), []).extend(child.requires)
+    known = frozenset(resources)
     return {
-        name: chosen[name].requires if name in chosen else find_named(resource, resources.keys() - {name})
+        name: recorded[name] if name in recorded else [each for each in find_named(resource, known) if each != name]
         for name, resource in resources.items()
     }
 
@@ -33,7 +38,8 @@ def sort(requirements: Mapping[str, list[str]]) -> list[str]:
 
 def find_named(resource: Any, names: Collection[str]) -> list[str]:
     """Return the resources that `dependsOn` and the expressions of a resource name."""
-    found = dict.fromkeys(name for name in object_fields.texts(resource, "dependsOn") if name in names)
+    stated = map(members.root_of, object_fields.texts(resource, "dependsOn"))
+    found = dict.fromkeys(name for name in stated if name in names)
     for text in find_expressions(object_fields.find(resource, "manifest")):
         found.update(dict.fromkeys(name for name in find_roots(text) if name in names))
     return list(found)

@@ -8,7 +8,7 @@ from typing import Any
 
 from hearth.cli.stack_views import object_fields, safe_text
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.model import names
+from hearth.model import members, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 
@@ -42,8 +42,10 @@ class FoundChild:
 
     @property
     def resource(self) -> str:
-        """Return the resource that its label names."""
-        return object_fields.text(self.raw, "metadata", "labels", names.LABEL_RESOURCE)
+        """Return the resource that its label names: `workers[a]` for the label `workers.a`."""
+        label = object_fields.text(self.raw, "metadata", "labels", names.LABEL_RESOURCE)
+        root, dot, key = label.partition(".")
+        return members.name_member(root, key) if dot else label
 
     @property
     def annotations(self) -> Mapping[str, Any]:
@@ -75,7 +77,8 @@ class FoundChild:
     def requires(self) -> list[str]:
         """Return the resources that it was made from, as it records them."""
         text = object_fields.text(self.annotations, names.ANNOTATION_REQUIRES)
-        return [each.rpartition("/")[0] for each in text.split(",") if "/" in each]
+        found = (members.root_of(each.rpartition("/")[0]) for each in text.split(",") if "/" in each)
+        return list(dict.fromkeys(found))
 
     def __str__(self) -> str:
         """Return `deployment/web`, safe to show."""
@@ -106,6 +109,11 @@ class StackSnapshot:
     """Nested Stacks by UID."""
     unreadable: tuple[str, ...] = ()
     """The kinds that the user may not list, with the API server's words."""
+
+    @property
+    def is_remote(self) -> bool:
+        """Return whether the objects are in another cluster, which the user's credentials do not reach."""
+        return bool(object_fields.mapping(self.stack.spec, "kubeConfig"))
 
     @property
     def resources(self) -> Mapping[str, Any]:

@@ -8,13 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from hearth.cli.stack_views import object_fields, safe_text
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import requirements, resource_state
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
+from hearth.model import members
+
+MET: Final = frozenset({RowState.READY, RowState.EXCLUDED})
+"""States in which nothing waits for a resource."""
+SEVERITY: Final = (
+    RowState.GONE,
+    RowState.EXCLUDED,
+    RowState.READY,
+    RowState.OBSOLETE,
+    RowState.WAITING,
+    RowState.PROGRESSING,
+    RowState.STOPPED,
+    RowState.FAILED,
+)
+"""The state of a collection is that of the member that needs most: the last in this order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +91,7 @@ def describe(snapshot: StackSnapshot) -> StackView:
 def describe_rows(snapshot: StackSnapshot) -> tuple[ResourceRow, ...]:
     """Describe each resource in the order of creation, then each obsolete object."""
     context = RowContext(snapshot)
-    rows = [context.describe_resource(name) for name in requirements.sort(context.requirements)]
+    rows = [context.describe_entry(name) for name in requirements.sort(context.requirements)]
     rows += [
         ResourceRow(
             resource=safe_text.one_line(child.resource),
@@ -86,7 +101,7 @@ def describe_rows(snapshot: StackSnapshot) -> tuple[ResourceRow, ...]:
             created=child.created,
         )
         for child in snapshot.children
-        if child.resource not in snapshot.resources or child is not context.chosen[child.resource]
+        if members.root_of(child.resource) not in snapshot.resources or child is not context.chosen[child.resource]
     ]
     return tuple(rows)
 
@@ -112,11 +127,32 @@ class RowContext:
         self.waits = {wait.resource: wait.hook for wait in stack.breakpoints}
         self.unready = set()
 
+    def describe_entry(self, name: str) -> ResourceRow:
+        """Describe an entry of the template: a resource, or a collection with its members below."""
+        if not object_fields.text(self.snapshot.resources, name, "forEach"):
+            return self.describe_resource(name)
+        known = {*self.chosen, *self.problems, *self.waits}
+        inner = tuple(
+            self.describe_resource(each)
+            for each in sorted(known)
+            if members.is_member(each) and members.root_of(each) == name
+        )
+        ready = sum(1 for row in inner if row.state is RowState.READY)
+        state = max((row.state for row in inner), key=SEVERITY.index, default=RowState.PROGRESSING)
+        if not inner:
+            state, note = self.assess_absent(name, self.snapshot.stack)
+        else:
+            note = f"{ready}/{len(inner)} members are ready"
+        if state not in MET:
+            self.unready.add(name)
+        kind = self.find_kind(name)
+        return ResourceRow(resource=safe_text.one_line(name), object=f"{kind}[]", state=state, note=note, nested=inner)
+
     def describe_resource(self, name: str) -> ResourceRow:
-        """Describe one resource of the template."""
+        """Describe one resource of the template, or one member of a collection."""
         child = self.chosen.get(name)
         state, note = self.assess(name, child)
-        if state not in (RowState.READY, RowState.EXCLUDED):
+        if state not in MET:
             self.unready.add(name)
         nested = self.snapshot.nested.get(child.uid) if child is not None else None
         return ResourceRow(
@@ -149,14 +185,16 @@ class RowContext:
 
     def assess_child(self, name: str, child: FoundChild) -> tuple[RowState, str]:
         """Return state and note of a resource by its object."""
-        rules = object_fields.texts(self.snapshot.resources, name, "readyWhen")
-        if not rules:
+        rules = object_fields.texts(self.snapshot.resources, members.root_of(name), "readyWhen")
+        if not rules or members.is_member(name):
             return resource_state.assess_object(child)
         return resource_state.assess_rules(rules, {each: found.raw for each, found in self.chosen.items()})
 
     def assess_absent(self, name: str, stack: StackState) -> tuple[RowState, str]:
         """Return state and note of a resource without an object."""
-        waits_for = [each for each in self.requirements[name] if each in self.unready]
+        if self.snapshot.is_remote:
+            return (RowState.READY, "") if stack.is_ready else (RowState.PROGRESSING, "in another cluster")
+        waits_for = [each for each in self.requirements[members.root_of(name)] if each in self.unready]
         if waits_for:
             return RowState.WAITING, f"waits for {resource_state.enumerate_names(waits_for)}"
         has_condition = bool(object_fields.text(self.snapshot.resources, name, "when"))
@@ -173,4 +211,5 @@ class RowContext:
 
     def find_kind(self, name: str) -> str:
         """Return the kind of a resource as kubectl writes it."""
-        return safe_text.one_line(object_fields.text(self.snapshot.resources, name, "manifest", "kind").lower())
+        root = members.root_of(name)
+        return safe_text.one_line(object_fields.text(self.snapshot.resources, root, "manifest", "kind").lower())

@@ -240,3 +240,35 @@ def test_texts_of_objects_cannot_control_the_terminal() -> None:
 
     assert "\x1b" not in repr(seen).replace("\\\\x1b", "")
     assert "\\x1b[2J[red]" in seen.message
+
+
+def test_members_of_a_collection_are_shown_below_it() -> None:
+    """With the state of the one that needs most; another resource waits for all."""
+    template = {
+        "resources": {
+            "late": {"dependsOn": ["workers[*]"], "manifest": {"kind": "ConfigMap"}},
+            "workers": {"forEach": "params.zones", "manifest": {"kind": "ConfigMap"}},
+        }
+    }
+    member = make_child(CONFIG, "workers.a")
+    problem = {"resource": "workers[b]", "reason": "Denied", "message": "quota"}
+
+    rows = stack_view.describe(take(make_stack(problems=[problem]), member, template=template)).rows
+
+    assert [(row.resource, row.object, row.state, row.note) for row in (rows[0], *rows[0].nested, rows[1])] == [
+        ("workers", "configmap[]", RowState.FAILED, "1/2 members are ready"),
+        ("workers[a]", "configmap/shop-workers.a", RowState.READY, ""),
+        ("workers[b]", "configmap", RowState.FAILED, "Denied: quota"),
+        ("late", "configmap", RowState.WAITING, "waits for workers"),
+    ]
+
+
+def test_objects_in_another_cluster_are_known_by_the_status_alone() -> None:
+    """The credentials of the user do not reach them."""
+    conditions = [{"type": "Ready", "status": "True", "reason": "Complete", "message": "m"}]
+    ready = make_stack(observedGeneration=3, conditions=conditions)
+    ready.raw["spec"] = {"kubeConfig": {"secretRef": {"name": "east"}}}
+
+    rows = stack_view.describe(take(ready, template=TEMPLATE)).rows
+
+    assert {row.state for row in rows} == {RowState.READY}
