@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from hearth.engine.admission import review as review_module
 from hearth.engine.admission.review import Review, ReviewResult
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.model import errors, names
+from hearth.model import errors, members, names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.plan.resource.readiness import enumerate_names
@@ -45,11 +46,19 @@ class MarkReviewer:
             return f"spec.stackName: namespace {namespace} has no Stack {spec['stackName']}; name an existing one"
         resources = await self._find_resources(namespace, stack)
         first = str(spec.get("resource") or "").partition("/")[0]
-        if resources is None or first in resources:
+        if resources is None:
             return ""
-        hint = error_hints.did_you_mean(first, resources)
-        there = f"it has: {enumerate_names(sorted(resources))}" if resources else "it has none"
-        return f"spec.resource: Stack {spec['stackName']} has no resource {first}{hint}; {there}"
+        root = members.root_of(first)
+        if root not in resources:
+            hint = error_hints.did_you_mean(root, resources)
+            there = f"it has: {enumerate_names(sorted(resources))}" if resources else "it has none"
+            return f"spec.resource: Stack {spec['stackName']} has no resource {root}{hint}; {there}"
+        is_collection = isinstance(resources[root], dict) and resources[root].get("forEach") is not None
+        if is_collection and first == root:
+            return f"spec.resource: {root} is a collection; name the member by its key: {root}[<key>]"
+        if first != root and not is_collection:
+            return f"spec.resource: {root} has no members, because it has no forEach; write {root}"
+        return ""
 
     async def _find_stack(self, namespace: str, name: str) -> Object | None:
         """Return the live Stack; None if there is none."""
@@ -64,8 +73,8 @@ class MarkReviewer:
                 raise
             return None
 
-    async def _find_resources(self, namespace: str, stack: Object) -> Collection[str] | None:
-        """Return the resources of a Stack; None if they may not be those of its spec."""
+    async def _find_resources(self, namespace: str, stack: Object) -> Mapping[str, Any] | None:
+        """Return the resources of a Stack by name; None if they may not be those of its spec."""
         if is_in_transition(stack):
             return None
         try:
@@ -77,7 +86,7 @@ class MarkReviewer:
         except (errors.InvalidDefinition, errors.SourceNotFound):
             return None
         resources = definition.template.get("resources")
-        return resources.keys() if isinstance(resources, dict) else None
+        return resources if isinstance(resources, dict) else None
 
 
 def is_in_transition(stack: Object) -> bool:
