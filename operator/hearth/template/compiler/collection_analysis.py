@@ -113,20 +113,39 @@ def expand(found: AnalyzedCollection, binder: PartialEvaluator) -> ChunkedWork[l
     if found.for_each is None or (found.source.key is not None and found.key is None):
         return None
     path = f"{found.source.path}.forEach"
-    bound = binder.bind(found.for_each, path=path)
-    if not isinstance(bound, Constant):
-        return None
+    value = read_plainly(found.for_each, binder.constants)
+    if value is None:
+        bound = binder.bind(found.for_each, path=path)
+        if not isinstance(bound, Constant):
+            return None
+        value = bound.value
     yield
-    items = list_items(bound.value)
+    items = list_items(value)
     if items is None:
-        what = "something else" if binder.is_sensitive(found.for_each) else error_hints.describe(bound.value)
+        what = "something else" if binder.is_sensitive(found.for_each) else error_hints.describe(value)
         binder.note(path, f"must give a list or a map, gives {what}; correct the parameter")
     elif len(items) > limits.RESOURCES:
         most = f"a template may have at most {limits.RESOURCES} resources"
         binder.note(path, f"gives {len(items)} elements, but {most}; use several Stacks")
-    elif not refuse_secret_keys(found, binder, is_map=isinstance(bound.value, dict)):
+    elif not refuse_secret_keys(found, binder, is_map=isinstance(value, dict)):
         return (yield from name_elements(found, items, binder))
     return None
+
+
+def read_plainly(expression: ValidExpression, constants: Mapping[str, Any]) -> Any:
+    """Return the value of an expression that is only a path; None for any other, or if nothing is there.
+
+    Most are, and a long list is large for CEL.
+    """
+    reads = expression.parsed.reading.reads
+    if len(reads) != 1 or str(reads[0]) != expression.parsed.text:
+        return None
+    value: Any = constants
+    for step in (reads[0].root, *reads[0].steps):
+        if not isinstance(value, dict) or step not in value:
+            return None
+        value = value[step]
+    return value
 
 
 def refuse_secret_keys(found: AnalyzedCollection, binder: PartialEvaluator, *, is_map: bool) -> bool:

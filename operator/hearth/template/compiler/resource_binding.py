@@ -147,12 +147,13 @@ def refuse_unknown_members(
 ) -> None:
     """Record each member that `dependsOn` names and that its collection, which is present, does not have."""
     for other, path in analyzed.source.depends_on:
-        found = present.get(members.root_of(other)) if members.is_member(other) else None
+        root = members.root_of(other)
+        found = present.get(root) if other != root and root in binder.collections else None
         if found is None or members.is_all(other) or any(each.name == other for each in found):
             continue
         elements = found[0].analyzed.elements if found else None
         keys = collection_analysis.describe_keys(elements or ())
-        binder.note(path, f"there is no member '{other}'; '{members.root_of(other)}' has {keys}; name one of them")
+        binder.note(path, f"there is no member '{other}'; '{root}' has {keys}; name one of them")
 
 
 def refuse_names(dissection: ParsedManifest, binder: PartialEvaluator) -> bool:

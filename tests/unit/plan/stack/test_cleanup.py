@@ -112,3 +112,41 @@ def test_going_step_by_step_arrives_where_a_fresh_start_does(
 def test_a_place_is_the_resource_and_its_incarnation(incarnation: int, expected: str) -> None:
     """As the annotation of what requires it says."""
     assert incarnation_key(child("web", incarnation=incarnation)) == expected
+
+
+def test_a_record_of_a_whole_collection_holds_each_member() -> None:
+    """Whatever incarnation, and only the members of that collection; the last dependent frees all."""
+    cleanup = ObsoleteChildren()
+    members = [child("w[a]"), child("w[b]", incarnation=2), child("x[a]"), child("w")]
+    cleanup.replace([], [*members, child("all", "w[*]/1"), child("more", "w[*]/1")])
+    assert cleanup.deletable == {"x[a]-1", "w-1", "all-1", "more-1"}
+    cleanup.replace([cleanup.children["all-1"]], [])
+    assert "w[a]-1" not in cleanup.deletable
+    cleanup.changed.clear()
+    cleanup.replace([cleanup.children["more-1"]], [])
+    assert cleanup.deletable >= {"w[a]-1", "w[b]-2"}
+    assert cleanup.changed >= {"w[a]-1", "w[b]-2"}
+
+
+def test_a_member_that_becomes_obsolete_later_is_held_as_well() -> None:
+    """The order in which both are seen does not matter."""
+    cleanup = ObsoleteChildren()
+    cleanup.replace([], [child("all", "w[*]/1")])
+    cleanup.replace([], [child("w[a]")])
+    assert cleanup.deletable == {"all-1"}
+    assert set(cleanup.at("w[*]/1")) == {"w[a]-1"}
+
+
+def test_thousands_of_dependents_of_thousands_of_members_go_in_linear_time() -> None:
+    """Only the first and the last dependent concern the members."""
+    import time
+
+    cleanup = ObsoleteChildren()
+    cleanup.replace(
+        [], [child(f"w[{at}]") for at in range(2_000)] + [child(f"d[{at}]", "w[*]/1") for at in range(2_000)]
+    )
+    begun = time.thread_time()
+    for at in range(2_000):
+        cleanup.replace([cleanup.children[f"d[{at}]-1"]], [])
+    assert time.thread_time() - begun < 1
+    assert len(cleanup.deletable) == 2_000

@@ -71,3 +71,19 @@ def test_a_long_chain_is_no_trouble() -> None:
     assert not descent.may_suspend("r5000")
     descent.update("r0", frozenset({"r1"}), is_running=False)
     assert descent.may_suspend("r5000")
+
+
+def test_members_go_after_the_dependents_of_their_whole_collection() -> None:
+    """Whether a member, or a dependent, is seen first."""
+    descent = SuspendOrder()
+    descent.update("w[a]", frozenset(), is_running=True)
+    descent.update("front", frozenset({"w[*]"}), is_running=True)
+    descent.update("w[b]", frozenset({"base"}), is_running=True)
+    descent.update("base", frozenset(), is_running=True)
+    assert [name for name in descent.running if descent.may_suspend(name)] == ["front"]
+    descent.take_changed()
+    descent.update("front", frozenset({"w[*]"}), is_running=False)
+    assert descent.take_changed() >= {"w[a]", "w[b]"}
+    assert [name for name in descent.running if descent.may_suspend(name)] == ["w[a]", "w[b]"]
+    descent.update("w[b]", frozenset({"base"}), is_running=False)
+    assert descent.may_suspend("base")

@@ -127,6 +127,95 @@ CASES: dict[str, tuple[Any, Any, str]] = {
         {},
         "has 1001 entries, but at most 1000 are allowed",
     ),
+    "a collection of too many": (
+        {"parameters": PARAMETER, "resources": {"a": make_resource(forEach="params.p")}},
+        {"p": ["x"] * 100_000},
+        "gives 100000 elements, but a template may have at most 10000 resources",
+    ),
+    "collections of too many together": (
+        {"parameters": PARAMETER, "resources": make_many(3, forEach="params.p")},
+        {"p": ["x"] * 5_000},
+        "gives 5000 elements; with the resources before it, the template has more than 10000",
+    ),
+    "members of too many expressions": (
+        {
+            "parameters": PARAMETER,
+            "resources": {"a": make_resource({f"k{n}": "${item}" for n in range(50)}, forEach="params.p")},
+        },
+        {"p": ["x"] * 5_000},
+        "gives 5000 elements of 50 expressions each",
+    ),
+    "an element of ten megabytes": (
+        {"parameters": PARAMETER, "resources": {"a": make_resource({"x": "${item}"}, forEach="params.p")}},
+        {"p": ["x" * 10_000_000]},
+        "member '0': expression may take more time or memory than is allowed here",
+    ),
+    "an element of many values": (
+        {
+            "parameters": PARAMETER,
+            "resources": {"a": make_resource({f"k{n}": "${item.k1}" for n in range(500)}, forEach="params.p")},
+        },
+        {"p": [{f"k{n}": "v" for n in range(100_000)}]},
+        "",
+    ),
+    "the same key in every element": (
+        {"parameters": PARAMETER, "resources": {"a": make_resource(forEach="params.p", key="'x'")}},
+        {"p": [1] * 10_000},
+        "element 1 gives the text 'x', as element 0 does",
+    ),
+    "keys of a megabyte": (
+        {"parameters": PARAMETER, "resources": {"a": make_resource(forEach="params.p")}},
+        {"p": {"k" * 1_000_000: 1}},
+        "but a key has at most 40",
+    ),
+    "a key that takes for ever": (
+        {
+            "parameters": PARAMETER,
+            "resources": {
+                "a": make_resource(
+                    forEach="params.p",
+                    key="string(params.p.map(a, params.p.map(b, params.p.map(c, a + b + c))).size())",
+                )
+            },
+        },
+        {"p": list(range(200))},
+        "may take more time or memory than is allowed here",
+    ),
+    "one name for many members": (
+        {
+            "parameters": PARAMETER,
+            "resources": {
+                "a": {
+                    "forEach": "params.p",
+                    "manifest": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}},
+                }
+            },
+        },
+        {"p": [1] * 10_000},
+        "member '1': names configmap/one, which the resource 'a[0]' also names",
+    ),
+    "a collection of members that read another": (
+        {
+            "parameters": PARAMETER,
+            "resources": {
+                "a": make_resource(forEach="params.p"),
+                "b": make_resource({"x": "${string(size(a))}"}, forEach="params.p"),
+            },
+        },
+        {"p": [1] * 5_000},
+        "reads the 5000 members of 'a', for each of its 5000 members",
+    ),
+    "a collection that waits for another": (
+        {
+            "parameters": PARAMETER,
+            "resources": {
+                "a": make_resource(forEach="params.p"),
+                "b": make_resource(forEach="params.p", dependsOn=["a"]),
+            },
+        },
+        {"p": [1] * 5_000},
+        "",
+    ),
     "an expression that is too long": (
         {"resources": {"a": make_resource(readyWhen=["a" * 4_097])}},
         {},

@@ -1,0 +1,380 @@
+"""A resource with `forEach` becomes one resource for each element, and a list for all others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from hearth.model import errors
+from hearth.template.blueprint import Blueprint, Definition, EvaluationError, Known, Pending, StackIdentity
+from hearth.template.compiler import compiler
+from support.units import invalid_templates
+from support.units.typed_kinds import TypedKinds
+
+STACK = StackIdentity(name="shop", namespace="prod", uid="u-1")
+KINDS = TypedKinds()
+ZONES = [{"name": "b", "size": 2}, {"name": "a", "size": 1}]
+GIVEN: dict[str, Any] = {
+    "zones": ZONES,
+    "secret": ["hidden-one", "hidden-two"],
+    "secrets": {"x": "hidden-one"},
+}
+RESOURCES = "spec.template.resources"
+
+
+def write(workers: str, more: str = "", outputs: str = "{}") -> str:
+    """A template with that collection, and other resources."""
+    return f"""
+parameters:
+  zones: {{type: array, items: {{type: object, properties: {{name: {{type: string}}, size: {{type: integer}}}}}}}}
+  free: {{default: null}}
+  secret: {{type: array, sensitive: true}}
+  secrets: {{type: object, sensitive: true}}
+resources:
+  workers: {workers}
+{more}
+outputs: {outputs}
+"""
+
+
+def config(data: str = "{}", words: str = "") -> str:
+    """A ConfigMap with that data."""
+    return f"{{manifest: {{apiVersion: v1, kind: ConfigMap, data: {data}}}, {words}}}"
+
+
+def each_zone(data: str = "{}", words: str = "") -> str:
+    """One ConfigMap for each zone, by its name."""
+    return config(data, f"forEach: params.zones, key: item.name, {words}")
+
+
+def compile_text(template: str, **parameters: Any) -> Blueprint:
+    """The blueprint with the two zones, and other parameters."""
+    given = GIVEN | parameters
+    definition = Definition(template=yaml.safe_load(template), parameters=given)
+    return compiler.compile_template(definition, stack=STACK, kinds=KINDS)
+
+
+def find_mistakes(template: str, **parameters: Any) -> list[tuple[str, str]]:
+    """Path and message of every mistake, with the two zones."""
+    return invalid_templates.find_mistakes(template, GIVEN | parameters)
+
+
+def data_of(blueprint: Blueprint, name: str, **values: Any) -> Any:
+    """What the data of a ConfigMap comes to."""
+    outcome = blueprint.resources[name].manifest.evaluate(values)
+    assert isinstance(outcome, Known), outcome
+    return outcome.value["data"]
+
+
+def test_a_member_has_its_element_position_and_key() -> None:
+    """Each by its name, in the order of the list."""
+    blueprint = compile_text(write(each_zone("{size: '${string(item.size)}', at: 'no ${index}', key: '${key}'}")))
+    assert list(blueprint.resources) == ["workers[b]", "workers[a]"]
+    assert data_of(blueprint, "workers[b]") == {"size": "2", "at": "no 0", "key": "b"}
+    assert data_of(blueprint, "workers[a]") == {"size": "1", "at": "no 1", "key": "a"}
+    assert blueprint.collections["workers"].members == ("workers[b]", "workers[a]")
+    assert all(each.path == f"{RESOURCES}.workers" for each in blueprint.resources.values())
+
+
+def test_members_share_no_value_of_their_own() -> None:
+    """The same expression in the same place means another value for each."""
+    blueprint = compile_text(write(config("{x: '${item}'}", "forEach: \"['p', 'q']\"")))
+    assert [data_of(blueprint, f"workers[{at}]") for at in range(2)] == [{"x": "p"}, {"x": "q"}]
+
+
+@pytest.mark.parametrize(
+    ("source", "free", "expected"),
+    [
+        pytest.param("params.free", ["x", "y"], ["0", "1"], id="a list: the position"),
+        pytest.param("params.free", {"y": 1, "x": 2}, ["x", "y"], id="a map: its keys, sorted"),
+        pytest.param("params.free", [], [], id="an empty list"),
+        pytest.param("'params.free.filter(each, each > 1)'", [1, 2, 3], ["0", "1"], id="an expression"),
+        pytest.param("'${params.free}'", [1], ["0"], id="written with ${}"),
+        pytest.param("'[stack.name]'", None, ["0"], id="the stack"),
+    ],
+)
+def test_what_the_keys_are(source: str, free: Any, expected: list[str]) -> None:
+    """Without `key`, a list's positions or a map's keys."""
+    blueprint = compile_text(write(config("{}", f"forEach: {source}")), free=free)
+    assert list(blueprint.resources) == [f"workers[{key}]" for key in expected]
+
+
+def test_who_reads_a_collection_requires_all_of_it_at_once() -> None:
+    """One edge, however many members there are; the collection comes after its members and before its readers."""
+    more = "\n".join(
+        [
+            "  all: " + config("{n: '${workers.map(each, each.metadata.name).join()}'}"),
+            "  last: " + config("{}", "dependsOn: [workers]"),
+            "  every: " + config("{}", "dependsOn: ['workers[*]']"),
+            "  one: " + config("{}", "dependsOn: ['workers[a]']"),
+        ]
+    )
+    blueprint = compile_text(write(each_zone(), more))
+    requires = {name: each.requires for name, each in blueprint.resources.items()}
+    assert requires["all"] == requires["last"] == requires["every"] == ("workers[*]",)
+    assert requires["one"] == ("workers[a]",)
+    assert blueprint.resources["workers[a]"].dependents == ("one", "workers[*]")
+    assert blueprint.collections["workers"].dependents == ("all", "every", "last")
+    indexes = [blueprint.resources[name].index for name in ("workers[a]", "workers[b]")]
+    assert max(indexes) < blueprint.collections["workers"].index < blueprint.resources["all"].index
+
+
+def test_a_reader_gets_the_objects_in_the_order_of_the_list() -> None:
+    """It waits while one is missing, and fails where none can be."""
+    more = "  all: " + config("{n: '${workers.map(each, each.metadata.name).join()}', f: '${workers[0].data.x}'}")
+    blueprint = compile_text(write(each_zone(), more))
+    objects = ({"metadata": {"name": "b"}, "data": {"x": "1"}}, {"metadata": {"name": "a"}})
+    assert data_of(blueprint, "all", workers=objects) == {"n": "ba", "f": "1"}
+    assert isinstance(blueprint.resources["all"].manifest.evaluate({"workers": None}), Pending)
+    beyond = compile_text(write(each_zone(), "  all: " + config("{n: '${workers[2].data.x}'}")))
+    assert isinstance(beyond.resources["all"].manifest.evaluate({"workers": objects}), EvaluationError)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        pytest.param("string(size(workers))", set(), id="their number alone"),
+        pytest.param("workers.map(each, each.data.x).join()", {("data", "x")}, id="a field of each"),
+        pytest.param("workers[0].metadata.name", {("metadata", "name")}, id="a field of one"),
+        pytest.param(
+            "string(size(workers.filter(each, each.data.x == 'y')))",
+            {("apiVersion",), ("kind",), ("metadata",), ("data",), ("immutable",)},
+            id="whole objects, which a filter gives",
+        ),
+    ],
+)
+def test_only_what_is_read_of_each_member_is_kept(expression: str, expected: set[tuple[str, ...]]) -> None:
+    """Thousands of whole objects would fill the memory."""
+    blueprint = compile_text(write(each_zone(), "  all: " + config(f'{{n: "${{{expression}}}"}}')))
+    assert blueprint.reads["workers"] == expected
+
+
+def test_in_its_own_rules_its_name_is_the_member() -> None:
+    """With the element, position and key."""
+    blueprint = compile_text(write(each_zone("{}", 'readyWhen: ["workers.data.x == key && index < 2"]')))
+    [rule] = blueprint.resources["workers[a]"].ready_when
+    assert blueprint.resources["workers[a]"].own_name == "workers"
+    assert rule.evaluate({"workers": {"data": {"x": "a"}}}) == Known(value=True)
+    assert rule.evaluate({"workers": {"data": {"x": "b"}}}) == Known(value=False)
+
+
+@pytest.mark.parametrize("words", ["when: 'false', ", ""])
+def test_a_collection_without_members_is_an_empty_list(words: str) -> None:
+    """Whether its list is empty or its `when` is false; who depends on it waits for nothing."""
+    more = "  all: " + config("{n: '${string(size(workers))}'}", "dependsOn: [workers]")
+    blueprint = compile_text(write(each_zone("{}", words), more), zones=ZONES if words else [])
+    assert data_of(blueprint, "all") == {"n": "0"}
+    assert blueprint.resources["all"].requires == ()
+
+
+def test_a_stated_key_keeps_each_member_when_the_list_is_reordered() -> None:
+    """Its manifest is the same, and so is all that names it."""
+    before = compile_text(write(each_zone("{size: '${string(item.size)}'}")))
+    after = compile_text(write(each_zone("{size: '${string(item.size)}'}")), zones=ZONES[::-1])
+    for name in ("workers[a]", "workers[b]"):
+        assert before.resources[name].constant == after.resources[name].constant
+
+
+@pytest.mark.parametrize(
+    ("workers", "more", "path", "message"),
+    [
+        pytest.param(
+            each_zone("{x: '${item.sise}'}"),
+            "",
+            "workers.manifest.data.x",
+            "there is no field 'sise' in params.zones[]; did you mean 'size'?",
+            id="an unknown field of the element",
+        ),
+        pytest.param(
+            each_zone("{x: '${item.size}'}"),
+            "",
+            "workers.manifest.data.x",
+            "must be text, `item.size` gives an integer",
+            id="a field of another type",
+        ),
+        pytest.param(
+            each_zone("{x: '${key + index}'}"),
+            "",
+            "workers.manifest.data.x",
+            "convert with string()",
+            id="a position is a number",
+        ),
+        pytest.param(
+            each_zone("{x: '${string(1 / (item.size - 1))}'}"),
+            "",
+            "workers.manifest.data.x",
+            "member 'a': `string(1 / (item.size - 1))` fails: divide by zero",
+            id="an expression that fails for one member",
+        ),
+        pytest.param(
+            each_zone("{}", "when: item.size > 1"),
+            "",
+            "workers.when",
+            "filter the list in forEach",
+            id="when for a member",
+        ),
+        pytest.param(
+            config("{}", "forEach: other.data"),
+            "  other: " + config(),
+            "workers.forEach",
+            "can use only params, conditions and stack",
+            id="a list that is not known beforehand",
+        ),
+        pytest.param(
+            config("{}", "forEach: params.zones, key: other.data"),
+            "  other: " + config(),
+            "workers.key",
+            "key can use only item, index, params",
+            id="a key that is not known beforehand",
+        ),
+        pytest.param(
+            config("{}", "forEach: \"'text'\""), "", "workers.forEach", "must give a list or a map", id="a text"
+        ),
+        pytest.param(config("{}", "forEach: [a]"), "", "workers.forEach", "must be an expression", id="a list itself"),
+        pytest.param(
+            config("{}", "forEach: params.free"),
+            "",
+            "workers.forEach",
+            "must give a list or a map, gives null",
+            id="nothing",
+        ),
+        pytest.param(
+            config("{}", "forEach: params.zones, key: item.size"),
+            "",
+            "workers.key",
+            "must give text",
+            id="a key that is a number",
+        ),
+        pytest.param(
+            config("{}", "forEach: params.zones, key: \"item.size > 1 ? 'A_b' : 'a'\""),
+            "",
+            "workers.key",
+            "element 0 gives the text 'A_b', but a key has at most 40 lower-case letters",
+            id="a malformed key",
+        ),
+        pytest.param(
+            config("{}", "forEach: params.zones, key: \"'one'\""),
+            "",
+            "workers.key",
+            "element 1 gives the text 'one', as element 0 does, but keys must be unique",
+            id="the same key twice",
+        ),
+        pytest.param(config("{}", "key: \"'a'\""), "", "workers.key", "add forEach", id="a key alone"),
+        pytest.param(
+            each_zone(),
+            "  other: " + config("{x: '${workers.data.x}'}"),
+            "other.manifest.data.x",
+            "'workers' is a list of objects, because it has forEach",
+            id="a collection as one object",
+        ),
+        pytest.param(
+            each_zone(),
+            "  other: " + config("{x: '${plain[0].data.x}'}") + "\n  plain: " + config(),
+            "other.manifest.data.x",
+            "'plain' is one object, not a list",
+            id="one object as a list",
+        ),
+        pytest.param(
+            each_zone(),
+            "  other: " + config("{x: '${workers.map(each, each.dada.x).join()}'}"),
+            "other.manifest.data.x",
+            "there is no field 'dada' in ConfigMap",
+            id="an unknown field of a member",
+        ),
+        pytest.param(
+            each_zone(),
+            "  other: " + config("{}", "dependsOn: ['workers[c]']"),
+            "other.dependsOn[0]",
+            "there is no member 'workers[c]'; 'workers' has b, a; name one of them",
+            id="a member that is not there",
+        ),
+        pytest.param(
+            each_zone(),
+            "  other: " + config("{}", "dependsOn: ['plain[c]']") + "\n  plain: " + config(),
+            "other.dependsOn[0]",
+            "'plain' has no members",
+            id="a member of one object",
+        ),
+        pytest.param(
+            each_zone("{x: '${string(size(workers))}'}"),
+            "",
+            "workers",
+            "requires itself: workers → workers",
+            id="itself",
+        ),
+        pytest.param(each_zone(), "  key: " + config(), "key", "is the key of a member", id="a resource called key"),
+        pytest.param(
+            config("{}", "forEach: params.secrets"),
+            "",
+            "workers.forEach",
+            "takes keys from something sensitive",
+            id="a sensitive map",
+        ),
+        pytest.param(
+            config("{}", "forEach: params.secret, key: item"),
+            "",
+            "workers.key",
+            "takes keys from something sensitive",
+            id="a sensitive key",
+        ),
+        pytest.param(
+            "{forEach: params.secret, manifest: {apiVersion: v1, kind: ConfigMap, metadata: {name: '${item}'}}}",
+            "",
+            "workers.manifest.metadata.name",
+            "names and kinds are not secret",
+            id="a sensitive name",
+        ),
+        pytest.param(
+            "{forEach: params.zones, manifest: {apiVersion: v1, kind: '${item.name}'}}",
+            "",
+            "workers.manifest.kind",
+            "apiVersion and kind may use only params",
+            id="a kind for each",
+        ),
+        pytest.param(
+            each_zone(),
+            "  workersA: " + config(),
+            "workersA.manifest.metadata.name",
+            "names configmap/shop-workers-a, which the resource 'workers[a]' also names",
+            id="a resource with the name of a member's object",
+        ),
+    ],
+)
+def test_mistakes_are_found_before_anything_runs(workers: str, more: str, path: str, message: str) -> None:
+    """Each with its place, and the next step; no value of a sensitive parameter is among them."""
+    [(found, text)] = find_mistakes(write(workers, more))
+    assert found == f"{RESOURCES}.{path}"
+    assert message in text
+    assert "hidden" not in text
+
+
+def test_the_elements_of_a_sensitive_list_are_sensitive() -> None:
+    """What contains them is not quoted, and neither is what fails on them."""
+    blueprint = compile_text(write(config("{x: '${item}', y: z}", "forEach: params.secret")))
+    assert blueprint.resources["workers[0]"].hidden is not None
+    assert {"hidden-one", "hidden-two"} <= blueprint.sensitive_texts
+    [(_, text)] = find_mistakes(write(config("{x: '${string(int(item))}'}", "forEach: '[params.secret[0]]'")))
+    assert "hidden" not in text
+
+
+def test_few_members_stand_for_all_that_have_the_same_mistake() -> None:
+    """A thousand lines would say no more."""
+    template = write(config("{x: '${string(1 / 0 * item)}'}", "forEach: params.free"))
+    assert len(find_mistakes(template, free=[1] * 1_000)) == 3
+
+
+def test_a_collection_whose_list_is_wrong_causes_no_other_mistakes() -> None:
+    """Who reads it, or depends on a member, may be right."""
+    more = "  other: " + config("{x: '${workers[0].data.x}'}", "dependsOn: ['workers[zz]']")
+    found = find_mistakes(write(config("{}", "forEach: params.zones, key: \"''\""), more))
+    assert {path for path, _ in found} == {f"{RESOURCES}.workers.key"}
+
+
+def test_a_definition_is_refused_in_all_its_collections_at_once() -> None:
+    """As all mistakes are."""
+    more = "  others: " + config("{}", "forEach: params.zones, key: \"'x'\"")
+    with pytest.raises(errors.InvalidDefinition) as refusal:
+        compile_text(write(config("{}", "forEach: params.zones, key: \"'X'\""), more))
+    assert {each.path for each in refusal.value.mistakes} == {f"{RESOURCES}.workers.key", f"{RESOURCES}.others.key"}
