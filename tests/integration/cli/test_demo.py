@@ -55,6 +55,17 @@ def test_without_a_terminal_it_tells_what_changes_and_ends(kubeconfig: Path, nam
     assert find_operators(namespace) == []
 
 
+def test_the_example_of_a_collection_converges(kubeconfig: Path, namespace: str) -> None:
+    """One object for each element, and what reads all of them."""
+    example = EXAMPLE.parent / "collection.yaml"
+    done = subprocess.run(command(kubeconfig, namespace, example=example), capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert any(line.endswith("servers[kitchen]  deployment/sites-servers-kitchen  ready") for line in lines)
+    assert any(line.endswith("stack/sites  CreateComplete  5/5") for line in lines)
+
+
 def test_not_ready_in_time_is_reported_with_the_reason(kubeconfig: Path, namespace: str, tmp_path: Path) -> None:
     """And the exit code says so too."""
     stack = yaml.safe_load(EXAMPLE.read_text())

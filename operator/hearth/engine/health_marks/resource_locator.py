@@ -97,7 +97,9 @@ class ResourceLocator:
         if place.resource in runner.plan.blueprint.collections:
             found = runner.plan.blueprint.collections[place.resource].members
             there = f"name one of its members: {enumerate_names(found)}" if found else "it has no members"
-            return _without(gone, "ResourceNotFound", f"{place.resource} of Stack {place.stack} is a collection; {there}")
+            return _without(
+                gone, "ResourceNotFound", f"{place.resource} of Stack {place.stack} is a collection; {there}"
+            )
         if place.resource not in wanted and not children:
             there = f"it has: {enumerate_names(sorted(wanted))}" if wanted else "it has none"
             return _without(gone, "ResourceNotFound", f"Stack {place.stack} has no resource {place.resource}; {there}")

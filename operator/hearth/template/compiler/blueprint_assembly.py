@@ -104,7 +104,10 @@ def refuse_many_reads(
             what = " and ".join(f"the {size} members of '{name}'" for name, size in read.items())
             times = f", for each of its {len(found)} members" if own in sizes else ""
             message = f"reads {what}{times}; a template may read at most {limits.MEMBER_READS} members in all"
-            binder.note(found[0].analyzed.source.path, f"{message}; read them in one resource, and its result here")
+            binder.note(
+                found[0].analyzed.source.path,
+                f"{message}; read them in one resource, or state the names of their objects and use dependsOn",
+            )
             return
 
 

@@ -115,7 +115,7 @@ def test_a_place_is_the_resource_and_its_incarnation(incarnation: int, expected:
 
 
 def test_a_record_of_a_whole_collection_holds_each_member() -> None:
-    """Whatever incarnation, and only the members of that collection; the last dependent frees all."""
+    """Of any incarnation, and only the members of that collection; the last dependent frees all."""
     cleanup = ObsoleteChildren()
     members = [child("w[a]"), child("w[b]", incarnation=2), child("x[a]"), child("w")]
     cleanup.replace([], [*members, child("all", "w[*]/1"), child("more", "w[*]/1")])

@@ -12,7 +12,11 @@ from support.units import blueprints
 
 def status(name: str, state: ResourceState = ResourceState.READY, **more: Any) -> ResourceStatus:
     """The status of a member with an object, or waiting without one."""
-    child = blueprints.make_child({"metadata": {"name": name}}, uid=name) if state is ResourceState.READY else None
+    child = (
+        blueprints.make_child({"metadata": {"name": name, "labels": {}, "annotations": {}}}, uid=name)
+        if state is ResourceState.READY
+        else None
+    )
     return ResourceStatus(state=state, reason="", message="", child=child, **more)
 
 
@@ -22,7 +26,7 @@ def names_of(collection: CollectionStatus) -> list[str] | None:
 
 
 def test_it_is_ready_once_every_member_is() -> None:
-    """Whoever reads it gets the objects in the order of the source, whatever order they came in."""
+    """Readers get the objects in the order of the source, however they appeared."""
     collection = CollectionStatus(("w[b]", "w[a]"))
     collection.update("w[a]", status("a"))
     assert (collection.is_ready, names_of(collection)) == (False, None)
@@ -47,7 +51,7 @@ def test_dependents_are_planned_again_only_if_they_may_go_on_or_read_something_e
 
 
 def test_it_is_stuck_if_nothing_else_is_missing() -> None:
-    """As a resource that waits for several is."""
+    """Like a resource that waits for several."""
     collection = CollectionStatus(("w[a]", "w[b]"))
     collection.update("w[a]", status("a", ResourceState.FAILED, is_stuck=True))
     assert not collection.is_stuck
