@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
+import yaml
+
+from hearth.model import names
+from hearth.model.api import crd
+from hearth.model.child import Object
+from support.real import other_cluster, real_user
+from support.real.fault_scenario import API_VERSION
 from support.real.other_cluster import Region, config
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "other-cluster.yaml"
 
 
 async def test_objects_are_created_changed_repaired_and_deleted_there(region: Region) -> None:
@@ -28,4 +40,127 @@ async def test_objects_are_created_changed_repaired_and_deleted_there(region: Re
     await region.here.delete(region.address_of("shop"))
     await region.until_gone()
     assert await region.list_there() == {}
+    region.check_operator()
+
+
+async def test_a_replaced_rolled_back_and_marked_object(region: Region) -> None:
+    """The verbs that act on single objects act there."""
+    immutable = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "immutable": True, "data": {"v": "1"}}}
+    await region.create({"db": immutable, "web": config("1", needs="db")})
+    await region.until(phase="CreateComplete")
+    before = await region.list_there()
+
+    await region.edit({"template": {"resources": {"db": change(immutable, "2"), "web": config("1", needs="db")}}})
+    await region.until(phase="UpdateComplete")
+    replaced = await region.list_there()
+    assert before["shop-db"]["metadata"]["uid"] not in {raw["metadata"]["uid"] for raw in replaced.values()}
+    assert replaced["shop-web"]["data"]["above"] == "2"
+
+    await region.edit({"rollback": {"toRevision": 1}})
+    await region.until(phase="RollbackComplete")
+    back = await region.list_there()
+    assert back["shop-web"]["data"]["above"] == "1"
+
+    await region.here.create(
+        {
+            "apiVersion": API_VERSION,
+            "kind": "HealthMark",
+            "metadata": {"name": "bad", "namespace": region.namespace},
+            "spec": {"stackName": "shop", "resource": "web", "markUnhealthy": True, "reason": "it is bad"},
+        }
+    )
+    web = back["shop-web"]["metadata"]["uid"]
+    async for _ in other_cluster.attempts():
+        now = {raw["metadata"]["uid"] for raw in (await region.list_there()).values()}
+        if web not in now and len(now) == 2:
+            break
+    await region.until(phase="RollbackComplete")
+    await region.here.delete(region.address_of("shop"))
+    await region.until_gone()
+    region.check_operator()
+
+
+def change(resource: Object, value: str) -> Object:
+    """The same ConfigMap with another value."""
+    return {"manifest": {**resource["manifest"], "data": {"v": value}}}
+
+
+async def test_a_remote_stack_in_a_stack(region: Region) -> None:
+    """The nested Stack is here and its objects are there; a mark on its path replaces one of them."""
+    template = {"resources": {"db": config("1")}, "outputs": {"value": {"value": "${db.data.v}"}}}
+    spec = {"kubeConfig": {"secretRef": {"name": other_cluster.SECRET}}, "template": template}
+    east = {"manifest": {"apiVersion": API_VERSION, "kind": "Stack", "spec": spec}}
+    note = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": "${east.status.outputs.value}"}}}
+    parent = {"template": {"resources": {"east": east, "note": note}}}
+    metadata = {"name": "world", "namespace": region.namespace}
+    await region.here.create({"apiVersion": API_VERSION, "kind": "Stack", "metadata": metadata, "spec": parent})
+    await region.until("world", phase="CreateComplete")
+    assert (await region.list_there(region.here))["world-note"]["data"] == {"v": "1"}
+    made = await region.list_there()
+    assert list(made) == ["world-east-db"]
+
+    await region.here.create(
+        {
+            "apiVersion": API_VERSION,
+            "kind": "HealthMark",
+            "metadata": {"name": "bad", "namespace": region.namespace},
+            "spec": {"stackName": "world", "resource": "east/db", "markUnhealthy": True, "reason": "it is bad"},
+        }
+    )
+    async for _ in other_cluster.attempts():
+        now = await region.list_there()
+        if now and all(raw["metadata"]["uid"] != made["world-east-db"]["metadata"]["uid"] for raw in now.values()):
+            break
+    await region.until("world", phase="CreateComplete")
+    await region.here.delete(region.address_of("world"))
+    await region.until_gone("world")
+    assert await region.list_there() == {}
+    region.check_operator()
+
+
+async def test_a_stack_there_and_objects_of_others_are_left_alone(region: Region) -> None:
+    """A Stack within the other cluster is refused; an object of another installation is not adopted."""
+    foreign = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": "shop-db",
+            "labels": {names.LABEL_STACK_UID: "of-another", names.LABEL_STACK: "x", names.LABEL_RESOURCE: "db"},
+        },
+        "data": {"v": "theirs"},
+    }
+    await region.there.connection.request(
+        "PATCH",
+        f"/api/v1/namespaces/{region.namespace}/configmaps/shop-db",
+        query={"fieldManager": "hearth:default/x"},
+        body=foreign,
+        content_type="application/apply-patch+yaml",
+    )
+    await real_user.install(region.there, list(crd.make_crds()))
+    nested = {"apiVersion": API_VERSION, "kind": "Stack", "spec": {"template": {"resources": {}}}}
+    await region.create({"db": {**config("1"), "adoptionPolicy": "Adopt"}, "inner": {"manifest": nested}})
+    problems: dict[str, str] = {}
+    async for _ in other_cluster.attempts():
+        status = await region.find_status()
+        problems = {each["resource"]: each["reason"] for each in status.get("problems") or ()}
+        if len(problems) == 2:
+            break
+    assert problems == {"inner": "NestedStackNotAllowed", "db": "NotOwned"}
+    assert (await region.list_there())["shop-db"]["data"] == {"v": "theirs"}
+    await region.here.delete(region.address_of("shop"))
+    await region.until_gone()
+    region.check_operator()
+
+
+async def test_the_example(region: Region) -> None:
+    """As the page for users shows it."""
+    manifest = yaml.safe_load(EXAMPLE.read_text())
+    manifest["metadata"]["namespace"] = region.namespace
+    await region.here.create(manifest)
+    status = await region.until(phase="CreateComplete")
+    found = await region.list_there()
+    assert status["outputs"] == {"settings": found["shop-settings"]["metadata"]["uid"]}
+    assert await asyncio.to_thread(region.operator.read_metric, "hearth_cluster_stacks") == 1
+    await region.here.delete(region.address_of("shop"))
+    await region.until_gone()
     region.check_operator()

@@ -128,6 +128,16 @@ class Region:
         log = self.operator.log_file.read_text()[-4000:] if self.operator.log_file is not None else ""
         raise AssertionError(f"expected {wanted}, found {found}\n{log}")
 
+    async def until_blocked(self, *, reason: str) -> str:
+        """Until the deletion of the Stack is blocked for that reason; the message."""
+        found: list[Any] = []
+        async for _ in attempts():
+            status = (await self.here.find(self.address_of("shop")) or {}).get("status") or {}
+            found = [each for each in status.get("conditions") or () if each["type"] == "DeletionBlocked"]
+            if [each["reason"] for each in found if each["status"] == "True"] == [reason]:
+                return str(found[0]["message"])
+        raise AssertionError(f"expected {reason}, found {found}")
+
     async def until_gone(self, name: str = "shop") -> None:
         """Until the Stack is gone."""
         found: Object | None = None

@@ -1,0 +1,156 @@
+"""Another cluster that goes away and comes back, in the middle of everything; and a Stack here that does not mind."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from support.real import other_cluster
+from support.real.control_plane_processes import OwnPlane
+from support.real.fault_scenario import API_VERSION
+from support.real.other_cluster import Region, config
+
+AWAY = "ClusterUnreachable"
+
+
+async def kill(plane: OwnPlane) -> None:
+    """End its API server."""
+    await asyncio.to_thread(plane.kill, "kube-apiserver")
+
+
+async def bring_back(plane: OwnPlane) -> None:
+    """Start it again; returns when it is ready."""
+    await asyncio.to_thread(plane.restore)
+
+
+RESOURCES = {f"r{number}": config("1", needs=f"r{number - 1}" if number else "") for number in range(30)}
+CHANGED = {f"r{number}": config("2", needs=f"r{number - 1}" if number else "") for number in range(30)}
+
+
+async def test_away_in_the_middle_of_a_create_and_an_update(region: Region, other_plane: OwnPlane) -> None:
+    """The Stack says so with host and error, loses nothing, and continues by itself."""
+    await region.create(RESOURCES)
+    async for _ in other_cluster.attempts():
+        if await region.list_there():
+            break
+    await kill(other_plane)
+    await region.until(reason=AWAY, message=f"cluster {region.other.server.removeprefix('https://')}")
+    await bring_back(other_plane)
+    await region.until(phase="CreateComplete")
+    made = {name: raw["metadata"]["uid"] for name, raw in (await region.list_there()).items()}
+    assert len(made) == 30
+
+    await kill(other_plane)
+    status = await region.until(phase="CreateInProgress", reason=AWAY)
+    assert [each["status"] for each in status["conditions"] if each["type"] == AWAY] == ["True"]
+    await region.edit({"template": {"resources": CHANGED}})
+    await asyncio.sleep(1.0)
+    await bring_back(other_plane)
+    await region.until(phase="UpdateComplete")
+    found = await region.list_there()
+    assert {raw["data"]["v"] for raw in found.values()} == {"2"}
+    assert {name: raw["metadata"]["uid"] for name, raw in found.items()} == made
+    await region.here.delete(region.address_of("shop"))
+    await region.until_gone()
+    region.check_operator()
+
+
+async def test_a_deletion_waits_for_the_cluster(region: Region, other_plane: OwnPlane) -> None:
+    """And names it."""
+    await region.create(RESOURCES)
+    await region.until(phase="CreateComplete")
+    await kill(other_plane)
+    await region.until(reason=AWAY)
+    await region.here.delete(region.address_of("shop"))
+    blocked = await region.until_blocked(reason=AWAY)
+    assert "cannot be reached" in blocked
+    await bring_back(other_plane)
+    await region.until_gone()
+    assert await region.list_there() == {}
+    region.check_operator()
+
+
+async def test_an_operator_that_starts_while_it_is_away(region: Region, other_plane: OwnPlane) -> None:
+    """It keeps the outputs that were known, deletes nothing, and continues when the cluster is back."""
+    await region.create(
+        {"db": config("1")}, template={"resources": {"db": config("1")}, "outputs": {"v": {"value": "${db.data.v}"}}}
+    )
+    await region.until(phase="CreateComplete")
+    made = await region.list_there()
+    await region.operator.kill()
+    await kill(other_plane)
+    await region.operator.start()
+    status = await region.until(reason=AWAY)
+    assert status["outputs"] == {"v": "1"}
+    await bring_back(other_plane)
+    await region.until(phase="CreateComplete")
+    assert (await region.list_there()).keys() == made.keys()
+    assert (await region.list_there())["shop-db"]["metadata"]["uid"] == made["shop-db"]["metadata"]["uid"]
+
+    await region.operator.kill()
+    await kill(other_plane)
+    await region.here.delete(region.address_of("shop"))
+    await region.operator.start()
+    await region.until_blocked(reason=AWAY)
+    await bring_back(other_plane)
+    await region.until_gone()
+    assert await region.list_there() == {}
+    region.check_operator()
+
+
+async def test_an_abandoned_stack_does_not_wait(region: Region, other_plane: OwnPlane) -> None:
+    """Its objects stay; with their labels, as they could not be released."""
+    await region.create({"db": config("1")}, deletionPolicy="Abandon")
+    await region.until(phase="CreateComplete")
+    await kill(other_plane)
+    await region.until(reason=AWAY)
+    await region.here.delete(region.address_of("shop"))
+    await region.until_gone()
+    await bring_back(other_plane)
+    assert list(await region.list_there()) == ["shop-db"]
+    region.check_operator()
+
+
+@pytest.mark.parametrize("fault", ["kill", "hold"])
+async def test_stacks_here_are_not_delayed(region: Region, other_plane: OwnPlane, fault: str) -> None:
+    """While the other cluster is dead or hangs with writes in flight, a Stack here is changed as fast as before."""
+    await region.create({f"r{number}": config("1") for number in range(40)})
+    await region.until(phase="CreateComplete")
+    metadata = {"name": "local", "namespace": region.namespace}
+    spec = {"template": {"resources": {"a": config("0")}}}
+    await region.here.create({"apiVersion": API_VERSION, "kind": "Stack", "metadata": metadata, "spec": spec})
+    await region.until("local", phase="CreateComplete")
+    usual = await measure(region, range(1, 21))
+    if fault == "hold":
+        with other_plane.held("kube-apiserver"):
+            await region.edit({"template": {"resources": {f"r{number}": config("2") for number in range(40)}}})
+            disturbed = await measure(region, range(21, 41))
+    else:
+        await kill(other_plane)
+        await region.edit({"template": {"resources": {f"r{number}": config("2") for number in range(40)}}})
+        disturbed = await measure(region, range(21, 41))
+        await bring_back(other_plane)
+    await asyncio.to_thread(other_plane.wait_ready)
+    print(f"{fault}: median {usual:.3f} s, disturbed {disturbed:.3f} s")
+    assert disturbed < 3 * usual + 0.2
+    await region.until(phase="UpdateComplete")
+    for name in ("shop", "local"):
+        await region.here.delete(region.address_of(name))
+        await region.until_gone(name)
+    region.check_operator()
+
+
+async def measure(region: Region, rounds: range) -> float:
+    """The median time in seconds from a change of the Stack here until its object has it."""
+    taken = []
+    path = f"/api/v1/namespaces/{region.namespace}/configmaps/local-a"
+    for number in rounds:
+        begun = time.monotonic()
+        await region.edit({"template": {"resources": {"a": config(str(number))}}}, name="local")
+        while (await region.here.connection.request("GET", path))["data"]["v"] != str(number):
+            assert time.monotonic() < begun + other_cluster.PATIENCE
+            await asyncio.sleep(0.01)
+        taken.append(time.monotonic() - begun)
+    return sorted(taken)[len(taken) // 2]
