@@ -56,12 +56,12 @@ class ClusterLinks:
         self._links[stack_uid] = None
         self._awaited.pop(stack_uid, None)
 
-    def link(self, stack_uid: str, remote: RemoteCluster, *, rules: HealthRules) -> bool:
-        """Link a Stack to another cluster; return whether that is a change. rules: of the home cluster."""
+    def link(self, stack_uid: str, remote: RemoteCluster, *, rules: HealthRules) -> None:
+        """Link a Stack to another cluster, unless it is. rules: of the home cluster."""
         self._awaited.pop(stack_uid, None)
         before = self._links.get(stack_uid)
         if before is not None and before.remote is remote:
-            return False
+            return
         if remote.key not in self._rules:
             self._rules[remote.key] = rules.derive(remote.cluster.kinds)
         self._links[stack_uid] = ClusterLink(
@@ -73,7 +73,6 @@ class ClusterLinks:
             is_remote=True,
         )
         self._drop_rules()
-        return True
 
     def wait_for(self, stack_uid: str, key: str) -> None:
         """Record which cluster a Stack waits for."""

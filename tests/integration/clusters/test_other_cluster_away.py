@@ -77,7 +77,8 @@ async def test_an_operator_that_starts_while_it_is_away(region: Region, other_pl
     await region.create(
         {"db": config("1")}, template={"resources": {"db": config("1")}, "outputs": {"v": {"value": "${db.data.v}"}}}
     )
-    await region.until(phase="CreateComplete")
+    complete = await region.until(phase="CreateComplete")
+    assert complete["outputs"] == {"v": "1"}
     made = await region.list_there()
     await region.operator.kill()
     await kill(other_plane)

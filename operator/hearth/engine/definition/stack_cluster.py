@@ -31,6 +31,15 @@ NOT_FOUND = 404
 HERE: Final = "this cluster"
 
 
+class ClusterDenied(Exception):
+    """A cluster that cannot be used; the message is for the user."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        """reason: see `plan.status.cluster_state`."""
+        self.reason = reason
+        super().__init__(message)
+
+
 class StackCluster:
     """The cluster of one Stack."""
 
@@ -40,8 +49,6 @@ class StackCluster:
         self._services = services
         self._problem: DefinitionRejection | None = None
         """Why the cluster in the spec is not used; None if it is."""
-        self.is_full = False
-        """Whether a limit prevents the use of one more cluster now."""
         self._hidden: tuple[frozenset[str], ...] = ()
         """The credentials in use, and those before."""
 
@@ -86,54 +93,63 @@ class StackCluster:
         before: URL of the API server that has its objects, "" for the home cluster; None if it has none.
         Raises ApiStatusError or Unreachable if the home cluster does not answer.
         """
-        self._problem, self.is_full = None, False
+        former = self._services.links.find(self._uid)
+        try:
+            await self._choose(stack, before)
+        except ClusterDenied as error:
+            # A problem lasts until the decision: what waits for the home cluster must not write meanwhile.
+            self._problem = DefinitionRejection(reason=error.reason, message=str(error))
+        else:
+            self._problem = None
+        return former is not None and self._services.links.find(self._uid) is not former
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a limit prevents the use of one more cluster now."""
+        return self._problem is not None and self._problem.reason == cluster_state.TOO_MANY
+
+    async def _choose(self, stack: StackObject, before: str | None) -> None:
+        """Link the Stack. Raises ClusterDenied."""
         if stack.kubeconfig is None:
             if before:
-                self._refuse(cluster_state.CHANGED, explain_move(before, HERE))
-            else:
-                self._services.links.link_home(self._uid)
-                self._leave()
-            return False
+                raise ClusterDenied(cluster_state.CHANGED, explain_move(before, HERE))
+            self._services.links.link_home(self._uid)
+            self._leave()
+            return
         remote = await self._use(stack, stack.kubeconfig)
-        if remote is None:
-            return False
         if before is not None and before != remote.server:
-            self._refuse(cluster_state.CHANGED, explain_move(before or HERE, remote.server))
             self._leave(besides=self._services.find_link(self._uid).key)
-            return False
+            raise ClusterDenied(cluster_state.CHANGED, explain_move(before or HERE, remote.server))
         await remote.wait_open(OPEN_GRACE)
         if not remote.is_open:
             self._services.links.wait_for(self._uid, remote.key)
-            trouble = remote.trouble or (cluster_state.UNREACHABLE, f"connecting to cluster {remote.host}")
-            self._refuse(*trouble)
-            return False
-        is_changed = self._services.links.link(self._uid, remote, rules=self._services.health_rules)
+            raise ClusterDenied(
+                *(remote.trouble or (cluster_state.UNREACHABLE, f"connecting to cluster {remote.host}"))
+            )
+        self._services.links.link(self._uid, remote, rules=self._services.health_rules)
         self._leave(besides=remote.key)
-        return is_changed
 
-    async def _use(self, stack: StackObject, reference: KubeconfigRef) -> RemoteCluster | None:
-        """Return the cluster of the kubeconfig; None with a problem."""
+    async def _use(self, stack: StackObject, reference: KubeconfigRef) -> RemoteCluster:
+        """Return the cluster of the kubeconfig. Raises ClusterDenied."""
         clusters = self._services.remote_clusters
         if clusters is None:
-            self._refuse(cluster_state.INVALID, "spec.kubeConfig: this operator uses no other clusters; remove it")
-            return None
-        secret = find_secret(stack, reference)
+            raise ClusterDenied(
+                cluster_state.INVALID, "spec.kubeConfig: this operator uses no other clusters; remove it"
+            )
         try:
             remote = clusters.use(self._uid, stack.namespace, await self._read(stack, reference))
         except SourceForbidden as error:
-            self._refuse(cluster_state.FORBIDDEN, str(error))
+            raise ClusterDenied(cluster_state.FORBIDDEN, str(error)) from error
         except SourceNotFound as error:
-            self._refuse(cluster_state.NOT_FOUND, str(error))
+            raise ClusterDenied(cluster_state.NOT_FOUND, str(error)) from error
         except KubeconfigRefused as error:
-            self._refuse(cluster_state.INVALID, f"{PLACE}: the kubeconfig in {secret}: {error}")
+            message = f"{PLACE}: the kubeconfig in {find_secret(stack, reference)}: {error}"
+            raise ClusterDenied(cluster_state.INVALID, message) from error
         except TooManyClusters as error:
-            self.is_full = True
-            self._refuse(cluster_state.TOO_MANY, f"{PLACE}: {error}")
-        else:
-            if remote.hidden_texts not in self._hidden:
-                self._hidden = (*self._hidden, remote.hidden_texts)[-2:]
-            return remote
-        return None
+            raise ClusterDenied(cluster_state.TOO_MANY, f"{PLACE}: {error}") from error
+        if remote.hidden_texts not in self._hidden:
+            self._hidden = (*self._hidden, remote.hidden_texts)[-2:]
+        return remote
 
     async def _read(self, stack: StackObject, reference: KubeconfigRef) -> str:
         """Return the kubeconfig. Raises SourceNotFound, SourceForbidden or KubeconfigRefused."""
@@ -147,9 +163,6 @@ class StackCluster:
             message = f"{PLACE}: {secret} does not exist in namespace {secret.namespace}; create it with a kubeconfig"
             raise SourceNotFound(message) from error
         return decode(find_value(data, reference, secret))
-
-    def _refuse(self, reason: str, message: str) -> None:
-        self._problem = DefinitionRejection(reason=reason, message=message)
 
     def _leave(self, *, besides: str = "") -> None:
         if self._services.remote_clusters is not None:
