@@ -32,6 +32,7 @@ from hearth.kube.management_cluster import KubeManagementCluster
 from hearth.kube.remote import remote_measures
 from hearth.kube.remote.remote_clusters import KubeRemoteClusters
 from hearth.kube.stack_snapshot_client import KubeSnapshotClient
+from hearth.kube.well_known_kinds import RESOURCE_GROUP
 from hearth.kube.workload_cluster import KubeWorkloadCluster
 from hearth.model import errors
 from hearth.plan.health.health_rules import HealthRules
@@ -79,6 +80,15 @@ class KubeRuntime:
             self._connection, self._queue, namespace=namespace, share=share, observer=observer
         )
         self._stacks = StackCache(self._connection, self._queue, namespace=namespace, share=share, observer=observer)
+        self._groups = StackCache(
+            self._connection,
+            self._queue,
+            namespace=namespace,
+            share=share,
+            observer=observer,
+            kind=RESOURCE_GROUP,
+            tree=self._stacks.tree,
+        )
         self._revisions = RevisionCache(
             self._connection, self._queue, namespace=namespace, share=share, observer=observer
         )
@@ -90,6 +100,7 @@ class KubeRuntime:
         self._management_cluster = KubeManagementCluster(
             self._connection,
             stacks=self._stacks,
+            groups=self._groups,
             revisions=self._revisions,
             sources=self._sources,
             observer=observer,
@@ -124,7 +135,7 @@ class KubeRuntime:
             *(
                 each.close()
                 for each in (
-                    *(self._cluster, self._stacks, self._revisions),
+                    *(self._cluster, self._stacks, self._groups, self._revisions),
                     *(self._marks, self._stack_snapshots, self._sources),
                 )
             )
@@ -156,7 +167,8 @@ class KubeRuntime:
         if self._unready:
             return [self._unready]
         # A kind that may not be watched, or that the server fails to list, concerns those Stacks alone that have it.
-        own = [each for each in (*self._stacks.health(), *self._revisions.health()) if not each.is_synced]
+        watches = (*self._stacks.health(), *self._groups.health(), *self._revisions.health())
+        own = [each for each in watches if not each.is_synced]
         others = [each for each in self._cluster.caches.health() if not each.is_answered]
         return [f"the watch of {each.kind} is not complete" for each in (*own, *others)]
 
@@ -169,7 +181,8 @@ class KubeRuntime:
 
     def count_cached_bytes(self) -> Mapping[str, float]:
         """By kind."""
-        return {**self._cluster.caches.count_bytes(), **self._stacks.count_bytes()}
+        own = {**self._stacks.count_bytes(), **self._groups.count_bytes()}
+        return {**self._cluster.caches.count_bytes(), **own}
 
     def count_stacks(self) -> Mapping[str, float]:
         """By phase."""
@@ -193,6 +206,7 @@ class KubeRuntime:
         # Without the marks: where their kind is not installed, or may not be read, Stacks converge all the same.
         # Without the sources: the Stacks that name an unreadable one report it, and no other Stack is affected.
         yield from self._stacks.health()
+        yield from self._groups.health()
         yield from self._revisions.health()
         yield from self._cluster.caches.health()
 
@@ -207,10 +221,12 @@ class KubeRuntime:
         self._cluster.trust(hasher)
         self._unready = "waits for the first list of all Stacks"
         self._stacks.start()
+        self._groups.start()
         self._revisions.start()
         self._marks.start()
         self._stack_snapshots.start()
-        await asyncio.gather(self._stacks.wait_synced(), self._revisions.wait_synced())
+        # A kind that is not served counts as one without objects.
+        await asyncio.gather(*(each.wait_synced() for each in (self._stacks, self._groups, self._revisions)))
         if self._engine is not None:
             # It could not start completely.
             await self._engine.stop()

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from hearth.model import names
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.stack_tree import StackTree
@@ -228,7 +229,7 @@ class KubeconfigRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackObject:
-    """A Stack as cached from the management cluster."""
+    """A Stack as cached from the management cluster, or a ResourceGroup in the form of one."""
 
     name: str
     namespace: str
@@ -238,6 +239,8 @@ class StackObject:
     deleting: bool
     finalizers: tuple[str, ...]
     annotations: Mapping[str, str]
+    kind: str = names.STACK
+    """The kind of the object: `Stack` or `ResourceGroup`. The spec of a group is that of a Stack with the same result."""
     parent: str = ""
     """The UID in the Stack's parent label; "" for none. Any user may have written it."""
     author: str = ""
@@ -253,6 +256,11 @@ class StackObject:
     """The phase in the status."""
     defect: str = ""
     """Why `spec` lacks unreadable parts; "" if it is complete."""
+
+    @property
+    def is_group(self) -> bool:
+        """Return whether it is a ResourceGroup."""
+        return self.kind == names.GROUP_KIND
 
     @property
     def spec(self) -> Object:
@@ -339,7 +347,7 @@ class ManagementCluster(Protocol):
     def is_other_shard_uid(self, uid: str) -> bool:
         """Return whether another process is responsible for a Stack of this UID."""
 
-    def is_other_shard_name(self, namespace: str, name: str) -> bool:
+    def is_other_shard_name(self, namespace: str, name: str, *, kind: str = names.STACK) -> bool:
         """Return whether another process is responsible for a Stack of this name."""
 
     def revisions(self, stack_uid: str) -> tuple[Revision, ...]:

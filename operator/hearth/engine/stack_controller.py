@@ -250,7 +250,7 @@ class StackController:
 
     async def _execute(self, stack: StackObject, step: Step) -> StepResult:
         """Execute a step and return its result."""
-        manager = names.field_manager(stack.namespace, stack.name)
+        manager = names.field_manager(stack.namespace, stack.name, kind=stack.kind)
         remote = self._services.find_link(stack.uid).remote
         result = self._nesting.refuse(stack, step) or await step_execution.execute_step(
             step,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hearth.handlers.callbacks import AdmissionCallbacks
 
 STACKS = (names.GROUP, names.VERSION, "stacks")
+RESOURCE_GROUPS = (names.GROUP, names.VERSION, "resourcegroups")
 HEALTH_MARKS = (names.GROUP, names.VERSION, "healthmarks")
 INVALID = 422
 
@@ -31,7 +32,7 @@ class AdmissionHandlers:
     admission: AdmissionCallbacks
 
     async def validate_stack(self, warnings: list[str], **_: Any) -> None:
-        """Review a Stack."""
+        """Review a Stack or ResourceGroup."""
         report(await self.admission.review_stack(make_review()), warnings)
 
     async def validate_mark(self, warnings: list[str], **_: Any) -> None:
@@ -39,7 +40,7 @@ class AdmissionHandlers:
         report(await self.admission.review_mark(make_review()), warnings)
 
     async def add_finalizer(self, meta: Mapping[str, Any], patch: kopf.Patch, **_: Any) -> None:
-        """Add the finalizer to a Stack at its creation."""
+        """Add the finalizer to a Stack or ResourceGroup at its creation."""
         known = list(meta.get("finalizers") or ())
         if names.FINALIZER not in known:
             patch.metadata["finalizers"] = [*known, names.FINALIZER]
@@ -69,5 +70,9 @@ def register(admission: AdmissionCallbacks, registry: kopf.OperatorRegistry) -> 
     """Make the handlers known to kopf, by the names of the webhooks in the configurations."""
     handlers = AdmissionHandlers(admission)
     kopf.on.validate(*STACKS, id="stacks.hearth.dev", registry=registry)(handlers.validate_stack)
+    kopf.on.validate(*RESOURCE_GROUPS, id="resourcegroups.hearth.dev", registry=registry)(handlers.validate_stack)
     kopf.on.validate(*HEALTH_MARKS, id="healthmarks.hearth.dev", registry=registry)(handlers.validate_mark)
-    kopf.on.mutate(*STACKS, id="finalizer.hearth.dev", operations=["CREATE"], registry=registry)(handlers.add_finalizer)
+    for kind in (STACKS, RESOURCE_GROUPS):
+        kopf.on.mutate(*kind, id="finalizer.hearth.dev", operations=["CREATE"], registry=registry)(
+            handlers.add_finalizer
+        )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hearth.kube.client import api_client, api_requests
 from hearth.kube.objects import controller_revision, event_recorder, hash_key
-from hearth.kube.well_known_kinds import CONTROLLER_REVISION, STACK
+from hearth.kube.well_known_kinds import CONTROLLER_REVISION, STACK_KINDS
 from hearth.model import errors, names
 
 if TYPE_CHECKING:
@@ -34,30 +34,38 @@ CONFLICT = 409
 class KubeManagementCluster:
     """The cluster that stores the Stacks."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- each cache is a separate source
         self,
         connection: Connection,
         *,
         stacks: StackCache,
         revisions: RevisionCache,
         sources: SourceCache,
+        groups: StackCache | None = None,
         observer: RequestObserver | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """Create the adapter. now: seconds since the epoch."""
+        """Create the adapter. groups: of ResourceGroups, with the tree of `stacks`; now: seconds since the epoch."""
         self._sender = api_client.ApiClient(connection, observer)
         self._stacks = stacks
+        self._groups = groups
         self._revisions = revisions
         self._sources = sources
         self._events = event_recorder.EventRecorder(self._sender, now=now)
 
     def find_stack(self, uid: str) -> StackObject | None:
         """Return the Stack, or None if it does not exist."""
-        return self._stacks.find_stack(uid)
+        found = self._stacks.find_stack(uid)
+        return self._groups.find_stack(uid) if found is None and self._groups is not None else found
 
     def stacks(self) -> Collection[str]:
         """Return the UIDs of all Stacks in the shard of this process."""
-        return self._stacks.stacks()
+        found = self._stacks.stacks()
+        return [*found, *self._groups.stacks()] if self._groups is not None else found
+
+    def _find_cache(self, stack: StackObject) -> StackCache:
+        """Return the cache of its kind."""
+        return self._groups if stack.is_group and self._groups is not None else self._stacks
 
     @property
     def tree(self) -> StackTree:
@@ -66,11 +74,14 @@ class KubeManagementCluster:
 
     def is_other_shard_uid(self, uid: str) -> bool:
         """Return whether another process manages a Stack with this UID."""
-        return self._stacks.is_other_shard_uid(uid)
+        return self._stacks.is_other_shard_uid(uid) or (
+            self._groups is not None and self._groups.is_other_shard_uid(uid)
+        )
 
-    def is_other_shard_name(self, namespace: str, name: str) -> bool:
+    def is_other_shard_name(self, namespace: str, name: str, *, kind: str = names.STACK) -> bool:
         """Return whether another process manages a Stack with this name."""
-        return self._stacks.is_other_shard_name(namespace, name)
+        cache = self._groups if kind == names.GROUP_KIND else self._stacks
+        return cache is not None and cache.is_other_shard_name(namespace, name)
 
     def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
         """Return the revisions of this Stack in ascending order of their numbers."""
@@ -157,9 +168,9 @@ class KubeManagementCluster:
         answer = await self._patch(stack, {"metadata": {"finalizers": finalizers}}, version=stack.resource_version)
         if "deletionTimestamp" in answer["metadata"] and not finalizers:
             # Removing the last finalizer deletes the Stack.
-            self._stacks.forget(stack.uid)
+            self._find_cache(stack).forget(stack.uid)
         else:
-            self._stacks.put(answer)
+            self._find_cache(stack).put(answer)
 
     async def write_status(self, stack: StackObject, status: Object) -> None:
         """Merge-patch the status; ignore a deleted Stack."""
@@ -173,7 +184,7 @@ class KubeManagementCluster:
                 if refused.code != CONFLICT or is_last:
                     raise
             else:
-                self._stacks.put(answer)
+                self._find_cache(stack).put(answer)
                 return
             # Only resourceVersion protects a status write from reaching the next Stack of the same name. If this Stack
             # still exists, another client changed another part of it. Hearth can then still write the fields that it
@@ -185,19 +196,21 @@ class KubeManagementCluster:
 
     async def _get_stack(self, stack: StackObject) -> StackObject | None:
         """Return the live Stack with the same UID, or None if it does not exist."""
+        kind = STACK_KINDS[stack.kind]
         try:
-            live = await self._sender.send("get", STACK, api_requests.object_path(STACK, stack.namespace, stack.name))
+            live = await self._sender.send("get", kind, api_requests.object_path(kind, stack.namespace, stack.name))
         except errors.ApiStatusError as refused:
             if refused.code != NOT_FOUND:
                 raise
             return None
-        return self._stacks.put(live) if live["metadata"]["uid"] == stack.uid else None
+        return self._find_cache(stack).put(live) if live["metadata"]["uid"] == stack.uid else None
 
     async def _patch(self, stack: StackObject, body: Object, subresource: str = "", *, version: int) -> Object:
         """Send a merge patch and return the Stack; the API server rejects it unless the version matches."""
         metadata = {**body.get("metadata", {}), "resourceVersion": str(version)}
-        path = api_requests.object_path(STACK, stack.namespace, stack.name) + subresource
-        return await self._sender.send("patch", STACK, path, body={**body, "metadata": metadata})
+        kind = STACK_KINDS[stack.kind]
+        path = api_requests.object_path(kind, stack.namespace, stack.name) + subresource
+        return await self._sender.send("patch", kind, path, body={**body, "metadata": metadata})
 
     async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """Return the data of a ConfigMap or Secret, and watch it if a Stack follows it."""

@@ -109,6 +109,16 @@ PART_BYTES = 1_000_000
 """Characters of a compressed definition in one object. etcd accepts 1.5 MiB."""
 ENTRIES = 1_000
 """Parameters, conditions or outputs: far above any sensible template, low enough for the cost of the rules on names."""
+GROUP_MEMBERS = 10_000
+"""Members of one group, as many as one template has resources."""
+INDEX_DIGITS = 5
+"""Digits of the index of a member: those of the highest that a group of that size can have."""
+REMOVED_MEMBERS = 1_000
+"""Indices that one group never uses again. They stand in its status and in each revision."""
+REMOVAL_POLICIES = 10
+"""Removal policies of one group."""
+ROLLING_PAUSE = 3_600.0
+"""Seconds between two batches of a rolling update: an hour is enough to watch each of them."""
 DEPENDENCIES = 500
 """Entries of one `dependsOn`."""
 RULES = 32

@@ -10,7 +10,9 @@ from hearth.model import members
 GROUP = "hearth.dev"
 VERSION = "v1alpha1"
 STACK = "Stack"
-"""The kind."""
+GROUP_KIND = "ResourceGroup"
+STACK_KINDS = (STACK, GROUP_KIND)
+"""The kinds that the engine reconciles. An object of either owns children."""
 
 FINALIZER = "hearth.dev/children"
 SNAPSHOT_FINALIZER = "hearth.dev/volume-snapshots"
@@ -101,9 +103,10 @@ def kebab(name: str) -> str:
     return _BOUNDARY.sub("-", name).lower()
 
 
-def field_manager(namespace: str, stack: str) -> str:
-    """Return the field manager of all applies of a Stack."""
-    return shorten(f"{FIELD_MANAGER_PREFIX}{namespace}/{stack}", length=MANAGER_LENGTH)
+def field_manager(namespace: str, stack: str, *, kind: str = STACK) -> str:
+    """Return the field manager of all applies of a Stack; that of a ResourceGroup names the kind."""
+    owner = stack if kind == STACK else f"{kind.lower()}/{stack}"
+    return shorten(f"{FIELD_MANAGER_PREFIX}{namespace}/{owner}", length=MANAGER_LENGTH)
 
 
 def stack_label(stack: str) -> str:

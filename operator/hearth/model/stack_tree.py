@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from hearth.model import names
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -18,6 +20,8 @@ class Node:
     name: str
     parent: str
     """The UID of the Stack that its label names as its parent; "" for none."""
+    kind: str = names.STACK
+    """`Stack` or `ResourceGroup`: one of each may have the same name."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -31,10 +35,10 @@ class StackTree:
         """Changes whenever a Stack appears, disappears or gets another parent."""
         self._nodes: dict[str, Node] = {}
         self._nested: dict[str, set[str]] = {}
-        self._names: dict[str, dict[str, str]] = {}
-        """By namespace and name, the UID of the most recent Stack."""
-        self._ordered: dict[str, list[str]] = {}
-        """By namespace, the names in order. Computed on demand after a change."""
+        self._names: dict[str, dict[tuple[str, str], str]] = {}
+        """By namespace, then kind and name, the UID of the most recent Stack."""
+        self._ordered: dict[tuple[str, str], list[str]] = {}
+        """By namespace and kind, the names in order. Computed on demand after a change."""
 
     def put(self, node: Node) -> None:
         """Add or update the Stack."""
@@ -45,8 +49,8 @@ class StackTree:
             self.drop(node.uid)
         self.generation += 1
         self._nodes[node.uid] = node
-        self._names.setdefault(node.namespace, {})[node.name] = node.uid
-        self._ordered.pop(node.namespace, None)
+        self._names.setdefault(node.namespace, {})[node.kind, node.name] = node.uid
+        self._ordered.pop((node.namespace, node.kind), None)
         if node.parent:
             self._nested.setdefault(node.parent, set()).add(node.uid)
 
@@ -63,21 +67,22 @@ class StackTree:
             if not siblings:
                 del self._nested[node.parent]
 
-    def find_uid(self, namespace: str, name: str) -> str:
+    def find_uid(self, namespace: str, name: str, *, kind: str = names.STACK) -> str:
         """Return the UID of the Stack of that name; "" if there is none."""
-        return self._names.get(namespace, {}).get(name, "")
+        return self._names.get(namespace, {}).get((kind, name), "")
 
     def list_uids(self, namespace: str) -> Collection[str]:
         """Return the UIDs of all Stacks of a namespace."""
         return self._names.get(namespace, {}).values()
 
-    def list_names(self, namespace: str) -> list[str]:
-        """Return the names of all Stacks of a namespace, in order."""
+    def list_names(self, namespace: str, *, kind: str = names.STACK) -> list[str]:
+        """Return the names of all objects of a kind in a namespace, in order."""
         if namespace not in self._names:
             return []
-        if namespace not in self._ordered:
-            self._ordered[namespace] = sorted(self._names[namespace])
-        return self._ordered[namespace]
+        if (namespace, kind) not in self._ordered:
+            found = sorted(name for each, name in self._names[namespace] if each == kind)
+            self._ordered[namespace, kind] = found
+        return self._ordered[namespace, kind]
 
     def find(self, uid: str) -> Node | None:
         """Find the Stack; None if there is none."""
@@ -98,8 +103,8 @@ class StackTree:
     def _drop_name(self, node: Node) -> None:
         # The next Stack of that name may have been seen before the deletion of this one.
         by_name = self._names[node.namespace]
-        if by_name.get(node.name) == node.uid:
-            self._ordered.pop(node.namespace, None)
-            del by_name[node.name]
+        if by_name.get((node.kind, node.name)) == node.uid:
+            self._ordered.pop((node.namespace, node.kind), None)
+            del by_name[node.kind, node.name]
             if not by_name:
                 del self._names[node.namespace]

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias
 from hearth.model import members, value_class
 from hearth.model.child import Object, Path
 from hearth.model.field_paths import PathPattern
+from hearth.model.group_members import GroupSize
 
 Values: TypeAlias = Mapping[str, Mapping[str, Any] | tuple[Mapping[str, Any], ...] | None]
 """By name in the template, the fields of its child, or of all its members' children in the order of the source; None if
@@ -98,6 +99,23 @@ class SharingScope(enum.IntEnum):
     NAMESPACE = 1
     """All Stacks of one namespace."""
     ONE = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollingPolicy:
+    """How the members of one collection change: in batches, with pauses."""
+
+    collection: str
+    members: tuple[str, ...]
+    """The names of the members, in the order in which they change."""
+    max_batch: int
+    """How many of them may change at the same time."""
+    min_ready: int = 0
+    """How many of them must stay ready."""
+    pause: float = 0.0
+    """Seconds between two batches."""
+    surge: int = 0
+    """By how many members a group must grow meanwhile, so that enough of them stay ready."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +221,10 @@ class Blueprint:
     """Sensitive texts, which must not be in any text that people read."""
     reach: SharingScope = SharingScope.ONE
     """Which Stacks of this definition may share it."""
+    rolling: Mapping[str, RollingPolicy] = field(default_factory=dict)
+    """By collection, how its members change, if not all at once."""
+    surge: int = 0
+    """How many members a group has beyond its size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,6 +252,10 @@ class Definition:
     """The sensitive parameters whose values have changed since the definition was stored."""
     template_path: str = "spec.template"
     parameters_path: str = "spec.parameters"
+    size: GroupSize | None = None
+    """The size of a group; None for a Stack."""
+    surge: int = 0
+    """Members of a group beyond its size, during a rolling update. Not stored, because no later definition needs them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from typing import Any
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support.checks import expectations, invariants, members, template_verification
+from support.checks import expectations, group_expansion, invariants, members, template_verification
 from support.server import fake_kinds
 from support.server.request_faults import Request, Traffic
 
@@ -83,6 +83,11 @@ class Oversight:
             return
         if kind == fake_kinds.STACK.kind:
             self._take_stack(raw, is_gone=after is None)
+        elif kind == fake_kinds.RESOURCE_GROUP.kind:
+            self._take_stack({**raw, "spec": group_expansion.expand(raw["spec"])}, is_gone=after is None)
+            if after is not None:
+                # A group goes back to no revision, so that nothing of one is held back.
+                self._stacks[raw["metadata"]["uid"]].is_waived = True
         elif kind == fake_kinds.CONTROLLER_REVISION.kind:
             number = int(raw["metadata"]["annotations"][names.ANNOTATION_REVISION])
             self._revisions[(raw["metadata"]["labels"][names.LABEL_STACK_UID], number)] = raw["data"]

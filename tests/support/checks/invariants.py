@@ -28,10 +28,11 @@ class Witness:
 
     def on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
         """The server's watcher."""
-        if after is not None and kind in (fake_kinds.STACK.kind, fake_kinds.CONTROLLER_REVISION.kind):
+        own = fake_kinds.STACK_KINDS.values()
+        if after is not None and (kind in own or kind == fake_kinds.CONTROLLER_REVISION.kind):
             reported = (after.get("status"), after.get("data"), annotations_of(after))
             self.wrong += secret_leaks.find_leaks(f"{kind.name} {after['metadata']['uid']}", reported)
-        if kind == fake_kinds.STACK.kind:
+        if kind in own:
             self._look_at_phase(before, after)
         elif kind != fake_kinds.CONTROLLER_REVISION.kind:
             self._look_at_child(before, after)

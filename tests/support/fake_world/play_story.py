@@ -35,7 +35,7 @@ class Narrator:
             return
         verb = "created" if before is None else "gone" if after is None else "changed"
         self.say(f"{kind.name.lower()}/{raw['metadata']['name']} {verb}")
-        if kind == fake_kinds.STACK.kind and after is not None and after.get("status"):
+        if kind in fake_kinds.STACK_KINDS.values() and after is not None and after.get("status"):
             ready = expectations.find_condition(after, "Ready")
             self.say(f"    {after['status'].get('phase')}: {ready.get('reason')}: {ready.get('message')}")
 

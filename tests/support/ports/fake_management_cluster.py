@@ -22,7 +22,7 @@ from support.server.fake_objects import copy
 from support.server.request_faults import Request
 
 MANAGER = "hearth"
-STACK = fake_kinds.STACK.kind
+STACK_KINDS = fake_kinds.STACK_KINDS
 REVISION = fake_kinds.CONTROLLER_REVISION.kind
 
 
@@ -57,7 +57,7 @@ class FakeManagementCluster:
         """share: of the Stacks that this engine works on."""
         self._share = share
         self.tree = StackTree()
-        self._others = ShardFilter(NullListener(), share, self.tree)
+        self._others = {kind: ShardFilter(NullListener(), share, self.tree, kind=kind) for kind in STACK_KINDS}
         self._wire = wire
         self._server = wire.server
         self._listener = listener
@@ -69,17 +69,17 @@ class FakeManagementCluster:
         """By source how many Stacks read it."""
         self._followed: dict[str, frozenset[ObjectRef]] = {}
         wire.receive(self._take)
-        for kind in (STACK, REVISION):
+        for kind in (*STACK_KINDS.values(), REVISION):
             for raw in self._server.list_all(kind):
                 self._take(kind, None, raw)
 
     def is_other_shard_uid(self, uid: str) -> bool:
         """As the port says."""
-        return self._others.has_uid(uid)
+        return any(each.has_uid(uid) for each in self._others.values())
 
-    def is_other_shard_name(self, namespace: str, name: str) -> bool:
+    def is_other_shard_name(self, namespace: str, name: str, *, kind: str = names.STACK) -> bool:
         """As the port says."""
-        return self._others.has_name(namespace, name)
+        return self._others[kind].has_name(namespace, name)
 
     # ------------------------------------------------------------ events
 
@@ -88,18 +88,19 @@ class FakeManagementCluster:
         raw = after if after is not None else before
         if raw is None:
             return
-        if kind == STACK:
-            self._take_stack(raw, is_gone=after is None)
+        if kind in STACK_KINDS.values():
+            self._take_stack(raw, kind.name, is_gone=after is None)
         elif kind == REVISION:
             self._take_revision(raw, is_gone=after is None)
         elif self._sources:
             self._take_source(kind, raw)
 
-    def _take_stack(self, raw: Object, *, is_gone: bool) -> None:
+    def _take_stack(self, raw: Object, kind: str, *, is_gone: bool) -> None:
         if not self._share.has(raw["metadata"]["uid"]):
-            (self._others.on_deleted if is_gone else self._others.on_object)(raw)
+            others = self._others[kind]
+            (others.on_deleted if is_gone else others.on_object)(raw)
             return
-        stack = stack_cache.parse_stack(raw)
+        stack = stack_cache.parse_stack(raw, kind=kind)
         known = self._stacks.get(stack.uid)
         if is_gone:
             self._stacks.pop(stack.uid, None)
@@ -109,7 +110,7 @@ class FakeManagementCluster:
             return
         else:
             self._stacks[stack.uid] = stack
-            self.tree.put(Node(stack.uid, stack.namespace, stack.name, stack.parent))
+            self.tree.put(Node(stack.uid, stack.namespace, stack.name, stack.parent, kind))
         self._listener.on_stack(stack.uid)
 
     def _take_revision(self, raw: Object, *, is_gone: bool, is_ours: bool = False) -> None:
@@ -137,7 +138,7 @@ class FakeManagementCluster:
 
     def _put(self, raw: Object) -> None:
         """Take in the answer to a write of our own, which is no news; what others changed a moment before is."""
-        stack = stack_cache.parse_stack(raw)
+        stack = stack_cache.parse_stack(raw, kind=raw["kind"])
         known = self._stacks.get(stack.uid)
         if known is not None and known.resource_version < stack.resource_version:
             self._stacks[stack.uid] = stack
@@ -221,7 +222,9 @@ class FakeManagementCluster:
 
         def act() -> Object:
             self._check_uid(stack)
-            return self._server.patch(STACK, stack.namespace, stack.name, {"metadata": metadata}, manager=MANAGER)
+            return self._server.patch(
+                STACK_KINDS[stack.kind], stack.namespace, stack.name, {"metadata": metadata}, manager=MANAGER
+            )
 
         answer = await self._wire.send(stack_request("finalizer", stack), act)
         if "deletionTimestamp" in answer["metadata"] and not finalizers:
@@ -236,7 +239,9 @@ class FakeManagementCluster:
 
         def act() -> Object:
             self._check_uid(stack)
-            return self._server.patch_status(STACK, stack.namespace, stack.name, sent, manager=MANAGER)
+            return self._server.patch_status(
+                STACK_KINDS[stack.kind], stack.namespace, stack.name, sent, manager=MANAGER
+            )
 
         try:
             self._put(await self._wire.send(stack_request("status", stack), act))
@@ -246,9 +251,10 @@ class FakeManagementCluster:
 
     def _check_uid(self, stack: StackObject) -> None:
         """A patch that states a uid is refused where another Stack has the name now."""
-        live = self._server.get(STACK, stack.namespace, stack.name)
+        kind = STACK_KINDS[stack.kind]
+        live = self._server.get(kind, stack.namespace, stack.name)
         if live["metadata"]["uid"] != stack.uid:
-            raise api_errors.conflict(STACK, stack.name, "the UID in the precondition is another one")
+            raise api_errors.conflict(kind, stack.name, "the UID in the precondition is another one")
 
     async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """As the port says."""
@@ -292,4 +298,4 @@ class FakeManagementCluster:
 
 def stack_request(verb: str, stack: StackObject) -> Request:
     """A request about a Stack."""
-    return Request(verb=verb, kind=STACK, namespace=stack.namespace, name=stack.name)
+    return Request(verb=verb, kind=STACK_KINDS[stack.kind], namespace=stack.namespace, name=stack.name)

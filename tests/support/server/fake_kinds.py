@@ -164,17 +164,26 @@ def built_in(group: str, name: str, plural: str, guard: Guard = accept, **option
     return ServedKind(kind=kind, shape=Shape(kind=name, **options), guard=guard, fills=fills)
 
 
-def hearth_kind(name: str, plural: str) -> ServedKind:
-    """One of our own kinds, whose specs are free-form."""
+def hearth_kind(name: str, plural: str, **options: Any) -> ServedKind:
+    """One of our own kinds, whose specs are free-form; options: of the served kind, and `free`."""
     kind = Kind(group=names.GROUP, version=names.VERSION, name=name, plural=plural, namespaced=True)
-    shape = Shape(kind=name, is_custom=True, free=(("spec",), ("status", "outputs")))
+    shape = Shape(kind=name, is_custom=True, free=options.pop("free", (("spec",), ("status", "outputs"))))
     definition = next(each for each in crd.make_crds() if each["spec"]["names"]["kind"] == name)
     status = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
     defaults = {"status": status["default"]} if "default" in status else {}
-    return ServedKind(kind=kind, shape=shape, defaults=defaults, is_tracked=False)
+    return ServedKind(kind=kind, shape=shape, defaults=defaults, **{"is_tracked": False, **options})
 
 
 STACK = hearth_kind("Stack", "stacks")
+RESOURCE_GROUP = hearth_kind(
+    "ResourceGroup",
+    "resourcegroups",
+    is_tracked=True,
+    fills={"replicas": 1},
+    free=(("spec", "template"), ("spec", "parameters"), ("spec", "environment")),
+)
+STACK_KINDS: Mapping[str, Kind] = {served.kind.name: served.kind for served in (STACK, RESOURCE_GROUP)}
+"""By name the kinds whose objects own children."""
 HEALTH_MARK = hearth_kind("HealthMark", "healthmarks")
 STACK_SNAPSHOT = hearth_kind("StackSnapshot", "stacksnapshots")
 CONFIG_MAP = built_in("", "ConfigMap", "configmaps", immutable_when_said, has_status=False)
@@ -193,7 +202,7 @@ RESOURCE_QUOTA = built_in("", "ResourceQuota", "resourcequotas")
 ROLE_BINDING = built_in("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", has_status=False)
 DEPLOYMENT = built_in("apps", "Deployment", "deployments", immutable_field("spec", "selector"), fills={"replicas": 1})
 BUILT_IN = (
-    *(STACK, HEALTH_MARK, STACK_SNAPSHOT, CONFIG_MAP, SECRET, NAMESPACE),
+    *(STACK, RESOURCE_GROUP, HEALTH_MARK, STACK_SNAPSHOT, CONFIG_MAP, SECRET, NAMESPACE),
     *(CONTROLLER_REVISION, CUSTOM_RESOURCE_DEFINITION),
     built_in("", "Service", "services", guard_service),
     built_in("", "ServiceAccount", "serviceaccounts", has_status=False),

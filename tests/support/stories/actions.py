@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hearth.model.child import Object
 from hearth.model.tenancy import Mode
+from support.checks import group_expansion
 from support.server import fake_kinds, fake_objects, request_faults
 from support.stories import probe_controller, story
 from support.stories.story import Step
@@ -33,6 +34,8 @@ async def act(step: Step, stack: StackPlayed, play: Play) -> None:
 async def apply(what: Object, stack: StackPlayed, play: Play) -> None:
     """Create the Stack, or replace its spec."""
     stack.spec = what
+    listed = group_expansion.find_listed(what)
+    stack.removed = listed if what.get("removalPoliciesMode") == "Update" else stack.removed | listed
     address = play.address_of(stack.name)
     spec = story.expand(what)
     if await play.world.user.find(address) is not None:
@@ -65,7 +68,11 @@ async def tamper(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> Non
 
 
 async def scale(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
-    """Set the replica count of a child by way of its scale subresource."""
+    """Set the replica count of a child, or of the group itself, by way of its scale subresource."""
+    if "object" not in what:
+        stack.spec = {**stack.spec, "replicas": what["replicas"]}
+        await play.world.user.scale(play.address_of(stack.name), what["replicas"], manager=what.get("as", "keda"))
+        return
     found = await play.get_child(stack, what["object"])
     await play.world.user.scale(Address.of(found), what["replicas"], manager=what.get("as", "keda"))
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.tenancy import Mode
 from support.stories import deployment_controller, probe_controller
@@ -48,7 +49,7 @@ ACTIONS = frozenset(
         "release-events",
     }
 )
-WORDS = frozenset({"stack", "expect", "until", "patience"})
+WORDS = frozenset({"stack", "group", "expect", "until", "patience"})
 DURATION = re.compile(r"(\d+)(s|m)")
 KIND = re.compile(r"\b[A-Z][A-Za-z]+\b")
 SHORT_FORMS = {
@@ -73,7 +74,8 @@ class Step:
     what: Any
     """What the file says of the action."""
     stack: str
-    """The name of the Stack that it is about."""
+    """The name of the Stack or ResourceGroup that it is about."""
+    kind: str = names.STACK
     until: Mapping[str, Any] | None = None
     """Go on as soon as this is seen, in the middle of anything that is going on; None: when nothing moves any more."""
     expect: Mapping[str, Any] = field(default_factory=dict)
@@ -97,9 +99,9 @@ class Story:
     """`fake`: played on the fake cluster alone, `whole`: by one operator for all Stacks, as the file says why."""
 
     @property
-    def stacks(self) -> tuple[str, ...]:
-        """The names of all Stacks in it, in order."""
-        return tuple(dict.fromkeys(step.stack for step in self.steps))
+    def stacks(self) -> Mapping[str, str]:
+        """The kinds of all Stacks and groups in it by name, in order."""
+        return {step.stack: step.kind for step in self.steps}
 
 
 @functools.cache
@@ -144,7 +146,8 @@ def parse_step(raw: Mapping[str, Any], *, where: str) -> Step:
     return Step(
         action=action,
         what=raw[action],
-        stack=raw.get("stack", STACK_NAME),
+        stack=raw.get("group", raw.get("stack", STACK_NAME)),
+        kind=names.GROUP_KIND if "group" in raw else names.STACK,
         until=raw.get("until"),
         expect=raw.get("expect") or {},
         patience=parse_duration(raw.get("patience", "0s")),
@@ -163,6 +166,9 @@ def expand(spec: Mapping[str, Any]) -> Object:
     """A Stack's spec with the short forms of manifests written out."""
     if "template" not in spec:
         return dict(spec)
+    if "resources" not in spec["template"] and spec["template"].keys() & {"manifest", *SHORT_FORMS}:
+        # A group has one resource.
+        return {**spec, "template": expand_resource("member", spec["template"])}
     resources = spec["template"].get("resources") or {}
     expanded = {name: expand_resource(name, resource) for name, resource in resources.items()}
     return {**spec, "template": {**spec["template"], "resources": expanded}}

@@ -12,7 +12,7 @@ from typing import Any
 
 from hearth.model import names, phases
 from hearth.model.child import Object
-from support.checks import expectations, secret_leaks, template_verification
+from support.checks import expectations, group_expansion, secret_leaks, template_verification
 from support.checks.expectations import Seen
 from support.stories import actions, story
 from support.stories.story import Step, Story
@@ -31,6 +31,9 @@ class StackPlayed:
     """What the runner knows of one Stack of the story."""
 
     name: str
+    kind: str = names.STACK
+    removed: set[int] = field(default_factory=set)
+    """Of a group: the indices that removal policies named before."""
     spec: Object = field(default_factory=dict)
     """As last applied, in the story's short form."""
     revisions: dict[int, Object] = field(default_factory=dict)
@@ -67,7 +70,7 @@ class Play:
         self._world = world
         self._is_strict = is_strict
         self._is_late = False
-        self.stacks = {name: StackPlayed(name=name) for name in played.stacks}
+        self.stacks = {name: StackPlayed(name=name, kind=kind) for name, kind in played.stacks.items()}
         self.others: list[Address] = []
         """What the story itself has created."""
 
@@ -140,9 +143,10 @@ class Play:
         # A suspended Stack is as it was, less what runs; only its own story can tell.
         is_whole = phase.endswith("Complete") and phase != "SuspendComplete" and not expectations.is_left_drifted(seen)
         if is_whole and seen.stack is not None and not wrong:
-            wrong = template_verification.find_wrong(
-                story.expand(stack.find_wanted(seen.stack)), seen.stack, seen.children
-            )
+            spec = story.expand(stack.find_wanted(seen.stack))
+            if stack.kind == names.GROUP_KIND:
+                spec = group_expansion.expand(spec, removed=stack.removed)
+            wrong = template_verification.find_wrong(spec, seen.stack, seen.children)
         return wrong
 
     async def _look(self, stack: StackPlayed, *, requests: int, events: int, others: tuple[str, ...]) -> Seen:
@@ -196,9 +200,12 @@ class Play:
         return self._world
 
     def address_of(self, stack: str) -> Address:
-        """Where that Stack is."""
+        """Where that Stack or group is."""
         return Address(
-            api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace=self._world.namespace, name=stack
+            api_version=f"{names.GROUP}/{names.VERSION}",
+            kind=self.stacks[stack].kind,
+            namespace=self._world.namespace,
+            name=stack,
         )
 
     def parse_address(self, text: str) -> Address:

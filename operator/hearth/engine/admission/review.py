@@ -10,8 +10,9 @@ import orjson
 
 from hearth.engine import kubeconfig_reference
 from hearth.engine.ports import StackObject
-from hearth.model import limits
+from hearth.model import limits, names
 from hearth.model.child import Object
+from hearth.template import resource_group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class Review:
 
     @property
     def spec(self) -> Object:
-        """The spec as it would be stored."""
+        """The spec as it would be stored; that of a group in the form of a Stack's."""
         return read_spec(self.new)
 
 
@@ -74,6 +75,7 @@ def make_stack(raw: Object, *, namespace: str) -> StackObject:
         deleting=bool(metadata.get("deletionTimestamp")),
         finalizers=(),
         annotations={},
+        kind=str(raw.get("kind") or names.STACK),
         service_account=account if isinstance(account, str) else "",
         kubeconfig=kubeconfig_reference.find(spec),
         packed_spec=orjson.dumps({"adoptionPolicy": spec.get("adoptionPolicy")}),
@@ -82,9 +84,11 @@ def make_stack(raw: Object, *, namespace: str) -> StackObject:
 
 
 def read_spec(raw: Object | None) -> Object:
-    """Return the spec of an object; empty if it has none."""
+    """Return the spec of an object, that of a group in the form of a Stack's; empty if it has none."""
     spec: Any = (raw or {}).get("spec")
-    return spec if isinstance(spec, dict) else {}
+    if not isinstance(spec, dict):
+        return {}
+    return resource_group.make_spec(spec) if (raw or {}).get("kind") == names.GROUP_KIND else spec
 
 
 def to_warnings(text: str) -> tuple[str, ...]:

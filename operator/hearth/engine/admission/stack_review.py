@@ -22,10 +22,14 @@ from hearth.model.kinds import Kinds, ObjectRef
 from hearth.model.tenancy import Boundary
 from hearth.plan.environment import environment_rules
 from hearth.plan.status import breakpoint_waits
+from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition, Known
 from hearth.template.chunked_work import ChunkedWork, Unevaluated
 
-DEFINING_FIELDS = ("template", "templateRef", "parameters", "parametersFrom", "adoptionPolicy", "serviceAccountName")
+DEFINING_FIELDS = (
+    *("template", "templateRef", "parameters", "parametersFrom", "adoptionPolicy", "serviceAccountName"),
+    resource_group.SIZE,
+)
 """The fields of the spec that decide what is applied, and as whom."""
 CONSEQUENCE = "nothing is changed"
 

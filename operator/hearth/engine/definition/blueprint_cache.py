@@ -49,6 +49,7 @@ def find_digest(definition: Definition, *, adopts: bool, generation: int, cluste
     parts = (
         *(definition.template, definition.parameters, definition.origins),
         *(definition.template_path, definition.parameters_path, adopts, generation, cluster),
+        *(_describe_size(definition), definition.surge),
     )
     try:
         # Keep the written order: it determines the order of the resources.
@@ -56,3 +57,7 @@ def find_digest(definition: Definition, *, adopts: bool, generation: int, cluste
     except TypeError:
         return b""
     return hashlib.blake2b(written, digest_size=DIGEST_SIZE).digest()
+
+
+def _describe_size(definition: Definition) -> object:
+    return (definition.size.replicas, definition.size.removed) if definition.size is not None else None

@@ -6,6 +6,7 @@ A rejected definition leaves the active revision in place. Must not know childre
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
@@ -90,6 +91,8 @@ class DefinitionSync:
     generation: int = -1
     """Generation of the last accepted or rejected spec; -1 before the first."""
     is_deleting: bool = False
+    is_group: bool = False
+    """Whether the Stack is a ResourceGroup."""
     sensitive_texts: tuple[frozenset[str], ...] = field(default=(), repr=False)
     """Sensitive texts of the current and earlier definitions, which a child's status may still contain."""
     _resync_requested: bool = True
@@ -160,6 +163,12 @@ class DefinitionSync:
         """Report stored revisions that are not as this operator wrote them, and no others."""
         self.tampered = verified_revisions.explain_all(found)
 
+    def set_surge(self, surge: int) -> None:
+        """Set how many members a group has beyond its size; the next sync compiles the definition with them."""
+        if self.targets.set_surge(surge):
+            self.request_resync()
+            self.services.queue.enqueue(self.uid, DirtyScope.STACK)
+
     def request_retry(self) -> None:
         """Try the target once more, at the user's request."""
         self.targets.request_retry()
@@ -173,6 +182,7 @@ class DefinitionSync:
 
     def read_options(self, stack: StackObject) -> None:
         """Load the target once and read the spec's reconcile options at once."""
+        self.is_group = stack.is_group
         self.targets.load(
             stack,
             hashes=self.services.hashes,
@@ -337,7 +347,8 @@ class DefinitionSync:
             message = f"the spec cannot be read: {stack.defect}; the active revision is unchanged"
             return DefinitionRejection(reason="SpecUnreadable", message=message)
         try:
-            return await self.acceptor.read_spec(stack.namespace, spec, reader=self.acceptor.find_reader(stack))
+            reader = self.acceptor.find_reader(stack)
+            return await self.acceptor.read_spec(stack.namespace, spec, reader=reader, removed=self.targets.removed)
         except (InvalidDefinition, SourceForbidden, SourceNotFound) as error:
             if isinstance(error, SourceForbidden):
                 self._await_rights(stack)
@@ -394,7 +405,7 @@ class DefinitionSync:
         """Activate the definition in the spec."""
         self.refreshed_parameters = ()
         try:
-            blueprint = await self.acceptor.compile(definition, stack)
+            blueprint = await self.acceptor.compile(definition, stack, surge=self.targets.surge)
         except InvalidDefinition as error:
             await self._reject(stack, rejections.reject_definition(error))
             return
@@ -404,7 +415,8 @@ class DefinitionSync:
         except TamperedRevision as error:
             await self._reject(stack, rejections.reject_definition(error))
             return
-        await self._begin(stack, aim, blueprint, revision=revision)
+        removed = definition.size.removed if definition.size is not None else None
+        await self._begin(stack, aim, blueprint, revision=revision, removed=removed)
 
     async def _activate_revision(self, stack: StackObject, aim: TargetChoice, number: int) -> None:
         """Activate an earlier revision regardless of the spec."""
@@ -422,10 +434,22 @@ class DefinitionSync:
             await self._begin(stack, aim, stored.blueprint, revision=stored.revision)
 
     async def _begin(
-        self, stack: StackObject, aim: TargetChoice, blueprint: Blueprint, *, revision: Revision | None
+        self,
+        stack: StackObject,
+        aim: TargetChoice,
+        blueprint: Blueprint,
+        *,
+        revision: Revision | None,
+        removed: tuple[int, ...] | None = None,
     ) -> None:
         number = revision.number if revision is not None else EMPTY_REVISION
-        target = self.targets.start(aim, revision=number, now=self.services.clock.now(), cluster=self.cluster.server)
+        target = self.targets.start(
+            aim,
+            revision=number,
+            now=self.services.clock.now(),
+            cluster=self.cluster.server,
+            removed=removed,
+        )
         self.rejection = None
         await self._resources.update(
             target,
@@ -443,7 +467,7 @@ class DefinitionSync:
         target = self.targets.current
         if self.blueprint is None and target is not None and self.cluster.is_linked:
             try:
-                stored = await self.acceptor.compile_stored(stack, target.revision)
+                stored = await self.acceptor.compile_stored(stack, target.revision, surge=target.surge)
             except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
                 logger.warning("cannot load the active revision", stack=self.uid, error=str(error))
             else:
@@ -488,4 +512,6 @@ class DefinitionSync:
         target = self.targets.current
         if target is None or self.is_deleting:
             return CleanupPolicy()
-        return self._resources.find_cleanup_policy(target)
+        # A group never goes back to an earlier revision, so that nothing of one is kept.
+        policy = self._resources.find_cleanup_policy(target)
+        return dataclasses.replace(policy, is_waived=True) if self.is_group else policy

@@ -22,13 +22,14 @@ from hearth.engine.no_cluster import NO_CLUSTER
 from hearth.engine.ports import Evaluations, ManagementCluster, Revision, StackObject, WorkloadCluster
 from hearth.engine.unassisted import Unassisted
 from hearth.engine.verified_revisions import RevisionSet
-from hearth.model import names
+from hearth.model import group_members, names
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound, TamperedRevision
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import Tenancy
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.target.target import EMPTY_REVISION
+from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition, StackIdentity
 from hearth.template.compiler import compiler
 from hearth.template.parser import policies
@@ -80,10 +81,12 @@ class RevisionBuilder:
         """Return the reader of the Stack's sources."""
         return SourceReader(self.management_cluster, self.tenancy.find_boundary(stack.namespace, stack.service_account))
 
-    async def read_spec(self, namespace: str, spec: Object, *, reader: SourceReader | None = None) -> Definition:
+    async def read_spec(
+        self, namespace: str, spec: Object, *, reader: SourceReader | None = None, removed: Collection[int] = ()
+    ) -> Definition:
         """Read the definition from the spec of a Stack in that namespace. reader: None reads as the operator.
 
-        Raises SourceNotFound or InvalidDefinition.
+        removed: of a group, the indices removed before. Raises SourceNotFound or InvalidDefinition.
         """
         reader = reader or SourceReader(self.management_cluster)
         template, path = await template_sources.read(reader, namespace, spec)
@@ -92,7 +95,11 @@ class RevisionBuilder:
         made = parameter_sources.apply_sources(template, spec.get("parameters") or {}, found, template_path=path)
         definition = await cooperative_work.share(made)
         parameter_sources.require_parameters(definition, references)
-        return definition
+        if (stated := spec.get(resource_group.SIZE)) is None:
+            return definition
+        if mistakes := list(group_members.find_mistakes(stated, known=removed)):
+            raise InvalidDefinition(mistakes)
+        return dataclasses.replace(definition, size=group_members.make_size(stated, known=removed))
 
     async def read_revision(self, stack: StackObject, revision: Revision) -> Definition:
         """Read the definition of a revision, with the current values of its sensitive parameters.
@@ -134,11 +141,20 @@ class RevisionBuilder:
         hashes = self.hashes.of_stack(stack.uid)
         return stored_definition.hash_record(stored_definition.to_stored(definition, hashes), hashes)
 
-    async def compile(self, definition: Definition, stack: StackObject) -> Blueprint:
+    async def compile(self, definition: Definition, stack: StackObject, *, surge: int = 0) -> Blueprint:
         """Compile the blueprint, typed against the cluster's schemas. Raises InvalidDefinition.
 
-        Raises Unevaluated while expressions are being evaluated: retry afterward.
+        surge: members of a group beyond its size. Raises Unevaluated while expressions are being evaluated: retry
+        afterward.
         """
+        if definition.size is None:
+            return await self._compile(definition, stack)
+        try:
+            return await self._compile(dataclasses.replace(definition, surge=surge), stack)
+        except InvalidDefinition as error:
+            raise resource_group.translate(error) from None
+
+    async def _compile(self, definition: Definition, stack: StackObject) -> Blueprint:
         cluster, key = self.find_cluster(stack)
         kinds, identity = cluster.kinds, identify(stack)
         pairs = await cooperative_work.share(compiler.find_kinds_in_pieces(definition))
@@ -213,8 +229,11 @@ class RevisionBuilder:
         signed = verified_revisions.sign(revision, stack, self.hashes)
         return await self.management_cluster.create_revision(stack, signed, stored)
 
-    async def compile_stored(self, stack: StackObject, number: int) -> StoredRevision:
-        """Compile a stored revision. Raises SourceNotFound, TamperedRevision or InvalidDefinition."""
+    async def compile_stored(self, stack: StackObject, number: int, *, surge: int = 0) -> StoredRevision:
+        """Compile a stored revision. Raises SourceNotFound, TamperedRevision or InvalidDefinition.
+
+        surge: members of a group beyond its size.
+        """
         if number == EMPTY_REVISION:
             return StoredRevision(blueprint=EMPTY)
         revisions = self.load_revisions(stack)
@@ -224,7 +243,7 @@ class RevisionBuilder:
         if revision is None:
             raise SourceNotFound("it is no longer stored; name another one, or change the spec")
         definition = await self.read_revision(stack, revision)
-        blueprint = await self.compile(definition, stack)
+        blueprint = await self.compile(definition, stack, surge=surge)
         return StoredRevision(blueprint=blueprint, revision=revision, renewed=definition.refreshed)
 
     async def read_names(self, stack: StackObject, number: int) -> Set[str] | None:

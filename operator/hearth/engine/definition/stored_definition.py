@@ -16,11 +16,13 @@ from hearth.engine.definition.source_reader import SourceReader
 from hearth.engine.ports import StackObject
 from hearth.model.child import Object
 from hearth.model.errors import SourceNotFound
+from hearth.model.group_members import GroupSize
 from hearth.model.kinds import ObjectRef
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.template.blueprint import Definition
 from hearth.template.compiler import sensitivity
 
+SIZE = "size"
 SPEC = "spec.parameters"
 """The origin of values in the Stack itself."""
 
@@ -29,13 +31,29 @@ def to_stored(definition: Definition, hashes: HashFunction) -> Object:
     """Return `{"template", "parameters"}`; `sensitive` maps names of unstored values to origin and hash."""
     given: Any = definition.parameters
     hidden = sorted(sensitivity.find_sensitive(definition) & given.keys()) if isinstance(given, dict) else []
+    size: Object = {SIZE: describe_size(definition.size)} if definition.size is not None else {}
     if not hidden:
-        return {"template": definition.template, "parameters": definition.parameters}
+        return {"template": definition.template, "parameters": definition.parameters, **size}
     return {
         "template": definition.template,
         "parameters": {name: value for name, value in given.items() if name not in hidden},
         "sensitive": {name: describe(definition, name, hashes) for name in hidden},
+        **size,
     }
+
+
+def describe_size(size: GroupSize) -> Object:
+    """Return the stored form of the size of a group."""
+    return {"replicas": size.replicas, "removed": list(size.removed)}
+
+
+def with_size(definition: Definition, recorded: Mapping[str, Any]) -> Definition:
+    """Return the definition with the stored size of a group, if there is one."""
+    stored = recorded.get(SIZE)
+    if stored is None:
+        return definition
+    size = GroupSize(replicas=stored["replicas"], removed=tuple(stored["removed"]))
+    return dataclasses.replace(definition, size=size)
 
 
 def describe(definition: Definition, name: str, hashes: HashFunction) -> Object:
@@ -69,9 +87,10 @@ async def from_stored(
     """
     kept: Mapping[str, Any] = recorded.get("sensitive") or {}
     if not kept:
-        return await cooperative_work.share(
+        found_definition = await cooperative_work.share(
             parameter_sources.apply_sources(recorded["template"], recorded["parameters"], {})
         )
+        return with_size(found_definition, recorded)
     place = f"revision {number}"
     given = {**recorded["parameters"], **read_spec(kept, stack, place=place)}
     found = await read_sources(kept, reader=reader, namespace=stack.namespace, place=place)

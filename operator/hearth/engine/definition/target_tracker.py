@@ -18,7 +18,14 @@ from hearth.plan.status import check_result, conditions
 from hearth.plan.status.check_result import CheckResult
 from hearth.plan.target import status_signature, suspend_transition, target_status
 from hearth.plan.target import target as targets
-from hearth.plan.target.target import CompletedRevisions, RollbackRequest, Target, TargetChoice, TargetRequest
+from hearth.plan.target.target import (
+    CompletedRevisions,
+    LastBatch,
+    RollbackRequest,
+    Target,
+    TargetChoice,
+    TargetRequest,
+)
 
 REQUESTS: Mapping[str, str] = {"retry": names.REQUEST_RETRY, "cleanup": names.REQUEST_CLEANUP}
 """Annotations with request tokens, by their name in `status.handled`. Each token is handled once."""
@@ -106,12 +113,14 @@ class TargetTracker:
         return found
 
     @property
+    def is_restored(self) -> bool:
+        """Whether the target comes from the status of an earlier process, and no reconcile has checked it yet."""
+        return self._is_restored
+
+    @property
     def is_persisted(self) -> bool:
         """Whether the status contains the target and its cleared breakpoints, or the spec alone suffices."""
-        if self.current is None:
-            return True
-        # Where objects are in another cluster is known from the status alone.
-        if not (self.current.is_rollback or not self.current.cleared.is_empty or self.current.cluster):
+        if self.current is None or not needs_persistence(self.current):
             return True
         return self._written == persisted_identity(self.current)
 
@@ -154,8 +163,19 @@ class TargetTracker:
         )
         return targets.choose_target(request, before=self.current, hashes=hashes, completed=self.completed)
 
-    def start(self, aim: TargetChoice, *, revision: int, now: float, cluster: str = "") -> Target:
-        """Start the chosen target. now: seconds since the epoch; cluster: see `Target.cluster`."""
+    def start(
+        self,
+        aim: TargetChoice,
+        *,
+        revision: int,
+        now: float,
+        cluster: str = "",
+        removed: tuple[int, ...] | None = None,
+    ) -> Target:
+        """Start the chosen target.
+
+        now: seconds since the epoch; cluster: see `Target.cluster`; removed: of a group, None for those removed before.
+        """
         before = self.current
         if before is not None and aim.failure and aim.failure != before.failure:
             self.last_failed = before.revision
@@ -169,12 +189,35 @@ class TargetTracker:
                 is_retried=self._is_retried,
                 is_unseen=self._is_unseen,
                 cluster=cluster,
+                removed=self.removed if removed is None else removed,
             ),
         )
         self._is_restored = self._is_restored and persisted_identity(before) == persisted_identity(target)
         self.failure, self._is_retried = "", False
         self.current = target
         return target
+
+    @property
+    def removed(self) -> tuple[int, ...]:
+        """The indices of a group that none of its members has any more."""
+        return self.current.removed if self.current is not None else ()
+
+    @property
+    def surge(self) -> int:
+        """The members of a group beyond its size."""
+        return self.current.surge if self.current is not None else 0
+
+    def set_surge(self, surge: int) -> bool:
+        """Set the members beyond the size of a group; return whether that changed."""
+        if self.current is None or self.current.surge == surge:
+            return False
+        self.current = dataclasses.replace(self.current, surge=surge)
+        return True
+
+    def record_batches(self, batches: Iterable[LastBatch]) -> None:
+        """Record the last completed batches of the target."""
+        if self.current is not None and (found := tuple(batches)) != self.current.batches:
+            self.current = dataclasses.replace(self.current, batches=found)
 
     def request_retry(self) -> None:
         """Try the target once more, at the user's request."""
@@ -252,10 +295,20 @@ def find_tokens(stack: StackObject) -> dict[str, str]:
     return {verb: token for verb, token in found.items() if token}
 
 
+def needs_persistence(target: Target) -> bool:
+    """Return whether the status must contain the target, because the spec does not determine all of it."""
+    # Where objects are in another cluster is known from the status alone.
+    has_memory = bool(target.cluster or target.removed or target.surge)
+    return target.is_rollback or not target.cleared.is_empty or has_memory
+
+
 def persisted_identity(target: Target | None) -> object:
     """Return what must be persisted in the status before acting on a target."""
     return (
-        (target.revision, target.cause, target.rollback, target.failed_hash, target.cleared, target.cluster)
+        (
+            *(target.revision, target.cause, target.rollback, target.failed_hash, target.cleared, target.cluster),
+            *(target.removed, target.surge),
+        )
         if target is not None
         else None
     )

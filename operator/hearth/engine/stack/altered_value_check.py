@@ -53,7 +53,7 @@ class Comparison:
         self._cluster = services.find_children_cluster(stack.uid)
         self._as_account = services.find_cluster(stack)
         self._on_limit = services.on_limit
-        self._manager = names.field_manager(stack.namespace, stack.name)
+        self._manager = names.field_manager(stack.namespace, stack.name, kind=stack.kind)
         self._dry_runs = 0
 
     async def compare_kind(self, kind: Kind, stack_uid: str) -> None:

@@ -23,6 +23,7 @@ from hearth.engine.stack.breakpoint_control import BreakpointControl
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.stack.check_control import CheckControl
 from hearth.engine.stack.requeue_timer import RequeueTimer
+from hearth.engine.stack.rolling_progress import RollingProgress
 from hearth.engine.stack.stack_deletion import StackDeletion
 from hearth.engine.stack.step_results import StepResults
 from hearth.engine.stack.supersession import Supersession
@@ -71,6 +72,7 @@ class StackReconciler:
         self._progress = TargetProgress(
             services=services, definition_sync=self.definition, tasks=self._tasks, memory=self.memory
         )
+        self._rolling = RollingProgress(services, self.definition)
         self._tampered = TamperedRevisions(self.definition)
         self._unproven = UnprovenObjects(uid, services=services, tasks=self._tasks)
         self._cache_sync = CacheSync(uid, services=services, definition_sync=self.definition)
@@ -109,6 +111,7 @@ class StackReconciler:
             return []
         refreshed = self._refresh(stack, planner, dirty)
         self._stopping.after_reconcile(stack, planner, self.memory, grace_left=self._cache_sync.grace_left())
+        self._rolling.update(planner, is_group=stack.is_group)
         self._progress.update(planner, describe=self.make_status_input, grace_left=self._cache_sync.grace_left())
         self._check(stack, planner)
         self._timer.arm(seconds_left=self._progress.seconds_left())
@@ -258,6 +261,7 @@ class StackReconciler:
         definition_sync, targets = self.definition, self.definition.targets
         return ready_condition.StatusInput(
             generation=max(0, definition_sync.generation),
+            group_uid=self.uid if definition_sync.is_group else "",
             is_deleting=definition_sync.is_deleting,
             target=targets.current,
             is_recorded=targets.is_persisted,
@@ -395,6 +399,7 @@ class StackReconciler:
             only_namespace=link.namespace,
             boundary=self._services.find_boundary(stack),
         )
+        self.planner.set_rolling(self._rolling.make_updates(blueprint))
         self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())
         self._stopping.update(self.planner, is_swept_away=self._leaving.is_namespace_terminating)
         self._cache_sync.refresh()

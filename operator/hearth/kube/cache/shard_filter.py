@@ -24,8 +24,9 @@ Name: TypeAlias = tuple[str, str]
 class ShardFilter:
     """A watch handler in front of another handler, which receives only its own shard."""
 
-    def __init__(self, inner: WatchHandler, share: Share, tree: StackTree) -> None:
+    def __init__(self, inner: WatchHandler, share: Share, tree: StackTree, *, kind: str = names.STACK) -> None:
         """Create the filter. tree: receives the other Stacks here; the Stacks of `inner` are added elsewhere."""
+        self._kind = kind
         self._tree = tree
         self._inner = inner
         self._share = share
@@ -56,7 +57,7 @@ class ShardFilter:
             return
         self._shown.add(uid)
         parent = (metadata.get("labels") or {}).get(names.LABEL_STACK_UID, "")
-        self._tree.put(Node(uid, metadata["namespace"], metadata["name"], parent))
+        self._tree.put(Node(uid, metadata["namespace"], metadata["name"], parent, self._kind))
         if uid not in self._names:
             name = (metadata["namespace"], metadata["name"])
             self._names[uid] = name

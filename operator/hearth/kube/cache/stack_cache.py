@@ -1,4 +1,4 @@
-"""Cache of all Stacks of the management cluster, reduced to what reconciles need and parsed on demand.
+"""Cache of all Stacks of the management cluster, or of all ResourceGroups in the form of Stacks, reduced to what reconciles need and parsed on demand.
 
 Must not know what a Stack means.
 """
@@ -22,8 +22,10 @@ from hearth.kube.well_known_kinds import STACK
 from hearth.model import names, packing
 from hearth.model.api import status_fields
 from hearth.model.child import Object
+from hearth.model.kinds import Kind
 from hearth.model.sharding import WHOLE, Share
 from hearth.model.stack_tree import Node, StackTree
+from hearth.template import resource_group
 
 
 class StackListener(Protocol):
@@ -36,7 +38,7 @@ class StackListener(Protocol):
 class StackCache(WatchedCache[StackObject]):
     """Every Stack, or those of one namespace or shard. Its watch runs from `start` to `close`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- each is a separate choice of what is watched, and how
         self,
         connection: WatchConnection,
         listener: StackListener,
@@ -45,20 +47,24 @@ class StackCache(WatchedCache[StackObject]):
         share: Share = WHOLE,
         rules: WatchOptions | None = None,
         observer: WatchObserver | None = None,
+        kind: Kind = STACK,
+        tree: StackTree | None = None,
     ) -> None:
+        """Create the cache of one kind. tree: shared with the caches of the other kinds."""
+        self._kind = kind
         self._listener = listener
         self._store = object_store.ObjectStore(self)
         server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
-        self.tree = StackTree()
+        self.tree = tree if tree is not None else StackTree()
         """The nesting of all Stacks, including those of other processes."""
-        self._others = ShardFilter(self._store, share, self.tree)
+        self._others = ShardFilter(self._store, share, self.tree, kind=kind.name)
         handler = self._store if share.is_whole else self._others
-        self._watch = Reflector(server, api_requests.collection_path(STACK, namespace), handler, name=STACK.key)
+        self._watch = Reflector(server, api_requests.collection_path(kind, namespace), handler, name=kind.key)
 
     def count_bytes(self) -> Mapping[str, float]:
         """Return the bytes of the stored specs and statuses, as kept (large ones compressed), by kind."""
         found = self._store.records.values()
-        return {STACK.key: float(sum(len(each.packed_spec) + len(each.packed_status) for each in found))}
+        return {self._kind.key: float(sum(len(each.packed_spec) + len(each.packed_status) for each in found))}
 
     def find_stack(self, uid: str) -> StackObject | None:
         """Return the Stack, or None if it does not exist."""
@@ -91,17 +97,17 @@ class StackCache(WatchedCache[StackObject]):
     def parse(self, raw: Object) -> StackObject:
         """Return the cached part of a Stack."""
         try:
-            return parse_stack(raw)
+            return parse_stack(raw, kind=self._kind.name)
         except TypeError:
             pruned = salvage.prune(raw)
             self._watch.note_omission(pruned)
-            return parse_stack(pruned)
+            return parse_stack(pruned, kind=self._kind.name)
 
     def replace(self, old: StackObject | None, new: StackObject | None, *, is_ours: bool) -> None:
         """Update a created, changed or deleted Stack."""
         either = new or old
         if new is not None:
-            self.tree.put(Node(new.uid, new.namespace, new.name, new.parent))
+            self.tree.put(Node(new.uid, new.namespace, new.name, new.parent, new.kind))
         elif old is not None:
             self.tree.drop(old.uid)
         if either is None or (old is not None and new is not None and is_same(old, new)):
@@ -111,7 +117,7 @@ class StackCache(WatchedCache[StackObject]):
         self._listener.on_stack(either.uid)
 
 
-def parse_stack(raw: Object) -> StackObject:
+def parse_stack(raw: Object, *, kind: str = names.STACK) -> StackObject:
     """Convert an object to the engine's view of a Stack."""
     metadata, status = raw["metadata"], raw.get("status") or {}
     phase = status.get("phase") if isinstance(status, dict) else ""
@@ -126,15 +132,22 @@ def parse_stack(raw: Object) -> StackObject:
         deleting="deletionTimestamp" in metadata,
         finalizers=tuple(metadata.get("finalizers") or ()),
         annotations=metadata.get("annotations") or {},
+        kind=kind,
         parent=(metadata.get("labels") or {}).get(names.LABEL_STACK_UID, ""),
         author=provenance.find_author(metadata.get("managedFields") or ()),
         service_account=find_account(raw.get("spec")),
         kubeconfig=kubeconfig_reference.find(raw.get("spec")),
-        packed_spec=packing.pack(raw.get("spec") or {}),
+        packed_spec=packing.pack(read_spec(raw, kind=kind)),
         packed_status=status_fields.pack(status),
         phase=sys.intern(phase) if isinstance(phase, str) else "",
         defect=str(defect or ""),
     )
+
+
+def read_spec(raw: Object, *, kind: str) -> Object:
+    """Return the spec of an object in the form of a Stack's."""
+    spec = raw.get("spec") or {}
+    return resource_group.make_spec(spec) if kind == names.GROUP_KIND else spec
 
 
 def find_account(spec: object) -> str:

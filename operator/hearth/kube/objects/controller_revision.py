@@ -19,6 +19,8 @@ from hearth.kube.well_known_kinds import CONTROLLER_REVISION
 from hearth.model import errors, limits, names, packing, sharding
 from hearth.model.child import Object
 
+OPTIONAL_PARTS = ("sensitive", "size")
+"""Parts that not every stored definition has."""
 COMPRESSED_FROM = 64 * 1024
 """Minimum bytes for compression; smaller revisions stay readable with kubectl."""
 
@@ -56,7 +58,7 @@ def _make_object(
 ) -> Object:
     owner = {
         "apiVersion": f"{names.GROUP}/{names.VERSION}",
-        "kind": "Stack",
+        "kind": stack.kind,
         "name": stack.name,
         "uid": stack.uid,
         "controller": True,
@@ -128,7 +130,7 @@ def parse_definition(raw: Mapping[str, Any], parts: Sequence[Mapping[str, Any]] 
             texts = [data["compressed"], *(part["data"]["compressed"] for part in parts)]
             data = orjson.loads(inflate(base64.b64decode("".join(texts), validate=True)))
         found = {"template": data["template"], "parameters": data["parameters"]}
-        return {**found, "sensitive": data["sensitive"]} if data.get("sensitive") else found
+        return found | {key: data[key] for key in OPTIONAL_PARTS if data.get(key)}
     except (KeyError, TypeError, ValueError, AttributeError, zlib.error) as error:
         raise make_tampered(raw["metadata"]["name"], error) from error
 

@@ -147,7 +147,7 @@ def about_stack(stack: StackObject) -> InvolvedObject:
     """Place the Event in the Stack's namespace, where `kubectl describe` finds it."""
     involved: Object = {
         "apiVersion": f"{names.GROUP}/{names.VERSION}",
-        "kind": "Stack",
+        "kind": stack.kind,
         "name": stack.name,
         "namespace": stack.namespace,
         "uid": stack.uid,

@@ -13,7 +13,7 @@ from typing import Any
 import pydantic
 
 from hearth.model import names
-from hearth.model.api import health_mark, stack, stack_snapshot
+from hearth.model.api import health_mark, resource_group, stack, stack_snapshot
 
 DROPPED = frozenset({"title", "$defs", "additionalProperties", "properties", "items", "anyOf", "$ref", "const"})
 """Words of pydantic's schema that are left out or written in another way."""
@@ -41,6 +41,32 @@ PRINTER_COLUMNS = (
         "priority": 1,
     },
 )
+
+
+GROUP_COLUMNS = (
+    {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
+    {"name": "Desired", "type": "integer", "jsonPath": ".spec.replicas"},
+    {
+        "name": "Members",
+        "type": "integer",
+        "jsonPath": ".status.replicas",
+        "description": "Members that have an object.",
+    },
+    {"name": "Ready", "type": "integer", "jsonPath": ".status.readyReplicas", "description": "Members that are ready."},
+    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+    {
+        "name": "Message",
+        "type": "string",
+        "jsonPath": '.status.conditions[?(@.type=="Ready")].message',
+        "description": "The first problem, or what the group waits for.",
+        "priority": 1,
+    },
+)
+SCALE = {
+    "specReplicasPath": ".spec.replicas",
+    "statusReplicasPath": ".status.replicas",
+    "labelSelectorPath": ".status.selector",
+}
 
 
 MARK_COLUMNS = (
@@ -82,6 +108,12 @@ def make_stack_crd() -> dict[str, Any]:
     return make_crd(stack.Stack, words=words, columns=PRINTER_COLUMNS)
 
 
+def make_group_crd() -> dict[str, Any]:
+    """The CustomResourceDefinition of ResourceGroup."""
+    words = {"kind": "ResourceGroup", "plural": "resourcegroups", "singular": "resourcegroup", "shortNames": ["rg"]}
+    return make_crd(resource_group.ResourceGroup, words=words, columns=GROUP_COLUMNS, scale=SCALE)
+
+
 def make_mark_crd() -> dict[str, Any]:
     """The CustomResourceDefinition of HealthMark, ready to be applied."""
     words = {"kind": "HealthMark", "plural": "healthmarks", "singular": "healthmark", "shortNames": ["mark"]}
@@ -96,13 +128,20 @@ def make_snapshot_crd() -> dict[str, Any]:
 
 def make_crds() -> tuple[dict[str, Any], ...]:
     """All CustomResourceDefinitions of Hearth."""
-    return make_stack_crd(), make_mark_crd(), make_snapshot_crd()
+    return make_stack_crd(), make_group_crd(), make_mark_crd(), make_snapshot_crd()
 
 
 def make_crd(
-    model: type[pydantic.BaseModel], *, words: Mapping[str, Any], columns: Iterable[Mapping[str, Any]]
+    model: type[pydantic.BaseModel],
+    *,
+    words: Mapping[str, Any],
+    columns: Iterable[Mapping[str, Any]],
+    scale: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The CustomResourceDefinition of a namespaced kind with a status. words: what it is called."""
+    """The CustomResourceDefinition of a namespaced kind with a status.
+
+    words: what it is called; scale: the paths of the scale subresource, None if it has none.
+    """
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -122,7 +161,7 @@ def make_crd(
                     "served": True,
                     "storage": True,
                     "additionalPrinterColumns": [dict(column) for column in columns],
-                    "subresources": {"status": {}},
+                    "subresources": {"status": {}, **({"scale": dict(scale)} if scale is not None else {})},
                     "schema": {"openAPIV3Schema": make_root_schema(model)},
                 }
             ],

@@ -172,6 +172,17 @@ class TargetStatus(ApiModel):
     """What failed, for an automatic rollback."""
 
 
+class BatchStatus(ApiModel):
+    """The last completed batch of a rolling update."""
+
+    resource: str
+    """The resource of the template whose members change."""
+    completed_at: Timestamp
+    """When all its members were ready; the pause counts from here."""
+    updated: Counter
+    """How many members were up to date then."""
+
+
 class ControllerState(ApiModel):
     """Memory of the operator. Not part of the API: it may change in any version, and nothing else should read it."""
 
@@ -197,6 +208,16 @@ class ControllerState(ApiModel):
         default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
     """The resources that stop after the deletion of their children."""
+    removed_members: list[Counter] | None = pydantic.Field(
+        default=None, max_length=limits.REMOVED_MEMBERS, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """The indices of a group that removal policies named, and that no member has any more."""
+    surge: Counter | None = None
+    """The members of a group beyond its size, until a rolling update is done."""
+    batches: list[BatchStatus] | None = pydantic.Field(
+        default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """The last completed batch of each rolling update."""
 
 
 class StackStatus(ApiModel):

@@ -23,6 +23,7 @@ TYPES: Mapping[str, type] = {
     "controllerState": dict,
     "check": dict,
     "resources": dict,
+    "members": dict,
     "outputs": dict,
 }
 """The fields that the operator reads."""

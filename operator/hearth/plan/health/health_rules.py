@@ -91,6 +91,7 @@ TABLE: Final[Mapping[str, HealthRuleEntry]] = {
     "ReplicationController": workload_rules.REPLICA_SET,
     "Service": condition_rules.SERVICE,
     f"{names.STACK}.{names.GROUP}": nested_stack_rules.STACK,
+    f"{names.GROUP_KIND}.{names.GROUP}": nested_stack_rules.STACK,
     "StatefulSet.apps": workload_rules.STATEFUL_SET,
 }
 """Rows by `Kind.key`."""

@@ -24,6 +24,7 @@ from hearth.plan.resource import (
     replace_unhealthy,
     replacement,
     restore_object,
+    rolling_control,
     step_planning,
 )
 from hearth.plan.resource.blocked_status import Denial, KindUnavailable, Unevaluated
@@ -37,6 +38,7 @@ from hearth.plan.state.internal_errors import OnError, Retry
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
+from hearth.plan.state.rolling_updates import RollingUpdates
 from hearth.plan.state.suspend_record import SuspendRecords
 from hearth.template.blueprint import (
     Blueprint,
@@ -81,6 +83,7 @@ class ResourcePlanner:
         self._errors: dict[str, Retry] = {}
         """Consecutive internal errors by resource."""
         self.environment: ActiveEnvironment = active_environment.UNRESTRICTED
+        self.rolling = RollingUpdates(blueprint.rolling)
         self.is_paused = False
         self.is_at_rest = False
         """See `ResourceContext`."""
@@ -140,6 +143,7 @@ class ResourcePlanner:
 
     def _fail(self, name: str, children: tuple[Child, ...], *, now: float) -> ResourceStatus:
         """Return the status of a resource after an internal error."""
+        self._note_unsettled(name)
         retry = self._errors[name] = internal_errors.after_failure(self._errors.get(name), now=now)
         return ResourceStatus(
             state=ResourceState.FAILED,
@@ -168,10 +172,12 @@ class ResourcePlanner:
     ) -> ResourceStatus:
         """Plan the resource without regard to suspension. unready: required resources that are not ready."""
         if unready:
+            self._note_unsettled(resource.name)
             return blocked_status.waiting(f"waits for {enumerate_names(unready)}", child=find_current(children))
         values = {find_value_name(each): find_value(found) for each, found in required.items()}
         wanted = self._evaluate(resource, required, values)
         if not isinstance(wanted, DesiredResource):
+            self._note_unsettled(resource.name)
             return blocked_status.explain(wanted, child=find_current(children))
         awaits_repair = any(found.is_held for found in required.values())
         adopts = self._blueprint.adopts if resource.adopts is None else resource.adopts
@@ -192,7 +198,15 @@ class ResourcePlanner:
             is_at_rest=self.is_at_rest,
             awaits_repair=awaits_repair,
         )
-        return enforcement.enforce(subject, self._decide(subject))
+        status = self._decide(subject)
+        if (update := self.rolling.find(resource.name)) is not None:
+            status = rolling_control.hold(subject, status, update)
+        return enforcement.enforce(subject, status)
+
+    def _note_unsettled(self, name: str) -> None:
+        """Record a member that cannot be planned now."""
+        if (update := self.rolling.find(name)) is not None:
+            update.note_unsettled(name)
 
     def _enlarge(self, name: str, fields: Value) -> Value:
         """Return the fields of a child as expressions take them. Their size is checked only when they change."""

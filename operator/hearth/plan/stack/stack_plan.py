@@ -15,6 +15,7 @@ from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_conditions import ConditionType, ExtraCondition, ResourceCondition
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.plan.state.rolling_updates import RollingUpdates
 from hearth.plan.state.steps import Step
 from hearth.template.blueprint import Blueprint
 
@@ -107,6 +108,10 @@ class StackPlan(Protocol):
     @property
     def denied(self) -> Mapping[Kind, str]:
         """Return the kinds that the operator may not watch, with the API server's message."""
+
+    @property
+    def rolling(self) -> RollingUpdates:
+        """Return the rolling updates of collections."""
 
     @property
     def is_suspended(self) -> bool:

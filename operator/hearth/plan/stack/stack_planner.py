@@ -35,9 +35,12 @@ from hearth.plan.state.memory_updates import (
     ResourceReady,
 )
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
+from hearth.plan.state.rolling_updates import RollingUpdates
 from hearth.plan.state.steps import Step
 from hearth.template.blueprint import Blueprint, StackIdentity
 
+NEXT_BATCH = "/next-batch"
+"""The key of the time at which a rolling update continues. No resource can have this name."""
 NOTHING_DENIED: Mapping[Kind, str] = {}
 
 
@@ -118,7 +121,7 @@ class StackPlanner:
         """Return whether the target is complete: all resources ready and no obsolete object left; or all suspended."""
         if self.suspension is not None:
             return self.suspension.is_complete and not self.unsynced
-        is_clean = not self.cleanup.children and not self.unsynced
+        is_clean = not self.cleanup.children and not self.unsynced and not self.blueprint.surge
         return self.is_ready and is_clean and not self.find_post_delete_stops()
 
     @property
@@ -153,6 +156,15 @@ class StackPlanner:
     def set_cleanup_policy(self, retention: CleanupPolicy) -> None:
         """Change the cleanup policy. The next refresh plans the deletions that it allows."""
         self._cleanup.set_policy(retention)
+
+    @property
+    def rolling(self) -> RollingUpdates:
+        """The rolling updates of collections."""
+        return self._resolver.rolling
+
+    def set_rolling(self, rolling: RollingUpdates) -> None:
+        """Set the rolling updates as an earlier planner or process left them, before the first refresh."""
+        self._resolver.rolling = rolling
 
     def set_healing(self, healing: HealingPolicy, *, is_completed: bool) -> set[str]:
         """Change the healing policy; return the names to refresh because of that."""
@@ -247,6 +259,16 @@ class StackPlanner:
             elif resource.index not in queued:
                 queued.add(resource.index)
                 heapq.heappush(queue, resource.index)
+        self._refresh_queue(queue, queued, children=children, memory=memory, now=now)
+        while permitted := self.rolling.choose(now=now):
+            queue = sorted(self.blueprint.resources[name].index for name in permitted)
+            self._refresh_queue(queue, set(queue), children=children, memory=memory, now=now)
+        self._index.plan(NEXT_BATCH, step=None, wake_at=self.rolling.find_due(now=now))
+
+    def _refresh_queue(
+        self, queue: list[int], queued: set[int], *, children: ObservedChildren, memory: InMemoryState, now: float
+    ) -> None:
+        """Plan the resources of these indices again, and all that depend on them."""
         while queue:
             name = self._order[heapq.heappop(queue)]
             if name in self._resolver.collections:

@@ -36,6 +36,8 @@ class StatusInput:
     """Input for the status from the Stack itself."""
 
     generation: int
+    group_uid: str = ""
+    """The UID of a ResourceGroup; "" for a Stack."""
     is_deleting: bool = False
     target: Target | None = None
     """None before the operator accepts the first definition."""

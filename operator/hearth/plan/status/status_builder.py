@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hearth.model import phases, times
+from hearth.model import names, phases, times
 from hearth.model.child import Object
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.memory import InMemoryState
@@ -14,12 +14,12 @@ from hearth.plan.status import breakpoint_waits, check_result, conditions, outpu
 from hearth.plan.status.ready_condition import StatusInput
 from hearth.plan.target import status_signature, target_status
 
-PROGRESS = frozenset({"conditions", "resources", "summary"})
+PROGRESS = frozenset({"conditions", "resources", "members", "replicas", "readyReplicas", "summary"})
 """The fields that change during normal progress."""
 START = frozenset(
     {
         *PROGRESS,
-        *("observedGeneration", "phase", "revision", "problems", "outputs"),
+        *("observedGeneration", "phase", "revision", "problems", "outputs", "selector"),
         *(target_status.TARGET, target_status.CONTROLLER_STATE, status_signature.FIELD),
     }
 )
@@ -66,9 +66,14 @@ def build_status(
     if plan is None and subject.cluster_problem is not None:
         # What the cluster had when it was last seen.
         status.update({key: before[key] for key in PLANNED if key in before})
+    if subject.group_uid:
+        status["selector"] = f"{names.LABEL_STACK_UID}={subject.group_uid}"
     if plan is not None:
         found_outputs = outputs.evaluate(plan)
-        status.update(_describe(plan, memory, found_outputs.values, offset=now - monotonic))
+        details = _describe(plan, memory, offset=now - monotonic)
+        status.update(
+            _describe_group(plan, details) if subject.group_uid else {**details, "outputs": found_outputs.values}
+        )
         warnings = [*found_outputs.wrong, *breakpoint_waits.warn(plan), *breakpoint_waits.warn_polled(subject.polled)]
         warnings = [] if subject.is_deleting else warnings[: breakpoint_waits.NAMED_AT_MOST]
         found = {"breakpoints": breakpoint_waits.list_waits(plan), "warnings": warnings}
@@ -116,11 +121,19 @@ def _describe_wish(subject: StatusInput, *, is_failed: bool) -> Object:
     return encoded
 
 
-def _describe(plan: StackPlan, memory: InMemoryState, values: Object, *, offset: float) -> Object:
-    """Describe counts, problems and outputs.
+def _describe_group(plan: StackPlan, details: Object) -> Object:
+    """Describe the members of a group as its scale subresource and autoscalers read them."""
+    found = {key: value for key, value in details.items() if key != "resources"}
+    return {
+        **found,
+        "members": details["resources"],
+        "replicas": sum(status.child is not None for status in plan.statuses.values()),
+        "readyReplicas": len(plan.by_state[ResourceState.READY]) + plan.rolling.count_in_service(),
+    }
 
-    values: of the outputs; offset: difference of seconds since the epoch and monotonic seconds.
-    """
+
+def _describe(plan: StackPlan, memory: InMemoryState, *, offset: float) -> Object:
+    """Describe counts and problems. offset: difference of seconds since the epoch and monotonic seconds."""
     ready, total = len(plan.by_state[ResourceState.READY]), len(plan.blueprint.resources)
     stopped = len(plan.by_state[ResourceState.STOPPED])
     return {
@@ -137,7 +150,6 @@ def _describe(plan: StackPlan, memory: InMemoryState, values: Object, *, offset:
         "problems": [
             problems.list_problem(plan, name, status, offset) for name, status in problems.find_problems(plan, memory)
         ],
-        "outputs": values,
     }
 
 

@@ -106,6 +106,17 @@ class SuspendTransition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LastBatch:
+    """The last completed batch of the rolling update of one collection."""
+
+    collection: str
+    since: float
+    """When it completed, in seconds since the epoch."""
+    updated: int
+    """How many members were up to date then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """The target revision with its cause and state. Equal targets are identical."""
 
@@ -133,6 +144,12 @@ class Target:
     """The last change of `spec.suspended`, if it names the current action of this target."""
     cluster: str = ""
     """URL of the API server that has the objects; "" for that of the Stack."""
+    removed: tuple[int, ...] = ()
+    """Of a group: the indices that none of its members has any more."""
+    surge: int = 0
+    """Of a group: the members beyond its size, until a rolling update is done."""
+    batches: tuple[LastBatch, ...] = ()
+    """The last completed batch of each rolling update of this target."""
 
     @property
     def started_at(self) -> float | None:
@@ -279,6 +296,8 @@ class TargetContext:
     """Whether no status ever contained a target, so that the Stack is new for its user."""
     cluster: str = ""
     """See `Target.cluster`."""
+    removed: tuple[int, ...] = ()
+    """Of a group: see `Target`."""
 
 
 def start_target(aim: TargetChoice, *, revision: int, before: Target | None, given: TargetContext) -> Target:
@@ -289,7 +308,12 @@ def start_target(aim: TargetChoice, *, revision: int, before: Target | None, giv
     if before is not None and _is_same(before, aim, revision):
         since = float(int(given.now)) if given.is_retried and not before.is_completed else before.since
         return dataclasses.replace(
-            before, rollback=aim.order, failed_hash=aim.failed_hash, since=since, cluster=given.cluster
+            before,
+            rollback=aim.order,
+            failed_hash=aim.failed_hash,
+            since=since,
+            cluster=given.cluster,
+            removed=given.removed,
         )
     return Target(
         revision=revision,
@@ -302,6 +326,9 @@ def start_target(aim: TargetChoice, *, revision: int, before: Target | None, giv
         failure=aim.failure[:FAILURE_LENGTH],
         suspend=_find_turn(before, aim),
         cluster=given.cluster,
+        removed=given.removed,
+        # Members beyond the size stay until the planner no longer needs them.
+        surge=before.surge if before is not None else 0,
     )
 
 

@@ -14,6 +14,7 @@ from hearth.plan.environment import cleared_breakpoints
 from hearth.plan.target.target import (
     MAX_PROTECTED_REVISIONS,
     CompletedRevisions,
+    LastBatch,
     RestoredClaim,
     RollbackRequest,
     SuspendTransition,
@@ -25,6 +26,8 @@ TOO_HIGH = 10**limits.COUNT_DIGITS
 """Exclusive upper bound of revision numbers."""
 
 
+BATCHES_KEPT = 500
+"""Rolling updates whose last batch a status stores. Those beyond it pause once more after a restart."""
 TARGET = "target"
 CONTROLLER_STATE = "controllerState"
 
@@ -55,6 +58,15 @@ def _encode_state(target: Target) -> Object:
         state["failedHash"] = target.failed_hash
     if target.cluster:
         state["cluster"] = target.cluster
+    if target.removed:
+        state["removedMembers"] = list(target.removed)
+    if target.surge:
+        state["surge"] = target.surge
+    if target.batches:
+        state["batches"] = [
+            {"resource": each.collection, "completedAt": times.format_time(each.since), "updated": each.updated}
+            for each in target.batches[:BATCHES_KEPT]
+        ]
     return {**state, **cleared_breakpoints.encode(target.cleared)}
 
 
@@ -98,6 +110,9 @@ def decode(status: Mapping[str, Any]) -> Target | None:
             cleared=cleared_breakpoints.decode(state),
             suspend=_read_suspend(state.get("suspend")),
             cluster=read_text(state.get("cluster", "")),
+            removed=tuple(read_number(each) for each in state.get("removedMembers") or ())[: limits.REMOVED_MEMBERS],
+            surge=min(read_number(state.get("surge", 0)), limits.GROUP_MEMBERS),
+            batches=tuple(map(_read_batch, state.get("batches") or ()))[:BATCHES_KEPT],
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         # Another writer changed the status: the stored target is lost, and the spec is the target.
@@ -148,6 +163,15 @@ def _read_suspend(encoded: Mapping[str, Any] | None) -> SuspendTransition | None
     since = times.parse_time(encoded["since"])
     return SuspendTransition(
         is_suspended=bool(encoded["suspended"]), since=since, is_completed=bool(encoded.get("completed"))
+    )
+
+
+def _read_batch(encoded: Mapping[str, Any]) -> LastBatch:
+    """Decode the last batch of a rolling update. Raises AttributeError, KeyError, TypeError or ValueError if it is invalid."""
+    return LastBatch(
+        collection=read_text(encoded["resource"]),
+        since=times.parse_time(encoded["completedAt"]),
+        updated=read_number(encoded["updated"]),
     )
 
 

@@ -63,8 +63,8 @@ class AnalyzedResource:
 
     @property
     def is_stack(self) -> bool:
-        """Return whether it is a nested Stack."""
-        return (self.group, self.kind) == (names.GROUP, names.STACK)
+        """Return whether it is a nested Stack or ResourceGroup."""
+        return self.group == names.GROUP and self.kind in names.STACK_KINDS
 
     def count_expressions(self) -> int:
         """Return how many expressions each member of the collection has."""

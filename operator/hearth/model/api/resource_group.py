@@ -1,0 +1,210 @@
+"""What a ResourceGroup may say, as pydantic models. Source of its CRD, as `hearth.model.api.stack` is of the Stack's."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import pydantic
+from pydantic.config import JsonDict
+
+from hearth.model import limits
+from hearth.model.api.base import ApiModel, Counter
+from hearth.model.api.stack import (
+    ENTRIES_LIMIT,
+    NUMBER_OR_SHARE,
+    RULES_LIMIT,
+    Duration,
+    Expression,
+    FieldPath,
+    Healing,
+    Manifest,
+    Retry,
+    ServiceAccountName,
+    UpdatePolicy,
+    named_map,
+)
+from hearth.model.api.stack_environment import Environment
+from hearth.model.api.stack_status import (
+    PROBLEMS_LIMIT,
+    BreakpointStatus,
+    CheckStatus,
+    Condition,
+    ControllerState,
+    ProblemEntry,
+    ResourceCounts,
+    TargetStatus,
+)
+
+INDEX_RULE = f"^(0|[1-9][0-9]{{0,{limits.INDEX_DIGITS - 1}}})$"
+MemberIndex: TypeAlias = Annotated[str, pydantic.Field(max_length=limits.INDEX_DIGITS, pattern=INDEX_RULE)]
+PAUSE_SECONDS = int(limits.ROLLING_PAUSE)
+GROUP_NAME_RULE: JsonDict = {
+    "rule": "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+    "message": "a group's name is part of its members' names, so it must start with a letter and contain no dots",
+}
+SERVICE_RULE: JsonDict = {
+    "rule": "!has(self.rollingUpdate) || !has(self.rollingUpdate.minInService) || self.replicas == 0"
+    " || self.rollingUpdate.minInService <= self.replicas",
+    "message": "rollingUpdate.minInService must not be greater than replicas",
+}
+PAUSE_RULE: JsonDict = {
+    "rule": f"!has(self.pauseTime) || duration(self.pauseTime) <= duration('{PAUSE_SECONDS}s')",
+    "message": f"pauseTime must be at most {PAUSE_SECONDS}s",
+}
+
+
+class MemberTemplate(ApiModel):
+    """What each member is. Expressions are CEL in `${…}` and name `params`, `stack`, `index` (a number) and `key` (the index as
+    text); `$${` stands for `${` itself.
+    """
+
+    # One document, as the template of a Stack.
+    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
+
+    manifest: Manifest
+    """The object of each member, as for `kubectl apply`. Without `metadata.name` it is called `<group>-<index>`; a stated name
+    must contain `${index}`, or all members would be one object."""
+    ready_when: list[Expression] | None = pydantic.Field(
+        default=None, min_length=1, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """Expressions, without `${}`, that must all be true for a member to be ready; its object is named `member`:
+    `member.status.phase == 'Bound'`."""
+    failed_when: list[Expression] | None = pydantic.Field(
+        default=None, min_length=1, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """Expressions, without `${}`; a member has failed as soon as one of them is true: `member.status.failed > 3`."""
+    update_policy: UpdatePolicy | None = None
+    """What happens where a member cannot be changed in place."""
+    drift_policy: Literal["Repair", "Report", "Ignore"] | None = None
+    """What happens if another field manager changes a field of a member, as in a Stack."""
+    ignore_fields: list[FieldPath] | None = pydantic.Field(
+        default=None, min_length=1, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "set"}
+    )
+    """Fields that are applied once and then left to other field managers, as in a Stack."""
+
+
+class RollingUpdate(ApiModel):
+    """How members change one after another. Without it, all change at once."""
+
+    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [PAUSE_RULE]})
+
+    max_batch_size: Any = pydantic.Field(default=1, json_schema_extra=NUMBER_OR_SHARE)
+    """How many members change at the same time: a number, or a share of all as in `25%`, rounded down and at least 1."""
+    min_in_service: Counter | None = None
+    """How many members stay ready meanwhile. Where a batch leaves fewer, the group grows by some members until the update is
+    done. A member that is not ready anyway may always be changed. Without it: 0."""
+    pause_time: Duration | None = None
+    """The time between two batches, as in `30s`, at most an hour. Without it there is none."""
+
+
+class RemovalPolicy(ApiModel):
+    """Members that must go."""
+
+    resources: list[MemberIndex] = pydantic.Field(
+        min_length=1, max_length=limits.REMOVED_MEMBERS, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """The indices of the members."""
+
+
+class ResourceGroupSpec(ApiModel):
+    """What is wanted: how many members, and what each of them is."""
+
+    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [SERVICE_RULE]})
+
+    replicas: int = pydantic.Field(default=1, ge=0, le=limits.GROUP_MEMBERS, json_schema_extra={"format": "int32"})
+    """How many members the group has. `kubectl scale`, a HorizontalPodAutoscaler and others may write it through the scale
+    subresource. The group has the lowest indices that no removal policy names; the highest go first."""
+    template: MemberTemplate
+    parameters: dict[str, Any] | None = pydantic.Field(
+        default=None, json_schema_extra=named_map("a parameter", limit=ENTRIES_LIMIT)
+    )
+    """Values that the template reads as `params.<name>`."""
+    rolling_update: RollingUpdate | None = None
+    removal_policies: list[RemovalPolicy] | None = pydantic.Field(
+        default=None, max_length=limits.REMOVAL_POLICIES, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """Members that go, whatever their index. Their indices are not used again; as long as the size stays, other members take
+    their place."""
+    removal_policies_mode: Literal["Append", "Update"] | None = None
+    """`Append`, the default: an index that was ever named stays removed. `Update`: only the present list counts."""
+    environment: Environment | None = None
+    paused: bool | None = None
+    """While true, no member is written or deleted; what would be done is shown. Edits are kept."""
+    suspended: bool | None = None
+    """While true, workloads among the members are at nothing, as in a Stack."""
+    retry: Retry | None = None
+    healing: Healing | None = None
+    timeout: Duration | None = None
+    """How long a change may take until it counts as failed, as in `90s` or `1h30m`. Without it: any time."""
+    service_account_name: ServiceAccountName | None = None
+    """The ServiceAccount, in the namespace of the group, that everything about members is done as, as in a Stack."""
+    deletion_policy: Literal["Delete", "Abandon"] | None = None
+    """What becomes of the members when the group is deleted. `Abandon`: all stay as they are, without an owner."""
+    adoption_policy: Literal["Refuse", "Adopt"] | None = None
+    """What happens where an object of a member's name is there already and belongs to no Stack or group. `Adopt`: it is taken
+    over. Without it, it is left as it is and the member fails."""
+
+
+class ResourceGroupStatus(ApiModel):
+    """The observed state of the group. Its size does not grow with the number of members."""
+
+    phase: str | None = None
+    """One word for the whole: `CreateInProgress`, `UpdateComplete`, `DeleteFailed` and so on."""
+    observed_generation: int | None = pydantic.Field(default=None, ge=-1, json_schema_extra={"format": "int64"})
+    """The `metadata.generation` that this status describes; -1 before the first one."""
+    conditions: list[Condition] | None = pydantic.Field(
+        default=None,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )
+    """`Ready`, `Reconciling` and `Stalled`, readable by `kubectl wait` and any other tool."""
+    replicas: Counter | None = None
+    """Members that have an object."""
+    ready_replicas: Counter | None = None
+    """Members whose object is ready, of any revision."""
+    selector: str | None = None
+    """The label selector of the members, for autoscalers."""
+    summary: str | None = None
+    """Members that are as wanted and ready, of all, as in `12/14`."""
+    members: ResourceCounts | None = None
+    problems: list[ProblemEntry] | None = pydantic.Field(
+        default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """The first 20 members that have a problem."""
+    revision: Counter | None = None
+    """Number of the definition that runs; a change of the size is a revision too."""
+    last_completed_revision: Counter | None = None
+    """The revision that completed last."""
+    previous_completed_revision: Counter | None = None
+    """The revision that completed before that."""
+    last_failed_revision: Counter | None = None
+    """The revision that failed last, even if it completed since."""
+    history_unknown: bool | None = None
+    """Whether it is not known which revision was reached before, as the status was not written by this operator."""
+    signature: str | None = None
+    """The operator's signature of the fields that it reads back. A status without it counts as lost."""
+    target: TargetStatus | None = None
+    controller_state: ControllerState | None = None
+    handled: dict[str, str] | None = None
+    """The token of the last handled annotation by request: `retry`, `cleanup`, `continue`, `check`."""
+    check: CheckStatus | None = None
+    breakpoints: list[BreakpointStatus] | None = pydantic.Field(
+        default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """The first 20 breakpoints at which members wait."""
+    warnings: list[str] | None = pydantic.Field(
+        default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """What is probably not meant so, and hinders nothing."""
+
+
+class ResourceGroup(ApiModel):
+    """Any number of objects from one template, the members, kept converged as the resources of a Stack are. They are named by
+    their index, change in batches, and are scaled by `kubectl scale` and autoscalers.
+    """
+
+    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [GROUP_NAME_RULE]})
+
+    spec: ResourceGroupSpec
+    status: ResourceGroupStatus | None = pydantic.Field(
+        default=None, json_schema_extra={"default": {"observedGeneration": -1}}
+    )

@@ -1,0 +1,192 @@
+"""Rolling updates of one Stack: which members of a collection may change now, in batches with pauses.
+
+A batch is chosen among the members as they are, so nothing but the end of the last one must survive a crash. Pure: time
+is an argument. For the arithmetic see `hearth.model.rolling_batches`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from hearth.model import rolling_batches
+from hearth.template.blueprint import RollingPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingChange:
+    """A change of a member that its batch must permit."""
+
+    is_available: bool
+    """Whether the member is ready, so that the change takes it out of service."""
+    is_outdated: bool
+    """Whether its object has another definition. Otherwise it is only replaced, because it failed or is marked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchEnd:
+    """The end of the last batch of one collection."""
+
+    collection: str
+    since: float
+    """Monotonic seconds."""
+    updated: int
+    """How many members were up to date then."""
+
+
+@dataclass(slots=True, kw_only=True)
+class RollingUpdate:
+    """The rolling update of one collection."""
+
+    policy: RollingPolicy
+    last: BatchEnd | None = None
+    is_resumed: bool = False
+    """Whether an earlier process worked on this target, so that a batch may have ended without a record."""
+    batch: dict[str, None] = field(default_factory=dict)
+    """The members that may change now, until they are ready."""
+    waiting: dict[str, PendingChange] = field(default_factory=dict)
+    """The members that must wait for a batch."""
+    settled: set[str] = field(default_factory=set)
+    """The members that are up to date and ready."""
+    unsettled: dict[str, None] = field(default_factory=dict)
+    """All other members: missing, or up to date and not ready."""
+    _is_started: bool = False
+    _has_ended: bool = False
+    """Whether the last member of a batch became ready since the last choice."""
+
+    def note_waiting(self, name: str, change: PendingChange) -> bool:
+        """Record a change that is planned; return whether it may start now."""
+        self.settled.discard(name)
+        self.unsettled.pop(name, None)
+        if name in self.batch:
+            return True
+        self.waiting[name] = change
+        return False
+
+    def note_settled(self, name: str) -> None:
+        """Record a member that is up to date and ready, or that must not change and holds up no other one."""
+        self.waiting.pop(name, None)
+        self.unsettled.pop(name, None)
+        self.settled.add(name)
+        if name in self.batch:
+            del self.batch[name]
+            self._has_ended = self._has_ended or not self.batch
+
+    def note_unsettled(self, name: str) -> None:
+        """Record a member that is not ready, and whose change needs no permission."""
+        self.waiting.pop(name, None)
+        self.settled.discard(name)
+        if name not in self.batch:
+            self.unsettled[name] = None
+
+    def _count_known(self) -> int:
+        return len(self.settled) + len(self.unsettled) + len(self.waiting) + len(self.batch)
+
+    @property
+    def available(self) -> int:
+        """How many members are in service."""
+        return len(self.settled) + sum(change.is_available for change in self.waiting.values())
+
+    @property
+    def needs_surge(self) -> bool:
+        """Whether members in service wait for their change."""
+        return any(change.is_available and change.is_outdated for change in self.waiting.values())
+
+    def choose(self, *, now: float) -> list[str]:
+        """Return the members that may change from now on, in their order; they leave the waiting ones."""
+        if self._count_known() < len(self.policy.members):
+            return []
+        ended, self._has_ended = self._has_ended, False
+        if self.waiting and not self._is_started:
+            self._is_started = True
+            # A process that starts in the middle of a batch finds its members not ready.
+            self.batch.update(self.unsettled)
+            self.unsettled.clear()
+            ended = ended or self._is_end_lost()
+        if ended and self.policy.pause > 0:
+            self.last = BatchEnd(collection=self.policy.collection, since=now, updated=len(self.settled))
+        chosen = list(self._find_next(now)) if self.waiting else []
+        for name in chosen:
+            del self.waiting[name]
+            self.batch[name] = None
+        return chosen
+
+    def find_due(self, *, now: float) -> float | None:
+        """Return the monotonic time at which the pause ends; None if nothing waits for that."""
+        if not self.waiting or self.batch or self.last is None or now >= self._paused_until:
+            return None
+        return self._paused_until
+
+    @property
+    def _paused_until(self) -> float:
+        return self.last.since + self.policy.pause if self.last is not None else float("-inf")
+
+    def _is_end_lost(self) -> bool:
+        """Return whether an earlier process ended a batch and could not record it. The pause then starts again."""
+        recorded = self.last.updated if self.last is not None else 0
+        return self.is_resumed and not self.batch and len(self.settled) > recorded
+
+    def _find_next(self, now: float) -> Iterator[str]:
+        """Yield those that are out of service anyway, then as many others as may leave it together."""
+        room, is_paused = self.policy.max_batch - len(self.batch), now < self._paused_until
+        in_service = rolling_batches.find_next(batch=room, available=self.available, in_service=self.policy.min_ready)
+        if self.batch or self.unsettled or is_paused:
+            in_service = 0
+        for is_available in (False, True):
+            for name in self.policy.members:
+                change = self.waiting.get(name)
+                if room <= 0:
+                    return
+                if change is None or change.is_available is not is_available:
+                    continue
+                if is_available and in_service <= 0:
+                    return
+                if is_paused and change.is_outdated:
+                    continue
+                in_service -= is_available
+                room -= 1
+                yield name
+
+
+class RollingUpdates:
+    """All rolling updates of one Stack."""
+
+    def __init__(
+        self,
+        policies: Mapping[str, RollingPolicy],
+        *,
+        ends: Iterable[BatchEnd] = (),
+        is_resumed: bool = False,
+    ) -> None:
+        """Start with the members as they are. ends: of the last batches, as recorded; is_resumed: see `RollingUpdate`."""
+        known = {each.collection: each for each in ends}
+        self._updates = [
+            RollingUpdate(policy=policy, last=known.get(policy.collection), is_resumed=is_resumed)
+            for policy in policies.values()
+        ]
+        self._by_member = {name: each for each in self._updates for name in each.policy.members}
+
+    def find(self, name: str) -> RollingUpdate | None:
+        """Return the rolling update that a resource is part of; None if it may change at any time."""
+        return self._by_member.get(name)
+
+    def choose(self, *, now: float) -> list[str]:
+        """Return the members that may change from now on."""
+        return [name for each in self._updates for name in each.choose(now=now)]
+
+    def find_due(self, *, now: float) -> float | None:
+        """Return the monotonic time at which the next pause ends; None if nothing waits for one."""
+        due = (each.find_due(now=now) for each in self._updates)
+        return min((each for each in due if each is not None), default=None)
+
+    def ends(self) -> list[BatchEnd]:
+        """Return the ends of the last batches, to be recorded."""
+        return [each.last for each in self._updates if each.last is not None]
+
+    def find_surge(self) -> int:
+        """Return how many members a group needs beyond its size, so that a change leaves enough of them in service."""
+        return max((each.policy.surge for each in self._updates if each.needs_surge), default=0)
+
+    def count_in_service(self) -> int:
+        """Return how many members are ready and wait for their change."""
+        return sum(change.is_available for each in self._updates for change in each.waiting.values())

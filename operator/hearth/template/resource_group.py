@@ -1,0 +1,63 @@
+"""A ResourceGroup in the form of a Stack: one resource, `member`, that stands for an object of each index.
+
+The only module that knows both forms. Must not know which indices there are: see `hearth.model.group_members`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hearth.model.child import Object
+from hearth.model.errors import InvalidDefinition, Mistake
+
+MEMBER = "member"
+"""The resource of the template; `readyWhen` and `failedWhen` name the object of a member so."""
+SIZE = "size"
+"""The field of the spec in the form of a Stack that states the size of a group."""
+SIZE_FIELDS = ("replicas", "removalPolicies", "removalPoliciesMode")
+OWN_FIELDS = (*SIZE_FIELDS, "template", "parameters", "rollingUpdate")
+"""The fields of a group's spec that a Stack has in another form, or not at all."""
+ROLLING_FIELDS = {"maxBatchSize": "maxBatchSize", "minInService": "minReady", "pauseTime": "pause"}
+"""By field of `spec.rollingUpdate`, the field of `updatePolicy.rolling`."""
+ROLLING_PATH = "spec.template.updatePolicy.rolling"
+
+
+def make_spec(spec: Any) -> Object:
+    """Return the spec of a Stack with the same result. spec: of a group, as anyone may have written it."""
+    if not isinstance(spec, dict):
+        return {}
+    template, parameters = spec.get("template"), spec.get("parameters")
+    member: Any = dict(template) if isinstance(template, dict) else template
+    if isinstance(member, dict) and isinstance(rolling := spec.get("rollingUpdate"), dict):
+        policy = member.get("updatePolicy")
+        known = dict(policy) if isinstance(policy, dict) else {}
+        member["updatePolicy"] = {**known, "rolling": make_rolling(rolling)}
+    named = parameters if isinstance(parameters, dict) else {}
+    return {
+        **{key: value for key, value in spec.items() if key not in OWN_FIELDS},
+        "template": {"parameters": {name: {} for name in named}, "resources": {MEMBER: member}},
+        "parameters": named,
+        SIZE: {key: spec[key] for key in SIZE_FIELDS if key in spec},
+    }
+
+
+def make_rolling(rolling: Mapping[str, Any]) -> Object:
+    """Return `updatePolicy.rolling` of the resource. The size of a batch has a default only in the schema of a group."""
+    found = {ROLLING_FIELDS.get(key, key): value for key, value in rolling.items()}
+    return {"maxBatchSize": 1, **found}
+
+
+def translate(error: InvalidDefinition) -> InvalidDefinition:
+    """Return the same mistakes with their paths in the spec of the group."""
+    return InvalidDefinition([Mistake(path=find_path(each.path), message=each.message) for each in error.mistakes])
+
+
+def find_path(path: str) -> str:
+    """Return the path in the spec of a group for a path in that of the Stack."""
+    for field, translated in ROLLING_FIELDS.items():
+        if path == f"{ROLLING_PATH}.{translated}":
+            return f"spec.rollingUpdate.{field}"
+    if path.startswith(ROLLING_PATH):
+        return f"spec.rollingUpdate{path.removeprefix(ROLLING_PATH)}"
+    return path.replace("spec.template.", "spec.", 1) if path.startswith("spec.template.parameters.") else path

@@ -1,0 +1,138 @@
+"""Which members of a collection may change now: batches, the minimum in service, pauses, restarts."""
+
+from __future__ import annotations
+
+from hearth.plan.state.rolling_updates import BatchEnd, PendingChange, RollingUpdate
+from hearth.template.blueprint import RollingPolicy
+
+IN_SERVICE = PendingChange(is_available=True, is_outdated=True)
+BROKEN = PendingChange(is_available=False, is_outdated=True)
+MARKED = PendingChange(is_available=False, is_outdated=False)
+
+
+def make(members: int = 4, *, batch: int = 2, ready: int = 0, pause: float = 0.0, **known: object) -> RollingUpdate:
+    """A rolling update of members `0`, `1` and so on; all of them wait for their change."""
+    names = tuple(map(str, range(members)))
+    policy = RollingPolicy(collection="member", members=names, max_batch=batch, min_ready=ready, pause=pause)
+    update = RollingUpdate(policy=policy, **known)  # type: ignore[arg-type]
+    for name in names:
+        update.note_waiting(name, IN_SERVICE)
+    return update
+
+
+def test_a_batch_follows_when_the_last_one_is_ready() -> None:
+    """The next batch starts only when every member of the last one is ready."""
+    update = make()
+    assert update.choose(now=0) == ["0", "1"]
+    update.note_settled("0")
+    assert update.choose(now=1) == []
+    update.note_unsettled("1")
+    assert update.choose(now=2) == []
+    update.note_settled("1")
+    assert update.choose(now=3) == ["2", "3"]
+
+
+def test_a_member_of_the_batch_may_start_its_change() -> None:
+    """A change in the batch is permitted, another one waits."""
+    update = make()
+    update.choose(now=0)
+    assert update.note_waiting("0", IN_SERVICE)
+    assert not update.note_waiting("2", IN_SERVICE)
+
+
+def test_enough_members_stay_in_service() -> None:
+    """No member leaves service below the minimum."""
+    update = make(batch=4, ready=3)
+    assert update.choose(now=0) == ["0"]
+    update.note_settled("0")
+    assert update.choose(now=1) == ["1"]
+
+
+def test_a_member_out_of_service_does_not_count_and_goes_first() -> None:
+    """What is broken anyway is changed even if the minimum is not met."""
+    update = make(batch=2, ready=4)
+    update.note_waiting("2", BROKEN)
+    assert update.choose(now=0) == ["2"]
+    update.note_settled("2")
+    assert update.choose(now=1) == []
+    assert update.needs_surge
+
+
+def test_nothing_starts_before_all_members_are_known() -> None:
+    """After a restart, members appear one by one; a batch is chosen among all of them."""
+    policy = RollingPolicy(collection="member", members=("0", "1"), max_batch=1)
+    update = RollingUpdate(policy=policy)
+    update.note_waiting("1", IN_SERVICE)
+    assert update.choose(now=0) == []
+    update.note_waiting("0", IN_SERVICE)
+    assert update.choose(now=0) == ["0"]
+
+
+def test_a_member_that_is_not_ready_stops_the_update() -> None:
+    """An updated member that does not become ready holds up all that are in service."""
+    update = make()
+    update.note_unsettled("0")
+    assert update.choose(now=0) == []
+    update.note_settled("0")
+    assert update.choose(now=1) == ["1", "2"]
+
+
+def test_the_pause_counts_from_the_end_of_the_batch() -> None:
+    """The next batch waits for the pause, and the time of its end is known for a timer."""
+    update = make(batch=2, pause=30)
+    update.choose(now=0)
+    update.note_settled("0")
+    update.note_settled("1")
+    assert update.choose(now=10) == []
+    assert update.find_due(now=10) == 40
+    assert update.choose(now=39.9) == []
+    assert update.choose(now=40) == ["2", "3"]
+    assert update.find_due(now=40) is None
+
+
+def test_a_marked_member_is_replaced_within_the_pause() -> None:
+    """The pause delays the next batch of an update, not the replacement of what is broken."""
+    update = make(batch=1, pause=30)
+    update.choose(now=0)
+    update.note_settled("0")
+    update.note_waiting("3", MARKED)
+    assert update.choose(now=1) == ["3"]
+
+
+def test_a_restart_in_a_batch_takes_it_up() -> None:
+    """A process that finds members of a batch not ready waits for them, then pauses."""
+    update = make(batch=2, pause=30, is_resumed=True)
+    update.note_unsettled("0")
+    update.note_settled("1")
+    assert update.choose(now=5) == []
+    update.note_settled("0")
+    assert update.choose(now=6) == []
+    assert update.find_due(now=6) == 36
+    assert update.choose(now=36) == ["2", "3"]
+
+
+def test_a_restart_in_a_pause_keeps_its_end() -> None:
+    """The recorded end of the last batch counts."""
+    last = BatchEnd(collection="member", since=100, updated=2)
+    update = make(batch=2, pause=30, is_resumed=True, last=last)
+    update.note_settled("0")
+    update.note_settled("1")
+    assert update.choose(now=120) == []
+    assert update.choose(now=130) == ["2", "3"]
+
+
+def test_an_end_that_was_not_recorded_pauses_again() -> None:
+    """A crash between the end of a batch and its record makes the pause longer, never shorter."""
+    last = BatchEnd(collection="member", since=100, updated=1)
+    update = make(batch=1, pause=30, is_resumed=True, last=last)
+    update.note_settled("0")
+    update.note_settled("1")
+    assert update.choose(now=135) == []
+    assert update.choose(now=165) == ["2"]
+
+
+def test_an_update_starts_without_a_pause() -> None:
+    """Members that were up to date before the update began are no batch."""
+    update = make(batch=2, pause=30)
+    update.note_settled("3")
+    assert update.choose(now=0) == ["0", "1"]
