@@ -116,7 +116,11 @@ def test_the_policy_adds_the_operators_own_finalizer_and_only_at_creation() -> N
     (rule,) = policy["spec"]["matchConstraints"]["resourceRules"]
     (mutation,) = policy["spec"]["mutations"]
 
-    assert (rule["apiGroups"], rule["resources"], rule["operations"]) == ([names.GROUP], ["stacks", "resourcegroups"], ["CREATE"])
+    assert (rule["apiGroups"], rule["resources"], rule["operations"]) == (
+        [names.GROUP],
+        ["stacks", "resourcegroups"],
+        ["CREATE"],
+    )
     assert mutation["jsonPatch"]["expression"].count(f'"{names.FINALIZER}"') == 2
     assert f"'{names.FINALIZER}'" in policy["spec"]["matchConditions"][0]["expression"]
     assert policy["spec"]["failurePolicy"] == "Ignore"

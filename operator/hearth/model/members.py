@@ -13,6 +13,8 @@ KEY = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 KEY_LENGTH = 40
 EVERY = "*"
 """Stands for every key."""
+GROUP_MEMBER = "member"
+"""The resource that the members of a ResourceGroup stand for. They are named by their index alone: `3`."""
 
 
 def name_member(collection: str, key: str) -> str:
@@ -32,17 +34,22 @@ def is_all(name: str) -> bool:
 
 def is_member(name: str) -> bool:
     """Return whether the name is of one member, or of all, of a collection."""
-    return name.endswith("]")
+    return name.endswith("]") or is_group_member(name)
+
+
+def is_group_member(name: str) -> bool:
+    """Return whether the name is of a member of a group. No other name starts with a digit."""
+    return name[:1].isdigit()
 
 
 def root_of(name: str) -> str:
     """Return the name in the template: `workers` for `workers[a]`, and `web` for `web`."""
-    return name.partition("[")[0]
+    return GROUP_MEMBER if is_group_member(name) else name.partition("[")[0]
 
 
 def key_of(name: str) -> str:
     """Return the key of a member, "" for any other resource."""
-    return name.partition("[")[2].removesuffix("]")
+    return name if is_group_member(name) else name.partition("[")[2].removesuffix("]")
 
 
 def is_among(name: str, names: Collection[str]) -> bool:

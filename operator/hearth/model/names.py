@@ -124,6 +124,8 @@ def resource_label(resource: str) -> str:
 
 def object_part(resource: str) -> str:
     """Return the part of an object's name that stands for its resource: `workers-a` for the member `workers[a]`."""
+    if members.is_group_member(resource):
+        return resource
     root, key = members.root_of(resource), members.key_of(resource)
     return f"{kebab(root)}-{key}" if key else kebab(root)
 

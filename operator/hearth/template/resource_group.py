@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hearth.model import members
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 
-MEMBER = "member"
+MEMBER = members.GROUP_MEMBER
 """The resource of the template; `readyWhen` and `failedWhen` name the object of a member so."""
+FOR_EACH = "[0]"
+"""Makes the resource a collection of numbers. The compiler takes the indices from the size of the group instead."""
 SIZE = "size"
 """The field of the spec in the form of a Stack that states the size of a group."""
 SIZE_FIELDS = ("replicas", "removalPolicies", "removalPoliciesMode")
@@ -29,6 +32,8 @@ def make_spec(spec: Any) -> Object:
         return {}
     template, parameters = spec.get("template"), spec.get("parameters")
     member: Any = dict(template) if isinstance(template, dict) else template
+    if isinstance(member, dict):
+        member["forEach"] = FOR_EACH
     if isinstance(member, dict) and isinstance(rolling := spec.get("rollingUpdate"), dict):
         policy = member.get("updatePolicy")
         known = dict(policy) if isinstance(policy, dict) else {}

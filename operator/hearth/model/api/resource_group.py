@@ -18,9 +18,9 @@ from hearth.model.api.stack import (
     FieldPath,
     Healing,
     Manifest,
+    ReplacePolicy,
     Retry,
     ServiceAccountName,
-    UpdatePolicy,
     named_map,
 )
 from hearth.model.api.stack_environment import Environment
@@ -73,7 +73,7 @@ class MemberTemplate(ApiModel):
         default=None, min_length=1, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
     """Expressions, without `${}`; a member has failed as soon as one of them is true: `member.status.failed > 3`."""
-    update_policy: UpdatePolicy | None = None
+    update_policy: ReplacePolicy | None = None
     """What happens where a member cannot be changed in place."""
     drift_policy: Literal["Repair", "Report", "Ignore"] | None = None
     """What happens if another field manager changes a field of a member, as in a Stack."""

@@ -110,7 +110,7 @@ class Manifest(ApiModel):
     """Kind of the child, e.g. `Deployment`. May use parameters, but no other resource."""
 
 
-class UpdatePolicy(ApiModel):
+class ReplacePolicy(ApiModel):
     """How to update a child that cannot be changed in place."""
 
     replace: Literal["CreateFirst", "DeleteFirst", "Never"] | None = None
@@ -124,6 +124,24 @@ class UpdatePolicy(ApiModel):
     """Fields whose change requires a new object although the API server accepts it, e.g. `spec.storageClassName`. These
     fields use `CreateFirst` for every kind unless `replace` says otherwise. If the manifest sets `metadata.name`,
     `replace: DeleteFirst` is required."""
+
+
+class RollingPolicy(ApiModel):
+    """How the members of a collection change one after another. Without it, all change at the same time."""
+
+    max_batch_size: Any = pydantic.Field(default=1, json_schema_extra=NUMBER_OR_SHARE)
+    """How many members change at the same time: a number, or a percentage of all members, for example `25%`, rounded
+    down and at least 1."""
+    min_ready: Counter | None = None
+    """How many members stay ready meanwhile. A member that is not ready anyway may always be changed. Default: 0."""
+    pause: Duration | None = None
+    """The time between two batches, for example `30s`; an hour at most. Default: no pause."""
+
+
+class UpdatePolicy(ReplacePolicy):
+    """How the child, or the members of a collection, are changed."""
+
+    rolling: RollingPolicy | None = None
 
 
 class Resource(ApiModel):

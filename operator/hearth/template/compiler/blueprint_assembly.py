@@ -17,7 +17,7 @@ from hearth.template.cel import value_sizes
 from hearth.template.cel.expression_validator import ValidExpression
 from hearth.template.cel.expressions import merge_reads
 from hearth.template.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
-from hearth.template.compiler import resource_binding, sensitivity, sharing_scope, template_conditions
+from hearth.template.compiler import resource_binding, rolling_policies, sensitivity, sharing_scope, template_conditions
 from hearth.template.compiler.manifest_template import InterpolatedString, ManifestTemplate
 from hearth.template.compiler.output_analysis import AnalyzedOutput
 from hearth.template.compiler.partial_evaluation import PartialEvaluator
@@ -40,8 +40,12 @@ def assemble(
     binder: PartialEvaluator,
     edges: Mapping[str, Sequence[str]],
     stack: StackIdentity,
+    surge: int = 0,
 ) -> ChunkedWork[Blueprint | None]:
-    """Assemble the blueprint; leave invalid parts out and record their mistakes in `binder`."""
+    """Assemble the blueprint; leave invalid parts out and record their mistakes in `binder`.
+
+    surge: members of a group beyond its size.
+    """
     absent = {
         analyzed.source.name for analyzed in resources if not is_present(analyzed.when, binder, analyzed.source.path)
     }
@@ -62,8 +66,10 @@ def assemble(
     yield from resource_binding.refuse_duplicates([each for found in present.values() for each in found], binder, stack)
     documents = yield from bind_outputs(outputs, binder)
     refuse_many_reads(present, documents, binder)
+    rolling = rolling_policies.make_all(present, binder, surge=surge)
     retained = frozenset(analyzed.source.name for analyzed in resources if analyzed.source.is_retained)
-    return (yield from make_blueprint(names_in_order, present, documents, binder, retained=retained))
+    made = yield from make_blueprint(names_in_order, present, documents, binder, retained=retained)
+    return dataclasses.replace(made, rolling=rolling, surge=surge)
 
 
 def bind_present(

@@ -112,6 +112,8 @@ def expand(found: AnalyzedCollection, binder: PartialEvaluator) -> ChunkedWork[l
     """Return the elements in the order of the source, a map's in that of its keys; None in case of a mistake."""
     if found.for_each is None or (found.source.key is not None and found.key is None):
         return None
+    if found.source.indices is not None:
+        return [Element(key=str(index), index=index, item=index) for index in found.source.indices]
     path = f"{found.source.path}.forEach"
     value = read_plainly(found.for_each, binder.constants)
     if value is None:

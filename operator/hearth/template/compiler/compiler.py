@@ -57,7 +57,8 @@ def compile_definition(
     definition: Definition, *, stack: StackIdentity, kinds: Kinds, evaluator: Evaluator
 ) -> ChunkedWork[Blueprint]:
     """Compile a template that is not nested too deeply."""
-    reader = template_parser.TemplateParser(definition.template_path)
+    indices = definition.size.find_indices(surge=definition.surge) if definition.size is not None else None
+    reader = template_parser.TemplateParser(definition.template_path, indices=indices)
     source = yield from reader.read(definition.template)
     refuse_many(reader.mistakes)
     hidden = SensitivityTracker(parameters=sensitivity.find_sensitive(definition))
@@ -91,7 +92,9 @@ def compile_definition(
     blueprint = None
     is_decided = is_known and (yield from stated.decide(binder, truths))
     if is_decided and len(truths) == len(source.conditions):
-        blueprint = yield from blueprint_assembly.assemble(resources, outputs, binder=binder, edges=edges, stack=stack)
+        blueprint = yield from blueprint_assembly.assemble(
+            resources, outputs, binder=binder, edges=edges, stack=stack, surge=definition.surge
+        )
     if binder.is_waiting:
         raise Unevaluated
     if blueprint is None or binder.mistakes:

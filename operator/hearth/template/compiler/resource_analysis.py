@@ -21,7 +21,7 @@ from hearth.template.compiler.template_conditions import ConditionValue
 from hearth.template.parser import template_kinds
 from hearth.template.parser.template_parser import ResourceSource
 from hearth.template.schema import literal_validator, shapes
-from hearth.template.schema.shapes import Shape
+from hearth.template.schema.shapes import Shape, Type
 from hearth.template.text import interpolation
 
 IDENTITY = (("apiVersion",), ("kind",))
@@ -178,7 +178,7 @@ def examine_mark(
     """Return the pieces of one string with expressions; None if one of them contains a mistake."""
     place = literal_validator.find_place(shape, mark.keys)
     pieces = [
-        examiner.examine(part.text, path=mark.path, audience=audience)
+        examiner.examine(fit_index(part.text, place, is_whole=mark.is_whole), path=mark.path, audience=audience)
         if isinstance(part, interpolation.ExpressionSource)
         else part
         for part in mark.parts
@@ -191,6 +191,12 @@ def examine_mark(
     else:
         examiner.check_text(place, path=mark.path)
     return expression
+
+
+def fit_index(text: str, place: Shape, *, is_whole: bool) -> str:
+    """Return the expression, written so that the index of a member can stand where the schema requires text."""
+    is_text = is_whole and place.type is Type.STRING and text.strip() == collection_analysis.INDEX
+    return f"string({collection_analysis.INDEX})" if is_text else text
 
 
 def examine_tests(

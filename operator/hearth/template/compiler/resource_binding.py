@@ -81,9 +81,8 @@ def bind_members(analyzed: AnalyzedResource, binder: PartialEvaluator) -> Chunke
         for element in elements:
             yield
             with binder.for_member(element.constants, name=f"member '{element.key}'"):
-                found = yield from bind_one(
-                    analyzed, analyzed.dissection.copy(), binder, name=members.name_member(name, element.key)
-                )
+                named = members.name_member(name, element.key) if analyzed.source.indices is None else element.key
+                found = yield from bind_one(analyzed, analyzed.dissection.copy(), binder, name=named)
             if found is not None:
                 bound.append(found)
             elif len(binder.mistakes) - before >= limits.SHOWN_MEMBERS:

@@ -16,7 +16,8 @@ from hearth.model.field_paths import PathPattern
 from hearth.template.blueprint import DriftPolicy, Replacement
 from hearth.template.cel import cel_environment
 from hearth.template.chunked_work import ChunkedWork
-from hearth.template.parser import ignored_fields, policies
+from hearth.template.parser import ignored_fields, policies, rolling_policy
+from hearth.template.parser.rolling_policy import RollingSource
 from hearth.template.schema import parameters
 from hearth.template.schema.effort import Effort
 from hearth.template.text import error_hints
@@ -26,7 +27,7 @@ RESOURCE_WORDS = (
     *("manifest", "forEach", "key", "dependsOn", "when", "readyWhen", "failedWhen"),
     *("updatePolicy", "driftPolicy", "ignoreFields", "deletionPolicy", "adoptionPolicy"),
 )
-UPDATE_WORDS = ("replace", "replaceOn")
+UPDATE_WORDS = ("replace", "replaceOn", "rolling")
 OUTPUT_WORDS = ("value", "when")
 RESERVED_NAMES = frozenset({"params", "conditions", "stack", "index", "item"})
 MEMBER_KEY = "key"
@@ -88,6 +89,10 @@ class ResourceSource:
     is_retained: bool
     adopts: bool | None
     """None if it is not set."""
+    rolling: RollingSource | None
+    """How the members of a collection change; None: all at once."""
+    indices: tuple[int, ...] | None
+    """The members of a group; None for the resource of a Stack."""
 
     @property
     def is_collection(self) -> bool:
@@ -121,8 +126,10 @@ class TemplateSource:
 class TemplateParser:
     """Parses one template; collects every mistake."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, indices: tuple[int, ...] | None = None) -> None:
+        """Create the parser. indices: the members of a group, whose template is its only resource; None for a Stack."""
         self.path = path
+        self.indices = indices
         self.mistakes: list[Mistake] = []
         self.effort = Effort()
 
@@ -214,7 +221,7 @@ class TemplateParser:
 
     def read_resource(self, source: TemplateSource, name: str, raw: Any) -> None:
         """Parse one resource, as far as possible."""
-        path = f"{self.path}.resources{error_hints.write_key(name)}"
+        path = self.path if self.indices is not None else f"{self.path}.resources{error_hints.write_key(name)}"
         if not isinstance(raw, dict):
             self.note(path, f"must be a map with a manifest, found {error_hints.describe(raw)}")
             raw = {"manifest": {}}
@@ -245,7 +252,20 @@ class TemplateParser:
             ),
             is_retained=self.read_word(raw, "deletionPolicy", path, known=policies.DELETION) == policies.RETAIN,
             adopts=policies.adopts(self.read_word(raw, "adoptionPolicy", path, known=policies.ADOPTION)),
+            rolling=self.read_rolling(raw, policy, f"{path}.updatePolicy"),
+            indices=self.indices,
         )
+
+    def read_rolling(self, raw: Object, policy: Object, path: str) -> RollingSource | None:
+        """Parse how the members of a collection change; None if it is not set."""
+        stated = self.read_map(policy, "rolling", path)
+        if policy.get("rolling") is None:
+            return None
+        path = f"{path}.rolling"
+        if raw.get("forEach") is None:
+            self.note(path, "is for the members of a collection; add forEach, or remove it")
+        self.check_words(stated, rolling_policy.WORDS, path, what="a rolling update")
+        return rolling_policy.read(stated, path, note=self.note)
 
     def read_key(self, raw: Object, path: str) -> Any:
         """Return what is stated as `key`, which only a collection has."""

@@ -1,0 +1,60 @@
+"""The rolling updates of a template's collections, with the numbers that follow from their members.
+
+Collects mistakes in the PartialEvaluator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hearth.model import rolling_batches
+from hearth.template.blueprint import RollingPolicy
+from hearth.template.compiler.partial_evaluation import PartialEvaluator
+from hearth.template.compiler.resource_binding import BoundResource
+from hearth.template.parser.rolling_policy import RollingSource
+
+
+def make_all(
+    present: Mapping[str, Sequence[BoundResource]], binder: PartialEvaluator, *, surge: int
+) -> dict[str, RollingPolicy]:
+    """Return the policies by collection, of those that state one. surge: members of a group beyond its size."""
+    found: dict[str, RollingPolicy] = {}
+    for name, bound in present.items():
+        source = bound[0].analyzed.source if bound else None
+        if source is not None and source.rolling is not None:
+            names = tuple(each.name for each in bound)
+            if source.indices is not None:
+                found[name] = make_for_group(name, source.rolling, names, surge=surge)
+            else:
+                refuse_standstill(source.rolling, len(names), binder)
+                found[name] = make_policy(name, source.rolling, names, size=len(names))
+    return found
+
+
+def make_policy(
+    name: str, stated: RollingSource, names: tuple[str, ...], *, size: int, surge: int = 0
+) -> RollingPolicy:
+    """Return the policy of one collection. size: the number of members that a share refers to."""
+    return RollingPolicy(
+        collection=name,
+        members=names,
+        max_batch=rolling_batches.find_batch_size(stated.max_batch, members=size),
+        min_ready=min(stated.min_ready, size),
+        pause=stated.pause,
+        surge=surge,
+    )
+
+
+def make_for_group(name: str, stated: RollingSource, names: tuple[str, ...], *, surge: int) -> RollingPolicy:
+    """Return the policy of a group, which may grow to keep enough members in service."""
+    size = len(names) - surge
+    batch = rolling_batches.find_batch_size(stated.max_batch, members=size)
+    needed = rolling_batches.find_surge(size, batch=batch, in_service=stated.min_ready)
+    return make_policy(name, stated, names, size=size, surge=needed)
+
+
+def refuse_standstill(stated: RollingSource, size: int, binder: PartialEvaluator) -> None:
+    """Record a minimum that leaves no member to change."""
+    if 0 < size <= stated.min_ready:
+        message = f"is {stated.min_ready}, but there are {size} members, so none could ever change; use a lower number"
+        binder.note(f"{stated.path}.minReady", message)
