@@ -21,7 +21,6 @@ from hearth.model.api.stack import (
     ReplacePolicy,
     Retry,
     ServiceAccountName,
-    named_map,
 )
 from hearth.model.api.stack_environment import Environment
 from hearth.model.api.stack_status import (
@@ -115,9 +114,7 @@ class ResourceGroupSpec(ApiModel):
     """How many members the group has. `kubectl scale`, a HorizontalPodAutoscaler and others may write it through the scale
     subresource. The group has the lowest indices that no removal policy names; the highest go first."""
     template: MemberTemplate
-    parameters: dict[str, Any] | None = pydantic.Field(
-        default=None, json_schema_extra=named_map("a parameter", limit=ENTRIES_LIMIT)
-    )
+    parameters: dict[str, Any] | None = pydantic.Field(default=None, json_schema_extra={"maxProperties": ENTRIES_LIMIT})
     """Values that the template reads as `params.<name>`."""
     rolling_update: RollingUpdate | None = None
     removal_policies: list[RemovalPolicy] | None = pydantic.Field(

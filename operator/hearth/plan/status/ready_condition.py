@@ -340,4 +340,7 @@ def _waited_for(plan: StackPlan) -> str:
     for kind, words in plan.denied.items():
         if kind in plan.unsynced:
             return f"the operator is not allowed to list {kind.key} objects, of which some may exist: {words}"
-    return f"waits for the first list of all {unwatched[0]} objects" if unwatched else ""
+    if unwatched:
+        return f"waits for the first list of all {unwatched[0]} objects"
+    surge = plan.blueprint.surge
+    return f"the rolling update is done; the members beyond the size are deleted: {surge}" if surge else ""
