@@ -40,6 +40,7 @@ def test_definitions_are_written_under_fixed_names(tmp_path: Path) -> None:
     assert {each.name for each in tmp_path.rglob("*")} == {
         "stacks.hearth.dev.yaml",
         "healthmarks.hearth.dev.yaml",
+        "resourcegroups.hearth.dev.yaml",
         "stacksnapshots.hearth.dev.yaml",
     }
 

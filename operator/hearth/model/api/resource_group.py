@@ -120,7 +120,7 @@ class ResourceGroupSpec(ApiModel):
     removal_policies: list[RemovalPolicy] | None = pydantic.Field(
         default=None, max_length=limits.REMOVAL_POLICIES, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """Members that go, whatever their index. Their indices are not used again; as long as the size stays, other members take
+    """Members that go, with any index. Their indices are not used again; as long as the size stays, other members take
     their place."""
     removal_policies_mode: Literal["Append", "Update"] | None = None
     """`Append`, the default: an index that was ever named stays removed. `Update`: only the present list counts."""

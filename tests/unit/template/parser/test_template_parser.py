@@ -50,7 +50,7 @@ NAME_RULE = "names start with a lower-case letter and have at most 40 letters an
         (
             in_resource(f"{{{SOUND}, updatePolicy: {{replace: Always, replaceOn: [1], when: x}}}}"),
             [
-                (f"{A}.updatePolicy.when", "'when' is not known; an update policy has replace and replaceOn"),
+                (f"{A}.updatePolicy.when", "'when' is not known; an update policy has replace, replaceOn and rolling"),
                 (
                     f"{A}.updatePolicy.replace",
                     "must be one of CreateFirst, DeleteFirst, Never, found the text 'Always'",
