@@ -8,6 +8,7 @@ from typing import TypeAlias
 from hearth.model import names
 from support.checks import expectations
 from support.stories.snapshot_scene import Scene
+from support.stories.world import Address
 
 Scenario: TypeAlias = Callable[[Scene], Awaitable[None]]
 
@@ -250,6 +251,36 @@ async def restored_members(scene: Scene) -> None:
     assert {each["spec"]["dataSource"]["name"] for each in after} == {each["snapshot"] for each in volumes}
 
 
+async def restored_stateful_set(scene: Scene) -> None:
+    """Claims of a StatefulSet, also of replicas that are scaled down, are created again under their names."""
+    await scene.apply({"db": scene.stateful_set()})
+    await scene.reach_stack("CreateComplete")
+    await scene.apply({"db": scene.stateful_set(replicas=1)})
+    await scene.reach_stack("UpdateComplete")
+    await scene.snap()
+    await scene.reach_taken()
+    await scene.report()
+    volumes = (await scene.reach_snapshot("Complete", "Complete"))["volumes"]
+    assert [each["claim"] for each in volumes] == ["data-shop-db-0", "data-shop-db-1"]
+    assert all(each["statefulSet"] and each["resource"] == "db" for each in volumes)
+    (before,) = await scene.find_children("StatefulSet")
+    claims = {each["metadata"]["name"]: each["metadata"]["uid"] for each in await scene.find_set_claims(before)}
+    await scene.apply({"db": scene.stateful_set(image="db:2", replicas=1)})
+    await scene.reach_stack("UpdateComplete")
+    await scene.request(toSnapshot="before")
+    await scene.reach_stack("RollbackComplete")
+    (after,) = await scene.find_children("StatefulSet")
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert after["spec"]["replicas"] == 1
+    restored = {each["metadata"]["name"]: each for each in await scene.find_set_claims(after)}
+    assert restored.keys() == claims.keys()
+    assert all(each["metadata"]["uid"] != claims[name] for name, each in restored.items())
+    content = {name: each["spec"]["dataSource"]["name"] for name, each in restored.items()}
+    assert content == {each["claim"]: each["snapshot"] for each in volumes}
+    for claim in restored.values():
+        await scene.world.user.delete(Address.of(claim))
+
+
 async def restored_once(scene: Scene) -> None:
     """A request that remains in the spec restores nothing again, not even when its definition returns."""
     await prepare(scene)
@@ -325,5 +356,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     *(snapshot_of_volume, pinned_revision, snapshot_of_busy_stack, deleted_snapshot, deleted_stack),
     *(failed_volume, foreign_volume_snapshot, forged_status, two_stacks_of_one_name),
     *(restored_volume, restored_pinned_claim, restored_once, refused_restore, restore_of_lost_volume),
-    *(deleted_while_restored, restored_members),
+    *(deleted_while_restored, restored_members, restored_stateful_set),
 )

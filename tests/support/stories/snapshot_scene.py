@@ -53,6 +53,28 @@ class Scene:
         """A resource that is a Deployment of one pod that names a claim."""
         return {"manifest": deployment_controller.manifest("web", {"replicas": 1, "uses": claim, "image": image})}
 
+    def stateful_set(self, image: str = "db:1", replicas: int = 2) -> Object:
+        """A resource that is a StatefulSet with a claim for each of its pods."""
+        labels = {"app": "db"}
+        manifest = {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "spec": {
+                "serviceName": "db",
+                "replicas": replicas,
+                "podManagementPolicy": "Parallel",
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {"containers": [{"name": "main", "image": image}]},
+                },
+                "volumeClaimTemplates": [
+                    {"metadata": {"name": "data"}, "spec": self.claim()["manifest"]["spec"]},
+                ],
+            },
+        }
+        return {"manifest": manifest}
+
     async def request(self, **rollback: Any) -> None:
         """Request a rollback of the Stack."""
         template = self.spec["template"]
@@ -95,7 +117,11 @@ class Scene:
 
     async def bind(self) -> None:
         """Bind every claim of the Stack that waits for a volume."""
-        for claim in await self.find_children(volume_driver.CLAIM):
+        of_sets = []
+        for each in await self.find_children("StatefulSet"):
+            await self.binder.play_set(each)
+            of_sets += await self.find_set_claims(each)
+        for claim in [*await self.find_children(volume_driver.CLAIM), *of_sets]:
             if (claim.get("status") or {}).get("phase") != "Bound":
                 await self.binder.bind(claim)
 
@@ -122,6 +148,14 @@ class Scene:
         stack = await self.find_stack()
         found = await self.world.user.find_children(stack["metadata"]["uid"], [kind]) if stack is not None else []
         return [raw for raw in found if raw["kind"] == kind]
+
+    async def find_set_claims(self, stateful_set: Object) -> list[Object]:
+        """The claims of the first three replicas of a StatefulSet."""
+        metadata = stateful_set["metadata"]
+        wanted = [f"data-{metadata['name']}-{index}" for index in range(3)]
+        place = {"api_version": "v1", "kind": volume_driver.CLAIM, "namespace": metadata["namespace"]}
+        found = [await self.world.user.find(Address(name=name, **place)) for name in wanted]
+        return [each for each in found if each is not None]
 
     async def find_claim(self) -> Object:
         """The only claim of the Stack."""

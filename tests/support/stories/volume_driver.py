@@ -23,12 +23,35 @@ class ClaimBinder(Protocol):
     async def bind(self, claim: Object) -> None:
         """Bind it."""
 
+    async def play_set(self, stateful_set: Object) -> None:
+        """Do what the controller of StatefulSets does, where there is none."""
+
 
 class StatusBinder:
-    """Binds a claim on the fake cluster, which has no volumes: by its status."""
+    """Binds a claim on the fake cluster, which has no volumes: by its status. Plays StatefulSets there too."""
 
     def __init__(self, world: World) -> None:
         self._world = world
+
+    async def play_set(self, stateful_set: Object) -> None:
+        """Create the claims of all replicas, as their controller does, and report that as many pods are ready."""
+        metadata, spec = stateful_set["metadata"], stateful_set["spec"]
+        for template in spec.get("volumeClaimTemplates") or ():
+            for index in range(spec["replicas"]):
+                name = f"{template['metadata']['name']}-{metadata['name']}-{index}"
+                claim = {
+                    "apiVersion": "v1",
+                    "kind": CLAIM,
+                    "metadata": {"name": name, "namespace": metadata["namespace"]},
+                    "spec": template["spec"],
+                }
+                if await self._world.user.find(Address.of(claim)) is None:
+                    await self._world.user.create(claim)
+        count = spec["replicas"]
+        counts = dict.fromkeys(("replicas", "readyReplicas", "updatedReplicas", "currentReplicas"), count)
+        status = {**counts, "observedGeneration": metadata["generation"]}
+        if {key: (stateful_set.get("status") or {}).get(key) for key in status} != status:
+            await self._world.user.patch_status(Address.of(stateful_set), status)
 
     async def bind(self, claim: Object) -> None:
         """As the protocol says."""
@@ -40,6 +63,9 @@ class VolumeBinder:
 
     def __init__(self, world: World) -> None:
         self._world = world
+
+    async def play_set(self, stateful_set: Object) -> None:
+        """As the protocol says: there is a controller."""
 
     async def bind(self, claim: Object) -> None:
         """As the protocol says."""

@@ -12,8 +12,9 @@ from hearth.engine.volume_snapshots import VolumeSnapshots
 from hearth.model import names
 from hearth.model.errors import SnapshotNotUsable
 from hearth.plan import snapshot_decision
+from hearth.plan.resource import resource_planner
 from hearth.plan.resource.readiness import enumerate_names
-from hearth.plan.snapshot_decision import ParsedSnapshot, SnapshotMemory, SnapshotPhase, VolumeState
+from hearth.plan.snapshot_decision import ParsedSnapshot, SnapshotMemory, SnapshotPhase, SnapshotVolume, VolumeState
 from hearth.plan.status import conditions
 from hearth.plan.target.target import RestoredClaim, RollbackRequest
 
@@ -40,8 +41,22 @@ async def resolve(services: Services, stack: StackObject, name: str) -> Rollback
         snapshot=name,
         snapshot_uid=snapshot.uid,
         token=names.digest(snapshot.uid, str(stack.generation)),
-        claims=tuple(RestoredClaim(resource=each.resource, snapshot=each.snapshot) for each in memory.volumes),
+        claims=tuple(map(make_claim, memory.volumes)),
     )
+
+
+def make_claim(volume: SnapshotVolume) -> RestoredClaim:
+    """Return what a restore does about one volume."""
+    claim = volume.claim if volume.is_of_stateful_set else ""
+    return RestoredClaim(resource=volume.resource, snapshot=volume.snapshot, claim=claim)
+
+
+def has_stateful_set(services: Services, stack: StackObject, volume: SnapshotVolume) -> bool:
+    """Return whether the StatefulSet that made the claim exists."""
+    children = services.find_children_cluster(stack.uid).children_of(stack.uid, volume.resource)
+    child = resource_planner.find_current(children)
+    stem = volume.claim.rpartition("-")[0]
+    return child is not None and child.kind.name == "StatefulSet" and stem.endswith(f"-{child.name}")
 
 
 def explain_absence(services: Services, stack: StackObject, name: str) -> str:
@@ -78,13 +93,13 @@ async def check_volumes(
     services: Services, stack: StackObject, snapshot: StackSnapshotObject, memory: SnapshotMemory
 ) -> None:
     """Raise SnapshotNotUsable unless every volume can be restored now."""
-    if of_sets := [each.claim for each in memory.volumes if each.is_of_stateful_set]:
-        message = (
-            f"{PATH}: StackSnapshot {snapshot.name} contains claims that StatefulSets made ({enumerate_names(of_sets)}), "
-            f"which the operator does not restore; suspend the Stack, delete them, create them from their VolumeSnapshots "
-            f"(docs/snapshots.md), and use toRevision: {memory.revision}"
-        )
-        raise SnapshotNotUsable("RestoreNotSupported", message)
+    for volume in memory.volumes:
+        if volume.is_of_stateful_set and not has_stateful_set(services, stack, volume):
+            message = (
+                f"{PATH}: claim {volume.claim} of StackSnapshot {snapshot.name} was made by a StatefulSet of resource "
+                f"{volume.resource} that does not exist now; request toRevision: {memory.revision} first, then toSnapshot"
+            )
+            raise SnapshotNotUsable("RestoreNotSupported", message)
     boundary = services.find_boundary(stack)
     volumes = VolumeSnapshots(
         snapshot=snapshot, cluster=services.find_cluster(stack), boundary=boundary, hashes=services.hashes

@@ -277,6 +277,7 @@ class StackReconciler:
             timed_out_after=definition_sync.options.timeout if self._progress.seconds_left() <= 0 else None,
             fault=self._faults.describe(besides=internal_error_backoff.STATUS if is_writable else ""),
             blocked_by=self._leaving.blocked_by,
+            halted_by=self._progress.halted_by,
             check=self._checking.result,
             check_error=self._checking.error,
             polled=tuple(map(str, self._services.management_cluster.find_polled_sources(self.uid))),

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
+from hearth.engine.stack.set_claims import SetClaims
 from hearth.engine.work_queue import DirtyScope
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState
@@ -30,6 +31,7 @@ class TargetProgress:
         self._definition_sync = definition_sync
         self._tasks = tasks
         self._memory = memory
+        self._set_claims = SetClaims(definition_sync.uid, services=services, definition_sync=definition_sync)
 
     def update(self, planner: StackPlanner, *, describe: Callable[[], StatusInput], grace_left: float) -> None:
         """Check whether the target is completed or failed.
@@ -65,9 +67,19 @@ class TargetProgress:
     def _note_halted(self, planner: StackPlanner) -> None:
         """Let a restore replace its claims once nothing uses them."""
         targets = self._definition_sync.targets
-        if planner.is_suspended and planner.is_complete and targets.is_persisted:
+        restore = targets.current.restore if targets.current is not None else None
+        if restore is None or not (planner.is_suspended and planner.is_complete and targets.is_persisted):
+            return
+        if self._set_claims.are_replaced(restore):
             targets.note_halted()
             self._services.queue.enqueue(self._definition_sync.uid, DirtyScope.ALL_RESOURCES)
+        elif not self._definition_sync.options.is_paused:
+            self._tasks.run("replace claims", self._set_claims.replace)
+
+    @property
+    def halted_by(self) -> str:
+        """What a restore waits for before the workloads are resumed, besides their suspension; "" for nothing."""
+        return self._set_claims.problem if self._definition_sync.is_halting else ""
 
     def _end_restore(self, target: Target) -> None:
         """Activate the revision of a completed restore without the content of its claims, which they keep."""

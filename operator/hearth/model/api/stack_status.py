@@ -119,6 +119,8 @@ class RestoredClaimStatus(ApiModel):
     """The name of the resource in the template."""
     snapshot: str
     """The VolumeSnapshot that it gets its content from."""
+    claim: str | None = None
+    """The name of a claim that the StatefulSet of the resource made."""
 
 
 class RollbackStatus(ApiModel):

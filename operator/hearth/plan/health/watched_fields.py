@@ -13,7 +13,7 @@ OBSERVED_GENERATION: Path = ("status", "observedGeneration")
 
 CLAIM = ("", "PersistentVolumeClaim")
 DATA_SOURCE: Path = ("spec", "dataSource")
-"""A claim keeps the content that it was created with, see `hearth.plan.state.claim_content`."""
+"""A claim keeps the content that it was created with, see `hearth.plan.target.claim_content`."""
 
 
 def find_watched_fields(blueprint: Blueprint, kinds: Kinds, rules: HealthRules) -> dict[Kind, frozenset[Path]]:

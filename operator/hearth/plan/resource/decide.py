@@ -14,12 +14,13 @@ from hearth.plan.ownership.field_ownership import DriftFinding
 from hearth.plan.resource import drift, readiness, removal, replaced_fields, replacement, step_planning, suspend_object
 from hearth.plan.retry.attempt_ids import ApplyAttempt, FailedObject, RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
-from hearth.plan.state import claim_content, healing
+from hearth.plan.state import healing
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.resource_conditions import ManagerQuery
 from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.steps import Delete
+from hearth.plan.target import claim_content
 from hearth.template.blueprint import Replacement
 
 REQUIRES_PATH: ElementPath = ("metadata", "annotations", names.ANNOTATION_REQUIRES)

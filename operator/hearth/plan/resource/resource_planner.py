@@ -30,7 +30,7 @@ from hearth.plan.resource import (
 from hearth.plan.resource.blocked_status import Denial, KindUnavailable, Unevaluated
 from hearth.plan.resource.readiness import enumerate_names
 from hearth.plan.resource.unproven import Unproven
-from hearth.plan.state import claim_content, internal_errors
+from hearth.plan.state import internal_errors
 from hearth.plan.state.collection_status import CollectionStatus
 from hearth.plan.state.desired import ChildOwner, DesiredObject, DesiredResource, hash_desired, make_desired
 from hearth.plan.state.healing import UnhealthyTracker
@@ -40,6 +40,7 @@ from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.rolling_updates import RollingUpdates
 from hearth.plan.state.suspend_record import SuspendRecords
+from hearth.plan.target import claim_content
 from hearth.template.blueprint import (
     Blueprint,
     DriftPolicy,

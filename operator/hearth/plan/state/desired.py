@@ -16,7 +16,7 @@ from hearth.model.signatures import Signer
 from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership.applied_fields import AppliedFields
 from hearth.plan.ownership.keyed_hash import HashFunction
-from hearth.plan.state import claim_content
+from hearth.plan.target import claim_content
 from hearth.template.blueprint import StackIdentity
 
 

@@ -68,6 +68,8 @@ class StatusInput:
     """The cause, other than its children, that blocks the deletion of the Stack; "" for none."""
     cluster_problem: DefinitionRejection | None = None
     """Why the other cluster that has the objects cannot be used; None if it can, and for the home cluster."""
+    halted_by: str = ""
+    """What a restore waits for besides the objects of the Stack; "" for nothing."""
     polled: tuple[str, ...] = ()
     """Sources of the definition that the operator polls, so that it notices changes late."""
 
@@ -246,7 +248,7 @@ def _describe_wait(subject: StatusInput, plan: StackPlan) -> str:
     """Describe what the Stack waits for, and which deletions are deferred until then."""
     if subject.is_paused and plan.ready_steps:
         return describe_plan(plan)
-    waited = _waited_for(plan)
+    waited = subject.halted_by or _waited_for(plan)
     kept = plan.find_deferred() if not subject.is_suspended else []
     if not kept:
         return waited

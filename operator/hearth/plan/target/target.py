@@ -40,6 +40,8 @@ class RestoredClaim:
 
     resource: str
     snapshot: str
+    claim: str = ""
+    """The name of a claim that the StatefulSet of the resource made; "" if the claim is the object of the resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,7 +83,10 @@ def _encode_rollback(rollback: RollbackRequest) -> Object:
         "toSnapshot": rollback.snapshot,
         "snapshotUID": rollback.snapshot_uid,
         "token": rollback.token,
-        "claims": [{"resource": each.resource, "snapshot": each.snapshot} for each in rollback.claims],
+        "claims": [
+            {"resource": each.resource, "snapshot": each.snapshot, **({"claim": each.claim} if each.claim else {})}
+            for each in rollback.claims
+        ],
         **{key: True for key, is_set in flags.items() if is_set},
     }
 
@@ -153,7 +156,11 @@ def _read_rollback(encoded: Mapping[str, Any] | None) -> RollbackRequest | None:
 
 def _read_claim(encoded: Mapping[str, Any]) -> RestoredClaim:
     """Decode a claim of a restore. Raises KeyError, TypeError or ValueError if it is invalid."""
-    return RestoredClaim(resource=read_text(encoded["resource"]), snapshot=read_text(encoded["snapshot"]))
+    return RestoredClaim(
+        resource=read_text(encoded["resource"]),
+        snapshot=read_text(encoded["snapshot"]),
+        claim=read_text(encoded.get("claim", "")),
+    )
 
 
 def _read_suspend(encoded: Mapping[str, Any] | None) -> SuspendTransition | None:

@@ -22,13 +22,15 @@ def find_missing(blueprint: Blueprint, request: RollbackRequest) -> list[str]:
     return [
         claim.resource
         for claim in request.claims
-        if (found := blueprint.resources.get(claim.resource)) is None or found.kind != "PersistentVolumeClaim"
+        if not claim.claim
+        and ((found := blueprint.resources.get(claim.resource)) is None or found.kind != "PersistentVolumeClaim")
     ]
 
 
 def restore_volumes(blueprint: Blueprint, request: RollbackRequest) -> Blueprint:
     """Return the blueprint in which each claim gets the content of its VolumeSnapshot."""
-    claims = {claim.resource: claim for claim in request.claims if claim.resource in blueprint.resources}
+    own = (each for each in request.claims if not each.claim)
+    claims = {claim.resource: claim for claim in own if claim.resource in blueprint.resources}
     first = find_required(blueprint, claims)
     index = order(blueprint, first)
     waiting = [name for name in blueprint.resources if name not in first]

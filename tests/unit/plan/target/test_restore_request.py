@@ -20,7 +20,10 @@ from hearth.plan.target.target import (
 )
 
 HASHES = {1: "one", 2: "two"}
-CLAIMS = (RestoredClaim(resource="data", snapshot="before-data"),)
+CLAIMS = (
+    RestoredClaim(resource="data", snapshot="before-data"),
+    RestoredClaim(resource="db", snapshot="before-db-0", claim="data-shop-db-0"),
+)
 RESOLVED = RollbackRequest(
     to_revision=1, spec_hash="", revision=1, snapshot="before", snapshot_uid="s1", token="t1", claims=CLAIMS
 )

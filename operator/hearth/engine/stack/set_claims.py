@@ -1,0 +1,126 @@
+"""Replacement of the claims of StatefulSets in a restore, while all workloads of the Stack are suspended.
+
+Acts as the account of the Stack. `hearth.plan.target.claim_replacement` decides on each claim from the live object, so
+an interrupted restore continues with the claims that are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+
+from hearth.engine import volume_snapshots
+from hearth.engine.definition.definition_sync import DefinitionSync
+from hearth.engine.ports import StackObject, WorkloadCluster
+from hearth.engine.services import Services
+from hearth.engine.work_queue import DirtyScope
+from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan.resource import resource_planner
+from hearth.plan.target import claim_replacement
+from hearth.plan.target.claim_replacement import ClaimStep
+from hearth.plan.target.target import RestoredClaim, RollbackRequest
+
+logger = structlog.get_logger(__name__)
+
+SOON = 1.0
+"""Seconds until a claim that is being deleted is read again."""
+RETRY = 10.0
+"""The same after a rejected or lost request."""
+NOT_FOUND = 404
+
+
+class SetClaims:
+    """The claims of one Stack's StatefulSets during a restore."""
+
+    def __init__(self, uid: str, *, services: Services, definition_sync: DefinitionSync) -> None:
+        """Prepare. Nothing is read before `replace`."""
+        self.problem = ""
+        """What the restore waits for; "" for nothing."""
+        self.restored = ""
+        """The token of the restore whose claims are all replaced."""
+        self._uid = uid
+        self._services = services
+        self._definition_sync = definition_sync
+
+    def are_replaced(self, request: RollbackRequest) -> bool:
+        """Return whether no claim of a StatefulSet is left to replace."""
+        return self.restored == request.token or not any(each.claim for each in request.claims)
+
+    async def replace(self) -> None:
+        """Replace claims as far as possible now; enqueue the Stack when more is possible or all is done."""
+        stack, target = self._services.management_cluster.find_stack(self._uid), self._definition_sync.targets.current
+        request = target.restore if target is not None else None
+        if stack is None or request is None or not self._definition_sync.is_halting:
+            return
+        try:
+            left = [
+                each.claim for each in request.claims if each.claim and not await self._replace(stack, each, request)
+            ]
+        except (ApiStatusError, Unreachable) as error:
+            self.problem = f"cannot replace the claims of StatefulSets: {error}; the operator retries"
+            logger.warning("cannot replace a claim", stack=self._uid, error=str(error))
+            self._services.enqueue_after(RETRY, self._uid, DirtyScope.STACK)
+            return
+        self.problem = f"waits until persistentvolumeclaim/{left[0]} is replaced" if left else ""
+        if not left:
+            self.restored = request.token
+        self._services.enqueue_after(SOON if left else 0.0, self._uid, DirtyScope.STACK)
+
+    async def _replace(self, stack: StackObject, claim: RestoredClaim, request: RollbackRequest) -> bool:
+        """Take the next step for one claim; return whether it is replaced. Raises `ApiStatusError` or `Unreachable`."""
+        cluster = self._services.find_cluster(stack)
+        kind = cluster.kinds.find("v1", "PersistentVolumeClaim")
+        stateful_set = await self._find_set(stack, claim, cluster)
+        template = claim_replacement.find_template(stateful_set, claim.claim) if stateful_set is not None else None
+        if kind is None or stateful_set is None or template is None:
+            self.problem = f"no StatefulSet of resource {claim.resource} has a claim {claim.claim}"
+            return False
+        namespace = stateful_set["metadata"]["namespace"]
+        ref = ObjectRef(group="", kind=kind.name, namespace=namespace, name=claim.claim)
+        if self._services.find_boundary(stack).find_denial(ref):
+            return False
+        live = await find_live(cluster, ref, kind=kind)
+        match claim_replacement.decide(claim, request, live):
+            case ClaimStep.DONE:
+                return True
+            case ClaimStep.DELETE if live is not None:
+                await cluster.delete_object(dict(live), kind=kind)
+            case ClaimStep.CREATE:
+                least = await find_size(cluster, namespace, claim.snapshot)
+                manifest = claim_replacement.make_claim(
+                    claim, request, stateful_set=stateful_set, template=template, least=least
+                )
+                await cluster.create_object(manifest, kind=kind)
+                return True
+        return False
+
+    async def _find_set(
+        self, stack: StackObject, claim: RestoredClaim, cluster: WorkloadCluster
+    ) -> Mapping[str, Any] | None:
+        """Return the live StatefulSet that uses the claim."""
+        children = self._services.find_children_cluster(stack.uid).children_of(stack.uid, claim.resource)
+        child = resource_planner.find_current(children)
+        return await find_live(cluster, child.ref, kind=child.kind) if child is not None else None
+
+
+async def find_live(cluster: WorkloadCluster, ref: ObjectRef, *, kind: Kind) -> Mapping[str, Any] | None:
+    """Return the live object; None if there is none."""
+    try:
+        return await cluster.get(ref, kind=kind)
+    except ApiStatusError as error:
+        if error.code != NOT_FOUND:
+            raise
+        return None
+
+
+async def find_size(cluster: WorkloadCluster, namespace: str, name: str) -> str:
+    """Return the size that a VolumeSnapshot needs, "" if unknown."""
+    kind = cluster.kinds.find(volume_snapshots.API_VERSION, volume_snapshots.KIND)
+    if kind is None:
+        return ""
+    ref = ObjectRef(group=volume_snapshots.GROUP, kind=volume_snapshots.KIND, namespace=namespace, name=name)
+    live = await find_live(cluster, ref, kind=kind)
+    return str(((live or {}).get("status") or {}).get("restoreSize") or "")

@@ -1,0 +1,62 @@
+"""The steps that replace a claim of a StatefulSet, each decided from the live claim alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.model import names
+from hearth.plan.target import claim_replacement
+from hearth.plan.target.claim_replacement import ClaimStep
+from hearth.plan.target.target import RestoredClaim, RollbackRequest
+
+CLAIM = RestoredClaim(resource="db", snapshot="before-x", claim="data-shop-db-0")
+REQUEST = RollbackRequest(to_revision=1, spec_hash="x", revision=1, snapshot="before", token="t1", claims=(CLAIM,))
+TEMPLATE = {"metadata": {"name": "data", "labels": {"a": "b"}}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+STATEFUL_SET = {
+    "metadata": {"name": "shop-db", "namespace": "default"},
+    "spec": {"volumeClaimTemplates": [TEMPLATE], "selector": {"matchLabels": {"app": "db"}}},
+}
+
+
+def make(*, restore: str = "t1", source: str = "before-x", **metadata: Any) -> dict[str, Any]:
+    """A live claim."""
+    annotations = {names.ANNOTATION_RESTORED: restore} if restore else {}
+    return {"metadata": {"annotations": annotations, **metadata}, "spec": {"dataSource": {"name": source}}}
+
+
+@pytest.mark.parametrize(
+    ("live", "expected"),
+    [
+        (None, ClaimStep.CREATE),
+        ({"metadata": {}}, ClaimStep.DELETE),
+        (make(restore="t0"), ClaimStep.DELETE),
+        (make(source="another"), ClaimStep.DELETE),
+        (make(), ClaimStep.DONE),
+        (make(deletionTimestamp="2026-01-01T00:00:00Z"), ClaimStep.WAIT),
+    ],
+)
+def test_each_state_has_one_next_step(live: dict[str, Any] | None, expected: ClaimStep) -> None:
+    """A claim of another restore, or one that only claims to be of this one, is replaced."""
+    assert claim_replacement.decide(CLAIM, REQUEST, live) is expected
+
+
+@pytest.mark.parametrize("name", ["data-other-0", "logs-shop-db-0", "data-shop-db-x", "data-shop-db-", "data"])
+def test_only_its_own_claims_have_a_template(name: str) -> None:
+    """By all parts of the name."""
+    assert claim_replacement.find_template(STATEFUL_SET, CLAIM.claim) is TEMPLATE
+    assert claim_replacement.find_template(STATEFUL_SET, name) is None
+
+
+@pytest.mark.parametrize(
+    ("least", "size"), [("", "1Gi"), ("512Mi", "1Gi"), ("1073741824", "1Gi"), ("2Gi", "2Gi"), ("nonsense", "1Gi")]
+)
+def test_a_claim_is_made_as_its_set_would(least: str, size: str) -> None:
+    """With the data, and at least as large as that needs."""
+    made = claim_replacement.make_claim(CLAIM, REQUEST, stateful_set=STATEFUL_SET, template=TEMPLATE, least=least)
+    assert made["metadata"]["labels"] == {"a": "b", "app": "db"}
+    assert made["spec"]["resources"]["requests"]["storage"] == size
+    assert made["spec"]["dataSource"]["name"] == "before-x"
+    live = {"metadata": made["metadata"], "spec": made["spec"]}
+    assert claim_replacement.decide(CLAIM, REQUEST, live) is ClaimStep.DONE
