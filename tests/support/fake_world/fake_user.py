@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from support.ports.fake_remote_clusters import OtherServer
 from support.server import fake_kinds
 from support.server.fake_server import FakeServer
 from support.stories import probe_controller
@@ -22,15 +23,23 @@ class FakeUser:
     """A user with all rights."""
 
     server: FakeServer
+    others: Mapping[str, OtherServer] = field(default_factory=dict)
+    """The other clusters. What is not in the first is looked for there."""
 
     def kind_of(self, address: Address) -> Kind:
         """The kind that an address names; refused as unknown where it is not served."""
         return self.server.find_kind({"apiVersion": address.api_version, "kind": address.kind})
 
+    def server_of(self, address: Address) -> FakeServer:
+        """The server that has the object."""
+        place = self.kind_of(address), address.namespace, address.name
+        servers = [self.server, *(each.server for each in self.others.values())]
+        return next((each for each in servers if each.find(*place) is not None), self.server)
+
     async def find(self, address: Address) -> Object | None:
         """The object, or None."""
         try:
-            return self.server.find(self.kind_of(address), address.namespace, address.name)
+            return self.server_of(address).find(self.kind_of(address), address.namespace, address.name)
         except errors.ApiStatusError:
             return None
 
@@ -38,7 +47,8 @@ class FakeUser:
         """Every object with that Stack's label except revisions, regardless of its kind."""
         return [
             raw
-            for kind, raw in self.server.everything()
+            for server in (self.server, *(each.server for each in self.others.values()))
+            for kind, raw in server.everything()
             if (raw["metadata"].get("labels") or {}).get(names.LABEL_STACK_UID) == stack_uid
             and kind != fake_kinds.CONTROLLER_REVISION.kind
         ]
@@ -59,21 +69,23 @@ class FakeUser:
 
     async def patch(self, address: Address, patch: Object) -> Object:
         """As `kubectl patch --type=merge`."""
-        return self.server.patch(self.kind_of(address), address.namespace, address.name, patch, manager=MANAGER)
+        return self.server_of(address).patch(
+            self.kind_of(address), address.namespace, address.name, patch, manager=MANAGER
+        )
 
     async def patch_status(self, address: Address, status: Object) -> Object:
         """The same of the subresource `status`."""
         kind = self.kind_of(address)
-        return self.server.patch_status(kind, address.namespace, address.name, status, manager=PLAYER)
+        return self.server_of(address).patch_status(kind, address.namespace, address.name, status, manager=PLAYER)
 
     async def scale(self, address: Address, replicas: int, *, manager: str) -> Object:
         """As `kubectl scale`."""
         kind = self.kind_of(address)
-        return self.server.patch_scale(kind, address.namespace, address.name, replicas, manager=manager)
+        return self.server_of(address).patch_scale(kind, address.namespace, address.name, replicas, manager=manager)
 
     async def delete(self, address: Address) -> None:
         """As `kubectl delete --wait=false`."""
-        self.server.delete(self.kind_of(address), address.namespace, address.name)
+        self.server_of(address).delete(self.kind_of(address), address.namespace, address.name)
 
     # ------------------------------------------------------------ where probes are played
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import contextvars
 import datetime
-from collections.abc import Callable, Coroutine, Iterator, MutableMapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, MutableMapping
 from typing import Any, TypeAlias
 
 import structlog
@@ -27,9 +27,11 @@ from support.checks.deletion_invariants import Oversight
 from support.checks.invariants import Witness
 from support.fake_world import fake_user
 from support.fake_world.fake_user import FakeUser
+from support.ports import fake_remote_clusters
 from support.ports.fake_connection import FakeWire
 from support.ports.fake_health_mark_client import FakeMarks
 from support.ports.fake_management_cluster import FakeManagementCluster
+from support.ports.fake_remote_clusters import FakeRemoteClusters, OtherServer
 from support.ports.fake_snapshot_client import FakeSnapshots
 from support.ports.fake_workload_cluster import FakeWorkloadCluster
 from support.server import fake_kinds
@@ -46,6 +48,8 @@ LONGEST = 3600.0
 """Seconds after which something that never comes to rest is taken for a fault."""
 RESTART_AFTER = 1.0
 """Seconds from the death of an operator to the start of the next one."""
+FIRST_UID_THERE = 1_000_000
+"""No object of another cluster has the UID of one here."""
 OPERATOR_NAMESPACE = "default"
 """Where every fake operator has what is its own."""
 HASHER = keyed_hash.KeyedHasher(b"the key of every fake cluster")
@@ -171,13 +175,15 @@ class Controller:
         concurrency: int,
         tenancy: Tenancy | None = None,
         connect: Connect = FakeWire,
+        others: Mapping[str, OtherServer] | None = None,
         evaluate: Evaluate = lambda _queue: InProcess(),
     ) -> None:
         """concurrency: writes of children in flight at most; connect: makes its connection to the server.
 
-        evaluate: makes what evaluates expressions that may take long.
+        evaluate: makes what evaluates expressions that may take long; others: the other clusters by their names.
         """
         self._evaluate = evaluate
+        self._others = others if others is not None else {}
         self._tenancy = tenancy or Tenancy()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._clock = VirtualClock()
@@ -192,11 +198,13 @@ class Controller:
         heard = work_queue.WorkQueue(self._clock.monotonic)
         workload_cluster = FakeWorkloadCluster(self.wire, heard, signatures=HASHER, share=share)
         evaluations = self._evaluate(heard)
+        self.remotes = FakeRemoteClusters(self._others, wire.traffic, heard, signatures=HASHER, share=share)
         shared = services.Services(
             management_cluster=FakeManagementCluster(self.wire, heard, share=share),
             health_marks=FakeMarks(self.wire, heard),
             snapshots=FakeSnapshots(self.wire, heard),
             workload_cluster=workload_cluster,
+            remote_clusters=self.remotes,
             share=share,
             clock=self._clock,
             hashes=HASHER,
@@ -217,6 +225,7 @@ class Controller:
     def kill(self) -> None:
         """End it at this very moment: nothing that it began gets through any more."""
         self.wire.cut()
+        self.remotes.cut()
         self._clock.stop()
         for task in list(self._tasks):
             task.cancel()
@@ -248,7 +257,9 @@ class FakeWorld:
         """The ServiceAccount of Stacks that name none, for operators that start from now on."""
         self.concurrency = stack_controller.CONCURRENCY
         """Writes of children in flight at most, for operators that start from now on."""
-        self.user = FakeUser(self.server)
+        self.others: dict[str, OtherServer] = {}
+        """The other clusters by their names."""
+        self.user = FakeUser(self.server, self.others)
         self._player = probe_controller.Player(self.user, now=self._now)
         self._workloads = deployment_controller.Controller(self.server)
         self._change = asyncio.Event()
@@ -297,6 +308,7 @@ class FakeWorld:
                 concurrency=self.concurrency,
                 tenancy=Tenancy(mode=self.tenancy, default_account=self.default_account),
                 evaluate=self.evaluate,
+                others=self.others,
             )
             for share in self._shares
         ]
@@ -324,6 +336,22 @@ class FakeWorld:
     def _rise(self) -> None:
         if not self.controllers:
             self._rising = asyncio.ensure_future(self.start_controller())
+
+    # ------------------------------------------------------------ other clusters
+
+    async def add_cluster(self, name: str) -> None:
+        """As the protocol says."""
+        server = FakeServer(self._clock.now, first_uid=FIRST_UID_THERE)
+        server.watchers.append(self._on_change)
+        server.create(probe_controller.definition(), manager=fake_user.MANAGER)
+        self.others[name] = OtherServer(server)
+        await self.user.create(fake_remote_clusters.make_secret(name, self.namespace))
+
+    def set_away(self, cluster: str, *, is_away: bool) -> None:
+        """As the protocol says."""
+        self.others[cluster].set_away(is_away=is_away)
+        self._changes += 1
+        self._others_changes += 1
 
     # ------------------------------------------------------------ events
 

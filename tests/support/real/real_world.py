@@ -141,6 +141,16 @@ class RealWorld:
             await self._operator.kill()
             self._operator = None
 
+    # ------------------------------------------------------------ other clusters
+
+    async def add_cluster(self, name: str) -> None:
+        """Those on real servers have tests of their own: `integration/clusters`."""
+        raise NotImplementedError(f"the cluster {name} is there on the fake cluster alone; say so by `only: [fake]`")
+
+    def set_away(self, cluster: str, *, is_away: bool) -> None:
+        """Likewise."""
+        raise NotImplementedError(f"the cluster {cluster} is there on the fake cluster alone; say so by `only: [fake]`")
+
     # ------------------------------------------------------------ events
 
     def hold_events(self, kind: str) -> None:

@@ -28,10 +28,11 @@ SPREAD = 0x9E3779B1
 class FakeServer:
     """One cluster. Stored objects are never changed, only replaced, so they may be shared."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], *, first_uid: int = 0) -> None:
+        """first_uid: UIDs are counted from here."""
         self._now = now
         self._version = 0
-        self._uids = 0
+        self._uids = first_uid
         self._objects: dict[tuple[str, str], dict[Key, Object]] = {}
         self._owned: dict[str, dict[tuple[Kind, Key], None]] = {}
         """By UID what names that object as an owner, or did when it was made."""

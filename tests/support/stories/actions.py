@@ -206,6 +206,16 @@ async def release_events(what: str, stack: StackPlayed, play: Play) -> None:
     play.world.release_events(what)
 
 
+async def cluster_away(what: str, stack: StackPlayed, play: Play) -> None:
+    """Let another cluster answer no more."""
+    play.world.set_away(what, is_away=True)
+
+
+async def cluster_back(what: str, stack: StackPlayed, play: Play) -> None:
+    """Let it answer again."""
+    play.world.set_away(what, is_away=False)
+
+
 ACTIONS: Mapping[str, Act] = {
     "apply": apply,
     "edit": edit,
@@ -232,6 +242,8 @@ ACTIONS: Mapping[str, Act] = {
     "annotate": annotate,
     "hold-events": hold_events,
     "release-events": release_events,
+    "cluster-away": cluster_away,
+    "cluster-back": cluster_back,
 }
 
 

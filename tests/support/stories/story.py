@@ -47,6 +47,8 @@ ACTIONS = frozenset(
         "annotate",
         "hold-events",
         "release-events",
+        "cluster-away",
+        "cluster-back",
     }
 )
 WORDS = frozenset({"stack", "group", "expect", "until", "patience"})
@@ -93,6 +95,8 @@ class Story:
     steps: tuple[Step, ...]
     kinds: frozenset[str] = frozenset()
     """The names of all kinds whose objects can come into it, and maybe others."""
+    clusters: tuple[str, ...] = ()
+    """The other clusters: each has a Secret of its name with its kubeconfig."""
     tenancy: Mode = Mode.ISOLATED
     """The tenancy of its operator."""
     needs: frozenset[str] = frozenset()
@@ -114,7 +118,7 @@ def load(path: Path) -> Story:
     """One story. Raises BadStory."""
     text = path.read_text()
     raw = yaml.load(text, Loader=LOADER)  # noqa: S506 -- it is the safe one
-    unknown = raw.keys() - {"story", "steps", "why", "only", "tenancy"}
+    unknown = raw.keys() - {"story", "steps", "why", "only", "clusters", "tenancy"}
     if unknown or not raw.get("steps"):
         raise BadStory(f"{path.name}: unknown keys {sorted(unknown)}, or no steps")
     steps = tuple(parse_step(step, where=f"{path.name}, step {number}") for number, step in enumerate(raw["steps"], 1))
@@ -123,6 +127,7 @@ def load(path: Path) -> Story:
         slug=path.stem,
         steps=steps,
         kinds=find_kinds(text),
+        clusters=tuple(raw.get("clusters", ())),
         tenancy=Mode(raw.get("tenancy", Mode.ISOLATED)),
         needs=frozenset(raw.get("only", ())),
     )

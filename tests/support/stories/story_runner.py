@@ -77,6 +77,9 @@ class Play:
     async def perform(self) -> None:
         """Play all steps, then delete every Stack; nothing may be left. Raises StoryFailed."""
         self._world.tenancy = self._story.tenancy
+        for cluster in self._story.clusters:
+            await self._world.add_cluster(cluster)
+            self.others.append(self.parse_address(f"v1/Secret/{cluster}"))
         await self._world.start_controller()
         for number, step in enumerate(self._story.steps, 1):
             await self._play_step(step, where=f"{self._story.slug}, step {number} ({step.action})")

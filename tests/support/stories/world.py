@@ -95,6 +95,12 @@ class World(Protocol):
     async def kill_controller(self) -> None:
         """End it as SIGKILL would."""
 
+    async def add_cluster(self, name: str) -> None:
+        """Start another cluster, and create a Secret of that name with its kubeconfig."""
+
+    def set_away(self, cluster: str, *, is_away: bool) -> None:
+        """Let another cluster go away, or come back."""
+
     def hold_events(self, kind: str) -> None:
         """Let the operator hear nothing about objects of that kind."""
 

@@ -186,8 +186,9 @@ def _find_override(subject: StatusInput, plan: StackPlan | None) -> tuple[str, s
         return internal_errors.REASON, subject.fault.message
     if subject.rejection is not None and _is_refused(subject, plan):
         return subject.rejection.reason, subject.rejection.message
-    if subject.away is not None:
-        return subject.away.reason, subject.away.message
+    problem = subject.cluster_problem
+    if problem is not None and (subject.is_deleting or subject.away is not None):
+        return problem.reason, problem.message
     if subject.check is not None and subject.checked is Phase.CHECK_FAILED:
         return "CheckFailed", f"the last check {check_result.describe(subject.check)}"
     return None

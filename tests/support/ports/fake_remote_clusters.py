@@ -1,0 +1,177 @@
+"""The port `RemoteClusters` on fake servers: kubeconfigs are parsed as in the operator, and name a server by its host."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from hearth.engine.work_queue import ClusterListener, WorkQueue
+from hearth.kube.auth import inline_kubeconfig
+from hearth.kube.auth.inline_kubeconfig import InlineKubeconfig
+from hearth.model import errors
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from hearth.model.sharding import Share
+from hearth.model.signatures import Signatures
+from hearth.plan.retry import retry_triggers
+from hearth.plan.status import cluster_state
+from support.ports.fake_connection import FakeWire
+from support.ports.fake_workload_cluster import FakeWorkloadCluster
+from support.server.fake_server import FakeServer
+from support.server.request_faults import Request, Traffic
+
+Answer = TypeVar("Answer")
+TOKEN = "the unspeakable token of an account"
+DOMAIN = "clusters.example"
+
+
+def make_secret(name: str, namespace: str) -> Object:
+    """A Secret with the kubeconfig of the cluster of that name."""
+    entry = {"name": name}
+    content = {
+        "current-context": name,
+        "contexts": [{**entry, "context": {"cluster": name, "user": name}}],
+        "clusters": [{**entry, "cluster": {"server": f"https://{name}.{DOMAIN}:6443"}}],
+        "users": [{**entry, "user": {"token": TOKEN}}],
+    }
+    data = {"value": base64.b64encode(json.dumps(content).encode()).decode()}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}, "data": data}
+
+
+@dataclass(slots=True, eq=False)
+class OtherServer:
+    """Another cluster of a world."""
+
+    server: FakeServer
+    is_away: bool = False
+    remotes: list[FakeRemoteCluster] = field(default_factory=list)
+    """Those who are connected to it."""
+
+    def set_away(self, *, is_away: bool) -> None:
+        """Let it go away, or come back."""
+        self.is_away = is_away
+        for each in self.remotes:
+            each.on_state()
+
+
+class OtherWire(FakeWire):
+    """A connection to another cluster, which may be away."""
+
+    def __init__(self, other: OtherServer, log: Traffic) -> None:
+        super().__init__(other.server, log)
+        self._other = other
+        self._missed: list[tuple[Kind, Object | None, Object | None]] = []
+
+    async def send(self, request: Request, act: Any) -> Any:
+        """As the base class does, while the cluster is there."""
+        if self._other.is_away:
+            await self.travel()
+            raise errors.Unreachable("connection refused")
+        return await super().send(request, act)
+
+    def _on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        if self._other.is_away:
+            self._missed.append((kind, before, after))
+        else:
+            super()._on_change(kind, before, after)
+
+    def sync_events(self) -> None:
+        """Hear of everything that happened meanwhile."""
+        missed, self._missed = self._missed, []
+        for change in missed:
+            self._on_change(*change)
+
+
+class FakeRemoteCluster:
+    """One other cluster under one kubeconfig."""
+
+    def __init__(
+        self,
+        config: InlineKubeconfig,
+        other: OtherServer,
+        wire: OtherWire,
+        queue: WorkQueue,
+        *,
+        users: set[str],
+        **options: Any,
+    ) -> None:
+        self._config = config
+        self._other = other
+        self._wire = wire
+        self._listener = ClusterListener(queue, config.key, is_user=users.__contains__)
+        self.cluster = FakeWorkloadCluster(wire, self._listener, **options)
+        self.key, self.server, self.host, self.namespace = config.key, config.server, config.host, config.namespace
+        self.hidden_texts = config.hidden_texts
+        self.is_open = not other.is_away
+        self.trouble: tuple[str, str] | None = None
+        self._judge()
+
+    def _judge(self) -> None:
+        away = f"cluster {self.host} cannot be reached: connection refused"
+        self.trouble = (cluster_state.UNREACHABLE, away) if self._other.is_away else None
+
+    def on_state(self) -> None:
+        """It went away or came back; noticed after the usual way of an event."""
+        self._wire.enqueue(self._notice)
+
+    def _notice(self) -> None:
+        self._judge()
+        self.is_open = self.is_open or self.trouble is None
+        self._listener.on_state()
+        if self.trouble is None:
+            self._wire.sync_events()
+            self._listener.on_retry_trigger(retry_triggers.SERVER)
+
+    async def wait_open(self, seconds: float) -> None:
+        """As the port says; the first attempt takes no time."""
+
+    def note_silence(self) -> None:
+        """As the port says; states are noticed anyway."""
+
+
+class FakeRemoteClusters:
+    """All other clusters that one engine uses."""
+
+    def __init__(
+        self, others: Mapping[str, OtherServer], log: Traffic, queue: WorkQueue, *, signatures: Signatures, share: Share
+    ) -> None:
+        """others: by their names."""
+        self._others = others
+        self._log = log
+        self._queue = queue
+        self._options = {"signatures": signatures, "share": share}
+        self._open: dict[str, tuple[FakeRemoteCluster, set[str]]] = {}
+        self._wires: list[OtherWire] = []
+
+    def use(self, stack_uid: str, namespace: str, kubeconfig: str) -> FakeRemoteCluster:
+        """As the port says."""
+        config = inline_kubeconfig.parse(kubeconfig)
+        found = self._open.get(config.key)
+        if found is None:
+            found = self._open[config.key] = self._make(config)
+        found[1].add(stack_uid)
+        return found[0]
+
+    def _make(self, config: InlineKubeconfig) -> tuple[FakeRemoteCluster, set[str]]:
+        other = self._others[config.host.partition(".")[0]]
+        wire, users = OtherWire(other, self._log), set[str]()
+        self._wires.append(wire)
+        remote = FakeRemoteCluster(config, other, wire, self._queue, users=users, **self._options)
+        other.remotes.append(remote)
+        return remote, users
+
+    def leave(self, stack_uid: str, *, besides: str = "") -> None:
+        """As the port says; a fake connection costs nothing and stays."""
+        for key, (_, users) in self._open.items():
+            if key != besides:
+                users.discard(stack_uid)
+
+    def cut(self) -> None:
+        """Let nothing through any more."""
+        for wire in self._wires:
+            wire.cut()
+        for other in self._others.values():
+            other.remotes = [each for each in other.remotes if all(each is not mine for mine, _ in self._open.values())]
