@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import kopf
 
-from hearth.handlers import admission_handlers, login
+from hearth.handlers import login
 
 if TYPE_CHECKING:
     from hearth.handlers.callbacks import HandlerCallbacks
@@ -56,5 +56,8 @@ def make_registry(source: CredentialSource, callbacks: HandlerCallbacks) -> kopf
     kopf.on.login(id="log-in", backoff=LOGIN_PAUSE, registry=registry)(handlers.authenticate)
     kopf.on.event(*CUSTOM_KINDS, id="wake-discovery", registry=registry)(handlers.wake_discovery)
     if callbacks.admission is not None:
+        # Imported here, since the certificates need a large library.
+        from hearth.handlers import admission_handlers
+
         admission_handlers.register(callbacks.admission, registry)
     return registry

@@ -62,7 +62,7 @@ def test_the_operator_loads_nothing_that_it_has_no_use_for() -> None:
         "from hearth.handlers import callbacks, kopf_supervisor\n"
         "handlers = callbacks.HandlerCallbacks(on_kinds=None, on_started=None, on_ended=None)\n"
         "with contextlib.suppress(RuntimeError): kopf_supervisor.make_run(None, handlers)().send(None)\n"
-        "print(sorted({'kopf', 'kubernetes', 'pydantic', 'rich'} & sys.modules.keys()))"
+        "print(sorted({'cryptography', 'kopf', 'kubernetes', 'pydantic', 'rich'} & sys.modules.keys()))"
     )
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
