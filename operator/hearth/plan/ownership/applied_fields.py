@@ -101,6 +101,16 @@ def read_applied_record(child: Child) -> str:
     return str(annotations.get(names.ANNOTATION_LAST_APPLIED, ""))
 
 
+def is_record_current(child: Child, record: str) -> bool:
+    """Return whether an apply would leave the object's record as it is. record: of the definition, "" for none.
+
+    An apply does not remove a record that another manager wrote; an object without a definition of one may carry it.
+    """
+    if read_applied_record(child) == record:
+        return True
+    return not record and not field_ownership.owns_annotation(child.ownership, names.ANNOTATION_LAST_APPLIED)
+
+
 def split(record: str) -> frozenset[str]:
     """Split a record into its hashes."""
     digits = record.rpartition(":")[2]

@@ -103,6 +103,12 @@ def read_fields(ownership: FieldOwnership) -> Node:
     return ours
 
 
+def owns_annotation(ownership: FieldOwnership | None, key: str) -> bool:
+    """Return whether the operator owns that annotation of the object."""
+    metadata = read_fields(ownership).get("f:metadata") if ownership is not None else None
+    return f"f:{key}" in ((metadata or {}).get("f:annotations") or {})
+
+
 def mark_collapsed(ours: Node, path: Path) -> None:
     """Give the leaf at `path` a child that no field matches, so that all applied fields below it count as lost."""
     for element in path:

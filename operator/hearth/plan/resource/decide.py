@@ -9,7 +9,8 @@ from hearth.model import field_paths, names, signatures
 from hearth.model.child import Child
 from hearth.model.field_paths import ElementPath
 from hearth.plan.environment import inherited_rules
-from hearth.plan.ownership import applied_fields
+from hearth.plan.environment.inherited_rules import InheritedRules
+from hearth.plan.ownership import applied_fields, field_ownership
 from hearth.plan.ownership.field_ownership import DriftFinding
 from hearth.plan.resource import drift, readiness, removal, replaced_fields, replacement, step_planning, suspend_object
 from hearth.plan.retry.attempt_ids import ApplyAttempt, FailedObject, RemovalAttempt
@@ -50,8 +51,8 @@ def decide(subject: ResourceContext, child: Child, desired: DesiredObject, findi
         return (
             _replace(subject, child, change) if change else step_planning.plan_apply(subject, desired, child, finding)
         )
-    is_given = not subject.resource.is_stack or inherited_rules.has_rules(child, desired.inherited_rules)
-    if not is_given or applied_fields.read_applied_record(child) != desired.record:
+    is_given = not subject.resource.is_stack or _is_inheritance_current(child, desired.inherited_rules)
+    if not (is_given and applied_fields.is_record_current(child, desired.record)):
         return step_planning.plan_apply(subject, desired, child, finding)
     if is_suspended:
         # Fields that suspending changed are neither a drift conflict nor drift of another field manager.
@@ -67,6 +68,18 @@ def decide(subject: ResourceContext, child: Child, desired: DesiredObject, findi
     if finding.to_repair or subject.name in subject.memory.drift_conflicts:
         return _contend(subject, child, desired, finding)
     return _stand(subject, child)
+
+
+def _is_inheritance_current(child: Child, inheritance: InheritedRules | None) -> bool:
+    """Return whether an apply would leave the object's record of inherited rules as it is.
+
+    An apply does not remove a record that another manager wrote.
+    """
+    if inherited_rules.has_rules(child, inheritance):
+        return True
+    return inheritance is None and not field_ownership.owns_annotation(
+        child.ownership, names.ANNOTATION_INHERITED_RULES
+    )
 
 
 def _hold_repair(

@@ -62,7 +62,7 @@ def find(child: Child, desired: AppliedObject, memory: InMemoryState) -> tuple[D
     The second result is what to remember, so that the next call compares nothing; None if that is known.
     """
     record = desired.applied_fields.record if desired.applied_fields is not None else ""
-    if child.hash == desired.hash and applied_fields.read_applied_record(child) == record:
+    if child.hash == desired.hash and applied_fields.is_record_current(child, record):
         finding, seen = check_applied(child, desired, memory)
     else:
         finding, seen = check_before_change(child, desired), None

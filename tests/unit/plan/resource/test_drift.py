@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from hearth.model import child as children
-from hearth.model import field_paths
+from hearth.model import field_paths, names
 from hearth.model.child import Child, Object
 from hearth.plan.ownership import field_ownership
 from hearth.plan.resource import field_managers
@@ -167,6 +167,23 @@ def test_our_own_marks_are_repaired_under_every_policy() -> None:
     step = board.ready_steps["a"]
     assert isinstance(step, Apply)
     assert (texts(step), step.repaired_fields.startswith("metadata.labels[hearth.dev/")) == ([], True)
+
+
+def test_a_record_of_another_writer_is_left_where_it_is() -> None:
+    """No apply removes it, so that applies would never end; an own record that nothing needs is removed once."""
+    manifest = {key: value for key, value in MANIFEST.items() if key != "spec"}
+    world, board = settled(make_blueprint(manifest))
+    [child] = world.of("a")
+    record = {names.ANNOTATION_LAST_APPLIED: "k12345678:ab"}
+    metadata = {**child.fields["metadata"], "annotations": {**child.fields["metadata"]["annotations"], **record}}
+    world.children["a"] = [dataclasses.replace(child, fields={**child.fields, "metadata": metadata})]
+    assert world.refresh(board, "a") == []
+    assert child.ownership is not None
+    fields = orjson.loads(child.ownership.fields)
+    fields["f:metadata"]["f:annotations"][f"f:{names.ANNOTATION_LAST_APPLIED}"] = {}
+    ours = dataclasses.replace(child.ownership, fields=orjson.dumps(fields))
+    world.children["a"] = [dataclasses.replace(world.of("a")[0], ownership=ours)]
+    assert world.refresh(board, "a") == ["a"]
 
 
 def test_ignored_fields_are_not_reported() -> None:
