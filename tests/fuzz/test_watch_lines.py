@@ -38,7 +38,10 @@ def lines(draw: st.DrawFn) -> bytes:
     metadata = dict(METADATA)
     if (part := draw(PART)) is not None:
         metadata[part] = draw(JSON)
-    raw: Any = {"metadata": metadata, "spec": draw(JSON), "status": draw(JSON), "data": draw(JSON)}
+    first = draw(
+        st.sampled_from([{}, {"kind": "ConfigMap", "apiVersion": "v1"}, {"apiVersion": "v1", "kind": "ConfigMap"}])
+    )
+    raw: Any = {**first, "metadata": metadata, "spec": draw(JSON), "status": draw(JSON), "data": draw(JSON)}
     if draw(st.integers(min_value=0, max_value=9)) == 0:
         raw = draw(JSON)
     return draw(fuzzing.damaged(fuzzing.write({"type": draw(TYPES), "object": raw}))) + b"\n"

@@ -251,15 +251,16 @@ class StackController:
     async def _execute(self, stack: StackObject, step: Step) -> StepResult:
         """Execute a step and return its result."""
         manager = names.field_manager(stack.namespace, stack.name, kind=stack.kind)
-        remote = self._services.find_link(stack.uid).remote
+        link, boundary = self._services.find_link(stack.uid), self._services.find_boundary(stack)
         result = self._nesting.refuse(stack, step) or await step_execution.execute_step(
             step,
-            cluster=self._services.find_cluster(stack),
+            cluster=link.cluster.acting_as(boundary.user),
             manager=manager,
             may_exist=self._services.may_exist_for(stack.uid),
             ours=self._services.hashes,
-            boundary=self._services.find_boundary(stack),
+            boundary=boundary,
         )
+        remote = link.remote
         if remote is not None and isinstance(result, StepFailure) and result.server is ServerResponse.SILENT:
             remote.note_silence()
             return dataclasses.replace(

@@ -75,6 +75,7 @@ class KindCache:
         self._store: ObjectStore[Child] = object_store.ObjectStore(self)
         selector = api_requests.children_selector(share)
         self.watch = Reflector(server, self._path(), self._store, name=kind.key, selector=selector)
+        self.watch.is_known = self._store.is_known
         self.watch.on_denied = lambda: self._listener.on_synced(self.kind)
 
     @property

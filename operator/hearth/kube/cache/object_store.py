@@ -9,7 +9,10 @@ from collections.abc import Mapping
 from typing import Generic, Protocol, TypeVar
 
 from hearth import supervision
+from hearth.kube.watch.watch_events import Echo
 from hearth.model.child import Object
+
+DELETED = b"DELETED"
 
 
 class Versioned(Protocol):
@@ -111,6 +114,20 @@ class ObjectStore(Generic[Record]):
                 return
             metadata["uid"] = known.uid  # one copy in memory: the key's
         self._keep(uid, known, self._owner.parse(raw), is_ours=False)
+
+    def is_known(self, event: Echo) -> bool:
+        """Return whether this event of an object would change nothing here, and take note of it."""
+        event_type, uid, version = event
+        if self._shown is not None:
+            return False
+        known = self._records.get(uid)
+        if event_type == DELETED:
+            if known is not None or uid not in self._forgotten:
+                return False
+            self._forgotten.discard(uid)
+            return True
+        is_current = known is not None and version <= known.resource_version
+        return is_current and uid not in self._outdated and uid not in self._forgotten
 
     def on_deleted(self, raw: Object) -> None:
         """Drop an object unless a newer state is known: it may have lost its label and regained it."""

@@ -42,6 +42,8 @@ class Reflector:
     """Whether the server has answered an attempt, including with a rejection."""
     on_denied: Callable[[], None] | None = None
     """Called when the server starts to deny the watch."""
+    is_known: Callable[[watch_events.Echo], bool] | None = None
+    """Returns whether the handler has that state already, so that the event is not even parsed."""
 
     def __init__(
         self,
@@ -244,7 +246,7 @@ class Reflector:
     async def _take_lines(self, lines: Sequence[bytes]) -> None:
         """Deliver the events in `lines`; an unreadable event does not block the others."""
         for line in lines:
-            if not line:
+            if not line or self._is_echo(line):
                 continue
             try:
                 event = watch_events.parse(line) or await _salvage(line)
@@ -254,6 +256,16 @@ class Reflector:
                 self.line_bytes = len(line)
                 self._take(event)
                 self.line_bytes = 0
+
+    def _is_echo(self, line: bytes) -> bool:
+        """Return whether the event brings nothing new. Nearly every second one shows a write of the operator itself."""
+        if self.is_known is None or self._version is None:
+            return False
+        event = watch_events.find_identity(line)
+        if event is None or event[2] < self._version or not self.is_known(event):
+            return False
+        self._version = event[2]
+        return True
 
     def _take(self, event: watch_events.WatchEvent) -> None:
         """Deliver one event. This is the hot path: a few microseconds besides parsing."""

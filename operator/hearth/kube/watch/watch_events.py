@@ -5,6 +5,7 @@ Pure: bytes in, events out; must not know where they come from or how they are u
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeAlias
 
 import orjson
@@ -18,8 +19,22 @@ from hearth.model.child import Object
 WatchEvent: TypeAlias = tuple[str, Object, int]
 """The event's type, its object, and the object's resourceVersion (0 for an ERROR). A tuple: one is made per event."""
 
+Echo: TypeAlias = tuple[bytes, str, int]
+"""The event's type, and the UID and resourceVersion of its object."""
+
 TYPES = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+IDENTITY = re.compile(
+    rb'\{"type":"(ADDED|MODIFIED|DELETED)","object":\{"(?:kind|apiVersion)":"[^"\\]*+","(?:kind|apiVersion)":"[^"\\]*+",'
+    rb'"metadata":\{(?:"(?:name|generateName|namespace|selfLink)":"[^"\\]*+",)*+"uid":"([^"\\]++)",'
+    rb'"resourceVersion":"([1-9][0-9]{0,18})"[,}]'
+)
+"""The beginning of an event whose object has its fields in the order of the API server's own types.
+
+Custom resources have them in the order of the alphabet, so that a map of the user may come before the metadata.
+"""
 
 
 class Nameless(Exception):
@@ -65,6 +80,12 @@ class LineSplitter:
             raise watch_errors.interrupt(
                 WatchEndReason.BROKEN, f"the stream ended within a line, after {self._length} bytes"
             )
+
+
+def find_identity(line: bytes) -> Echo | None:
+    """Read which state of which object an event shows, at a fraction of the cost of parsing; None if that is unclear."""
+    found = IDENTITY.match(line)
+    return (found[1], found[2].decode(errors="replace"), int(found[3])) if found is not None else None
 
 
 def parse(line: bytes) -> WatchEvent | None:

@@ -210,3 +210,33 @@ def test_outdated_records_are_made_again_from_the_same_version(keeper: Keeper) -
     keeper.list(40, make_object("a", 10), make_object("b", 20))
     keeper.list(41, make_object("a", 10), make_object("b", 20))
     assert keeper.parsed == 2
+
+
+def test_an_event_of_a_known_state_needs_no_parsing(keeper: Keeper) -> None:
+    """The echo of an own write, and of an own deletion, once."""
+    keeper.store.record_write(make_object("a", 31), passed=30)
+    keeper.store.forget("b")
+    assert keeper.store.is_known((b"MODIFIED", "a", 31))
+    assert keeper.store.is_known((b"MODIFIED", "a", 10))
+    assert keeper.store.is_known((b"DELETED", "b", 32))
+    # It came. Another object of that UID cannot be.
+    assert not keeper.store.is_known((b"DELETED", "b", 32))
+
+
+@pytest.mark.parametrize(
+    "event", [(b"MODIFIED", "a", 32), (b"ADDED", "c", 33), (b"DELETED", "a", 34), (b"DELETED", "c", 35)]
+)
+def test_an_event_that_may_be_news_is_parsed(keeper: Keeper, event: tuple[bytes, str, int]) -> None:
+    """A newer state, an unknown object, a deletion by somebody else."""
+    assert not keeper.store.is_known(event)
+
+
+def test_every_event_is_parsed_where_records_are_made_anew(keeper: Keeper) -> None:
+    """Within a full set, and where more of each object is wanted than the records hold."""
+    keeper.store.on_list_started()
+    assert not keeper.store.is_known((b"ADDED", "a", 10))
+    keeper.store.on_object(make_object("a", 10))
+    keeper.store.on_synced(40)
+    assert keeper.store.is_known((b"MODIFIED", "a", 10))
+    keeper.store.invalidate()
+    assert not keeper.store.is_known((b"MODIFIED", "a", 10))

@@ -90,6 +90,21 @@ async def test_a_full_set_comes_as_events_and_changes_follow_on_the_same_stream(
 
 
 @scripted_watch.in_virtual_time
+async def test_an_event_that_the_handler_knows_only_moves_the_watch_on() -> None:
+    """And a version that goes backwards is still noticed."""
+    lines = [
+        b'{"type":"MODIFIED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"%s","uid":"%s","resourceVersion":"%d"}}}\n'
+        % (uid, uid, version)
+        for uid, version in ((b"known", 6), (b"news", 7), (b"known", 8), (b"known", 6))
+    ]
+    bench = Bench(Stream(added("known", 3), list_end(5), *lines), Stream())
+    bench.watch.is_known = lambda event: event[1] == "known"
+    heard = await bench.run()
+    assert heard[:4] == ["listing", "known@3", "synced@5", "news@7"]
+    assert bench.watch.restarts == {"backwards": 1}
+
+
+@scripted_watch.in_virtual_time
 async def test_a_server_without_watch_list_is_listed_in_pages_from_then_on() -> None:
     """Its refusal is remembered for all watches of the connection."""
     refusal = errors.ApiStatusError(code=422, status=None)
