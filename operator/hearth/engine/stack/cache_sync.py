@@ -27,6 +27,8 @@ ASK_AGAIN = 2.0
 """Seconds until an unanswered question is asked again."""
 SYNC_GRACE = 5.0
 """Seconds that the first list of a kind may take before the Stack reports that it waits."""
+PATHS_SHARED = 1024
+"""Sets of fields: a few for each kind."""
 
 
 class CacheSync:
@@ -38,9 +40,9 @@ class CacheSync:
         """Kinds whose caches are not synced yet, with the required fields of their objects."""
         self.denied: dict[Kind, str] = {}
         """Kinds that the account may not watch, with the API server's reason."""
-        self._absent: set[Kind] = set()
+        self._absent: frozenset[Kind] = frozenset()
         """The denied kinds of which no object of the Stack can exist."""
-        self._requested: set[Kind] = set()
+        self._requested: frozenset[Kind] = frozenset()
         """The denied kinds for which the question is answered or in progress."""
         self._wanted: dict[Kind, frozenset[Path]] = {}
         self._needs_full_refresh = False
@@ -59,8 +61,7 @@ class CacheSync:
         self.unsynced = self.find_required_watches(blueprint)
         self._wanted = dict(self.unsynced)
         self.denied.clear()
-        self._absent.clear()
-        self._requested.clear()
+        self._absent = self._requested = frozenset()
 
     def refresh(self) -> None:
         """Request a full refresh and restart the grace period."""
@@ -80,11 +81,14 @@ class CacheSync:
         for kind, paths in {**self.unsynced, **absent}.items():
             if cluster.follow(kind, paths):
                 self.unsynced.pop(kind, None)
-                self._absent.discard(kind)
+                self._absent -= {kind}
                 self.denied.pop(kind, None)
                 self._needs_full_refresh = True
             elif denial := cluster.find_denial(kind):
                 self.denied[kind] = denial
+        if not self.unsynced:
+            # An emptied map keeps the memory of its entries.
+            self.unsynced.clear()
         self._services.queue.enqueue(self._uid, DirtyScope.ALL_RESOURCES)
 
     def waits_for(self, kind: Kind) -> bool:
@@ -110,7 +114,7 @@ class CacheSync:
             stack = self._services.management_cluster.find_stack(self._uid)
             if stack is None:
                 return
-            self._requested.add(kind)
+            self._requested |= {kind}
             try:
                 may_be = await may_be_there(kind, stack, services=self._services, definition_sync=self._definition_sync)
             except (ApiStatusError, Unreachable):
@@ -118,11 +122,11 @@ class CacheSync:
                 continue
             if not may_be and kind in self.denied:
                 self.unsynced.pop(kind, None)
-                self._absent.add(kind)
+                self._absent |= {kind}
         self._services.queue.enqueue(self._uid, DirtyScope.ALL_RESOURCES)
 
     def _forget_question(self, kind: Kind) -> None:
-        self._requested.discard(kind)
+        self._requested -= {kind}
         self._services.queue.enqueue(self._uid, DirtyScope.STACK)
 
     def on_rules_changed(self, blueprint: Blueprint, change: RuleChange) -> None:
@@ -156,7 +160,13 @@ class CacheSync:
         wanted = {kind: rules.suspension_paths(kind) for kind in revision_builder.find_served_kinds(cluster, earlier)}
         for kind, paths in watched_fields.find_watched_fields(blueprint, cluster.kinds, rules).items():
             wanted[kind] = wanted.get(kind, frozenset()) | paths
-        return wanted
+        return {kind: share_paths(paths) for kind, paths in wanted.items()}
+
+
+@functools.lru_cache(maxsize=PATHS_SHARED)
+def share_paths(paths: frozenset[Path]) -> frozenset[Path]:
+    """Return the first set that is equal: all Stacks of one template need the same fields."""
+    return paths
 
 
 async def may_be_there(kind: Kind, stack: StackObject, *, services: Services, definition_sync: DefinitionSync) -> bool:

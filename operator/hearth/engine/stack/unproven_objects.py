@@ -32,7 +32,7 @@ class UnprovenObjects:
         self._services = services
         self._tasks = tasks
         self._seen: tuple[Child, ...] = ()
-        self._named: set[str] = set()
+        self._named: frozenset[str] = frozenset()
 
     def refresh(self, stack: StackObject, plan: StackPlan) -> None:
         """Report new objects after a reconcile with nothing left to do, or while the Stack is being deleted."""
@@ -42,7 +42,7 @@ class UnprovenObjects:
         self._seen = found
         new = [child for child in found if child.uid not in self._named][: limits.UNPROVEN_NAMED - len(self._named)]
         if new:
-            self._named.update(child.uid for child in new)
+            self._named |= {child.uid for child in new}
             message = describe(new)
             logger.warning("objects without signature", stack=f"{stack.namespace}/{stack.name}", message=message)
             self._tasks.run("unproven", lambda: self._emit(stack, message))

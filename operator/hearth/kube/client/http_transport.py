@@ -281,6 +281,8 @@ async def read_pieces(response: aiohttp.ClientResponse, target: str) -> AsyncIte
     try:
         async for piece in response.content.iter_any():
             yield piece
+            # A watch waits for minutes here, and its first piece is large.
+            del piece
     except NO_ANSWER as error:
         raise unreachable("GET", target, error) from error
 

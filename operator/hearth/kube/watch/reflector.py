@@ -229,6 +229,8 @@ class Reflector:
                     self._stalls = 0
                     limit.reschedule(now + stall_after)
                 await self._take_lines(lines.feed(chunk))
+                # The next one may take minutes, and the first is large.
+                del chunk
         lines.finish()
         if self._version is None:
             raise watch_errors.interrupt(WatchEndReason.UNENDED_LIST)

@@ -115,6 +115,8 @@ def compare(child: Child, desired: AppliedObject) -> DriftFinding:
     taken: list[LostField] = []
     for lost in field_ownership.find_all_lost(desired.manifest, child.ownership):
         (left if is_tolerated(lost.path, child, desired) else taken).append(lost)
+    if not (left or taken):
+        return NOTHING
     return DriftFinding(tolerated=tuple(left), to_repair=tuple(taken))
 
 

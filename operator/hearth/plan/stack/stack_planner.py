@@ -237,9 +237,11 @@ class StackPlanner:
         result = self._index.result = RefreshResult()
         if self.suspension is not None:
             self._refresh_suspension(self.suspension, dirty, children=children, memory=memory, now=now)
-            return result
-        self._refresh_resources(dirty, children=children, memory=memory, now=now)
-        self._cleanup.refresh(dirty, is_ready=self.is_ready, memory=memory, now=now)
+        else:
+            self._refresh_resources(dirty, children=children, memory=memory, now=now)
+            self._cleanup.refresh(dirty, is_ready=self.is_ready, memory=memory, now=now)
+        # A Stack at rest need not keep what its last refresh found.
+        self._index.result = RefreshResult()
         return result
 
     def take_step(self, key: str) -> Step | None:
