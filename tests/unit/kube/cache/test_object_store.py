@@ -227,7 +227,7 @@ def test_an_event_of_a_known_state_needs_no_parsing(keeper: Keeper) -> None:
     "event", [(b"MODIFIED", "a", 32), (b"ADDED", "c", 33), (b"DELETED", "a", 34), (b"DELETED", "c", 35)]
 )
 def test_an_event_that_may_be_news_is_parsed(keeper: Keeper, event: tuple[bytes, str, int]) -> None:
-    """A newer state, an unknown object, a deletion by somebody else."""
+    """A newer state, an unknown object, a deletion by another client."""
     assert not keeper.store.is_known(event)
 
 
