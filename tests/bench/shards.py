@@ -21,13 +21,11 @@ from typing import Any
 
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
-from hearth.model.api import crd
 from support.real import operator_fleet, real_user
 from support.real.operator_fleet import Crew
 from support.real.operator_process import OperatorProcess
 from support.real.real_user import RealUser
 from support.server import fake_kinds
-from support.stories import probe_controller
 from support.stories.world import Address
 
 COUNTS = (1, 2, 4)
@@ -141,7 +139,7 @@ async def main() -> None:
     source = credentials.find_source(kubeconfig=str(options.kubeconfig), context=None, environ={})
     print(f"{options.stacks} Stacks of {options.size} ConfigMaps")
     async with Connection(source) as connection:
-        await real_user.install(RealUser(connection, ""), [*crd.make_crds(), probe_controller.definition()])
+        await real_user.install_all(RealUser(connection, ""))
         for count in COUNTS:
             await run_one(connection, options.kubeconfig, count=count, stacks=options.stacks, size=options.size)
 

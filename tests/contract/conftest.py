@@ -19,7 +19,6 @@ from hearth.kube.client.connection import Connection
 from hearth.kube.health_mark_client import KubeHealthMarkClient
 from hearth.kube.management_cluster import KubeManagementCluster
 from hearth.kube.workload_cluster import KubeWorkloadCluster
-from hearth.model.api import crd
 from support.fake_world.fake_user import FakeUser
 from support.ports.fake_connection import FakeWire
 from support.ports.fake_health_mark_client import FakeMarks
@@ -66,7 +65,7 @@ async def make_fake(wire: FakeWire) -> Bench:
 
 async def make_real(connection: Connection, user: RealUser) -> AsyncIterator[Bench]:
     """The bench on a real API server."""
-    await real_user.install(user, [*crd.make_crds(), probe_controller.definition()])
+    await real_user.install_all(user)
     ears = Ears()
     stacks = StackCache(connection, ears, namespace=user.namespace)
     revisions = RevisionCache(connection, ears, namespace=user.namespace)

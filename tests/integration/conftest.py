@@ -9,12 +9,10 @@ import pytest
 
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
-from hearth.model.api import crd
 from support.real import operator_fleet, real_user
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
 from support.real.real_world import RealWorld
-from support.stories import probe_controller
 
 
 @pytest.fixture
@@ -23,7 +21,7 @@ async def world(kubeconfig: Path, namespace: str) -> AsyncIterator[RealWorld]:
     source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
     async with Connection(source) as connection:
         user = RealUser(connection, namespace)
-        await real_user.install(user, [*crd.make_crds(), probe_controller.definition()])
+        await real_user.install_all(user)
         made = RealWorld(user, source)
         made.open()
         yield made
@@ -36,7 +34,7 @@ async def user(kubeconfig: Path, namespace: str) -> AsyncIterator[RealUser]:
     source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
     async with Connection(source) as connection:
         made = RealUser(connection, namespace)
-        await real_user.install(made, [*crd.make_crds(), probe_controller.definition()])
+        await real_user.install_all(made)
         yield made
 
 

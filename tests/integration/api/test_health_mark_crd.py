@@ -12,7 +12,6 @@ from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
 from hearth.kube.well_known_kinds import HEALTH_MARK, STACK
 from hearth.model import errors
-from hearth.model.api import crd
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from support.real import real_user
@@ -29,7 +28,7 @@ async def user(kubeconfig: Path, namespace: str) -> AsyncIterator[RealUser]:
     source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
     async with Connection(source) as connection:
         made = RealUser(connection, namespace)
-        await real_user.install(made, crd.make_crds())
+        await real_user.install_all(made)
         yield made
 
 

@@ -13,13 +13,11 @@ import pytest
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
 from hearth.model import names
-from hearth.model.api import crd
 from hearth.model.child import Object
 from support.checks import expectations
 from support.real import real_user
 from support.real.real_user import RealUser
 from support.real.real_world import RealWorld
-from support.stories import probe_controller
 from support.stories.world import Address
 
 PROGRAM = Path(__file__).parents[2] / "control_plane" / "controlplane.py"
@@ -32,7 +30,7 @@ async def world(kubeconfig: Path, namespace: str) -> AsyncIterator[RealWorld]:
     source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
     async with Connection(source) as connection:
         user = RealUser(connection, namespace)
-        await real_user.install(user, [crd.make_stack_crd(), probe_controller.definition()])
+        await real_user.install_all(user)
         made = RealWorld(user, source)
         made.open()
         await made.start_controller()

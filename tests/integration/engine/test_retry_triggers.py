@@ -17,7 +17,6 @@ from hearth.kube.auth import credentials
 from hearth.kube.auth.credentials import Credentials, CredentialSource
 from hearth.kube.client.connection import Connection
 from hearth.model import names
-from hearth.model.api import crd
 from hearth.model.child import Object
 from hearth.plan.retry.backoff import BackoffPolicy
 from hearth.settings import Settings
@@ -26,7 +25,6 @@ from support.real import admission_webhook, fault_proxy, real_user
 from support.real.real_user import RealUser
 from support.real.real_world import InProcess, RecordedMachine
 from support.server.request_faults import Traffic
-from support.stories import probe_controller
 from support.stories.world import Address
 from support.units import static_credentials
 
@@ -113,7 +111,7 @@ async def site(kubeconfig: Path, namespace: str) -> AsyncIterator[Site]:
     source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
     async with Connection(source) as connection:
         user = RealUser(connection, namespace)
-        await real_user.install(user, [crd.make_stack_crd(), probe_controller.definition()])
+        await real_user.install_all(user)
         yield Site(user, source, Traffic())
 
 

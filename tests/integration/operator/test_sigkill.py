@@ -19,7 +19,6 @@ from hearth.kube.auth import credentials
 from hearth.kube.auth.credentials import CredentialSource
 from hearth.kube.client.connection import Connection
 from hearth.model import names
-from hearth.model.api import crd
 from support.change_signal import Pulse
 from support.fake_world import crash_injection
 from support.real import fault_proxy, operator_process, real_user
@@ -67,7 +66,7 @@ async def connection(source: CredentialSource) -> AsyncIterator[Connection]:
     """The user's own way to the server, past the proxy."""
     async with Connection(source) as opened:
         user = RealUser(opened, "default")
-        await real_user.install(user, [crd.make_stack_crd(), probe_controller.definition()])
+        await real_user.install_all(user)
         yield opened
 
 

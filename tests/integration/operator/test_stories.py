@@ -25,6 +25,7 @@ STORIES = [played for played in story.load_all() if "fake" not in played.needs]
 async def test_story(played: Story, world: RealWorld) -> None:
     """The story goes as written, and leaves nothing behind."""
     made = [step.what for step in played.steps if step.action == "create-kind"]
+    world.follow_probes(set(played.kinds) - {"Probe"})
     async with alone() if {"Latecomer", "Newcomer"} & set(played.kinds) else contextlib.nullcontext():
         await forget(world, made)
         try:

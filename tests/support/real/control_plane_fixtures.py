@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3.exceptions
+
+from support.real.raw_api import RawApi
 
 PROGRAM = Path(__file__).resolve().parents[2] / "control_plane" / "controlplane.py"
 
@@ -68,14 +71,16 @@ def namespace(api_client: Any, is_own: bool) -> Iterator[str]:
 
     On a control plane of our own it stays: to end one takes more than a hundred requests, beside which the other tests wait.
     """
-    import kubernetes.client
-
-    core: Any = kubernetes.client.CoreV1Api(api_client)
-    name: str = core.create_namespace({"metadata": {"generateName": "test-"}}).metadata.name
+    # The classes of the official client take longer to import than many a test.
+    api = RawApi(api_client)
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "test-"}}
+    made = api.send("POST", "/api/v1/namespaces", body=body)
+    assert made.is_accepted, made.body
+    name: str = made.body["metadata"]["name"]
     yield name
     if not is_own:
-        with contextlib.suppress(kubernetes.client.ApiException):  # the test may have deleted it, or the server stopped
-            core.delete_namespace(name)
+        with contextlib.suppress(urllib3.exceptions.HTTPError):  # the test may have stopped the server
+            api.send("DELETE", f"/api/v1/namespaces/{name}")
 
 
 def _find_own() -> str:

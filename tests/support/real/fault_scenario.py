@@ -17,7 +17,6 @@ from typing import Any
 from hearth.kube.auth.credentials import CredentialSource
 from hearth.kube.client.connection import Connection
 from hearth.model import errors, names
-from hearth.model.api import crd
 from hearth.model.child import Object
 from hearth.model.tenancy import Mode
 from hearth.settings import DEFAULT_OPERATOR_NAMESPACE
@@ -178,7 +177,7 @@ async def run_site(
     async with contextlib.AsyncExitStack() as parts:
         connection = await parts.enter_async_context(Connection(source))
         user = RealUser(connection, namespace or await make_namespace(connection, parts))
-        await real_user.install(user, [crd.make_stack_crd()])
+        await real_user.install_all(user)
         credentials = (operator_source or source).load()
         between = await parts.enter_async_context(fault_proxy.run_proxy(credentials, pulse=Pulse()))
         kubeconfig = operator_process.write_kubeconfig(folder / "kubeconfig.json", between.url)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import time
+from collections.abc import Collection
 from typing import Protocol
 
 from hearth.engine.stack_controller import StackController
@@ -113,8 +114,13 @@ class RealWorld:
 
     def open(self) -> None:
         """Begin to play probes."""
+        self.follow_probes({"Probe"})
+
+    def follow_probes(self, kinds: Collection[str]) -> None:
+        """Play the probes of these kinds, also of one that is not served yet: it is asked for again and again."""
         for kind in real_user.PROBES:
-            self._watching.append(asyncio.create_task(self.user.show_probes(kind, self._player)))
+            if kind.name in kinds:
+                self._watching.append(asyncio.create_task(self.user.show_probes(kind, self._player)))
 
     async def close(self) -> None:
         """End everything that this world began."""
