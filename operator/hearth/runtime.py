@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,6 +44,8 @@ from hearth.settings import Settings
 
 logger = structlog.get_logger(__name__)
 
+SNAPSHOTS_WITHIN = 5.0
+"""Seconds that a start waits for the list of StackSnapshots."""
 START_RETRY = 2.0
 """Seconds until the start is retried while the API server is unreachable."""
 WATCH_DEAD_AFTER = 300.0
@@ -227,6 +230,9 @@ class KubeRuntime:
         self._stack_snapshots.start()
         # A kind that is not served counts as one without objects.
         await asyncio.gather(*(each.wait_synced() for each in (self._stacks, self._groups, self._revisions)))
+        # A request to restore a snapshot would be rejected for a moment. Without the right to list them, it is anyway.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stack_snapshots.wait_synced(), SNAPSHOTS_WITHIN)
         if self._engine is not None:
             # It could not start completely.
             await self._engine.stop()

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
@@ -18,6 +19,8 @@ from support.stories import probe_controller, snapshot_scenarios
 from support.stories.snapshot_scenarios import Scenario
 from support.stories.snapshot_scene import Scene
 from support.stories.volume_driver import VolumeBinder
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "snapshot.yaml"
 
 
 @pytest.fixture
@@ -60,3 +63,29 @@ async def test_a_rollback_has_one_destination(scene: Scene) -> None:
     await scene.apply({"web": scene.config(version="1")})
     with pytest.raises(errors.ApiStatusError, match="toRevision and toSnapshot exclude each other"):
         await scene.request(toRevision=1, toSnapshot="before")
+
+
+async def test_the_example_is_restored(scene: Scene) -> None:
+    """With the steps in its comments."""
+    for manifest in yaml.safe_load_all(EXAMPLE.read_text()):
+        await scene.world.user.create(
+            {**manifest, "metadata": {**manifest["metadata"], "namespace": scene.world.namespace}}
+        )
+    scene.stack = "notes"
+    await scene.reach_stack("CreateComplete")
+    await scene.reach_taken("notes-before")
+    await scene.report("notes-before")
+    await scene.reach_snapshot("Complete", "Complete", name="notes-before")
+    address = scene.address("Stack", "notes")
+    await scene.world.user.patch(address, {"spec": {"parameters": {"version": "3.20"}}})
+    await scene.reach_stack("UpdateComplete")
+    before = (await scene.find_claim())["metadata"]["uid"]
+    await scene.world.user.patch(address, {"spec": {"rollback": {"toSnapshot": "notes-before"}}})
+    await scene.reach_stack("RollbackComplete")
+    claim = await scene.find_claim()
+    assert claim["metadata"]["uid"] != before
+    assert claim["spec"]["dataSource"]["kind"] == "VolumeSnapshot"
+    (writer,) = await scene.find_children("Deployment")
+    (volume,) = writer["spec"]["template"]["spec"]["volumes"]
+    assert volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+    assert writer["spec"]["template"]["spec"]["containers"][0]["image"] == "alpine:3.19"

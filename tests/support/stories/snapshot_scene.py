@@ -23,13 +23,15 @@ PATIENCE = 900.0
 
 @dataclass(slots=True)
 class Scene:
-    """One world with one Stack named shop."""
+    """One world with one Stack."""
 
     world: World
     binder: ClaimBinder
     restarts: bool = False
     """Whether the operator is restarted at every step of a scenario."""
     spec: Object = field(default_factory=dict)
+    stack: str = "shop"
+    """The name of the Stack."""
     is_binding: bool = True
     """Whether the driver binds claims while a scenario waits for the Stack."""
 
@@ -85,14 +87,14 @@ class Scene:
         declared = {"parameters": parameters} if parameters is not None else {}
         self.spec = {"template": {"resources": dict(resources), **declared}, **spec}
         if await self.find_stack() is None:
-            await self.world.user.create({**self._head("Stack", "shop"), "spec": self.spec})
+            await self.world.user.create({**self._head("Stack", self.stack), "spec": self.spec})
         else:
-            await self.world.user.replace_spec(self.address("Stack", "shop"), self.spec)
+            await self.world.user.replace_spec(self.address("Stack", self.stack), self.spec)
         await self.step()
 
     async def snap(self, name: str = "before", **spec: Any) -> None:
         """Create a StackSnapshot."""
-        await self.world.user.create({**self._head("StackSnapshot", name), "spec": {"stackName": "shop", **spec}})
+        await self.world.user.create({**self._head("StackSnapshot", name), "spec": {"stackName": self.stack, **spec}})
         await self.step()
 
     async def delete(self, kind: str, name: str) -> None:
@@ -141,7 +143,7 @@ class Scene:
 
     async def find_stack(self) -> Object | None:
         """The Stack."""
-        return await self.world.user.find(self.address("Stack", "shop"))
+        return await self.world.user.find(self.address("Stack", self.stack))
 
     async def find_children(self, kind: str) -> list[Object]:
         """The objects of the Stack of one kind."""

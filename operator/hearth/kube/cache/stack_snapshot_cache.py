@@ -69,6 +69,10 @@ class StackSnapshotCache:
             self._volumes = Reflector(self._server, path, handler, name=kind.key, selector=selector, metadata_only=True)
             self._volumes.start()
 
+    async def wait_synced(self) -> None:
+        """Wait until all StackSnapshots were listed once; a kind that is not served has none."""
+        await self._watch.wait_synced()
+
     def health(self) -> list[WatchStatus]:
         """Return the state of the watch."""
         return [child_cache.measure(STACK_SNAPSHOT.key, self._watch, objects=len(self._store.records))]

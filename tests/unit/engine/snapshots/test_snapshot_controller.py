@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 
+from hearth.model import limits
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from support.checks import expectations
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds, request_faults
 from support.server.request_faults import Interruption
 from support.stories import snapshot_scenarios, volume_driver
 from support.stories.snapshot_scenarios import Scenario
-from support.stories.snapshot_scene import Scene
+from support.stories.snapshot_scene import API, Scene
 from support.stories.volume_driver import StatusBinder
 
 ALL = pytest.mark.parametrize("scenario", snapshot_scenarios.SCENARIOS, ids=lambda each: each.__name__)
@@ -87,3 +91,159 @@ def count_pods(world: FakeWorld) -> tuple[int, int]:
     found = world.server.list_all(fake_kinds.DEPLOYMENT.kind)
     wanted = sum(each["spec"]["replicas"] for each in found)
     return wanted, sum((each.get("status") or {}).get("replicas") or 0 for each in found)
+
+
+def play(story: Callable[[Scene, FakeWorld], Awaitable[None]], *, has_kind: bool = True) -> None:
+    """Play a story in a world of its own. has_kind: whether VolumeSnapshots are served."""
+
+    async def begin(world: FakeWorld) -> None:
+        await world.start_controller()
+        if has_kind:
+            await world.user.create(volume_driver.definition())
+        await story(Scene(world, StatusBinder(world)), world)
+
+    fake_world.run(begin)
+
+
+def test_volume_snapshots_are_written_as_the_account() -> None:
+    """Even after the Stack is gone; the operator's own rights are never used for them."""
+
+    async def story(scene: Scene, world: FakeWorld) -> None:
+        await scene.apply({"data": scene.claim()}, serviceAccountName="deployer")
+        await scene.reach_stack("CreateComplete")
+        await scene.snap()
+        await scene.reach_taken()
+        await scene.report()
+        await scene.reach_snapshot("Complete", "Complete")
+        await scene.delete("Stack", "shop")
+        await scene.reach_gone(scene.address("Stack", "shop"))
+        await scene.delete("StackSnapshot", "before")
+        await scene.reach_gone(scene.address("StackSnapshot", "before"))
+        about_volumes = [each for each in world.traffic.requests if each.kind == volume_driver.VOLUME_SNAPSHOT]
+        assert {"create", "get", "delete-object"} == {each.verb for each in about_volumes}
+        assert {each.user for each in about_volumes} == {"system:serviceaccount:default:deployer"}
+
+    play(story)
+
+
+def test_a_denied_volume_snapshot_is_reported_and_tried_again() -> None:
+    """In the words of the API server."""
+
+    async def story(scene: Scene, world: FakeWorld) -> None:
+        await scene.apply({"data": scene.claim()})
+        await scene.reach_stack("CreateComplete")
+        refusal = request_faults.REFUSALS["denied"]
+        world.traffic.troubles.append(request_faults.Trouble(refusal=refusal, verbs=frozenset({"create"})))
+        await scene.snap()
+        status = await scene.reach_snapshot("Failed", "VolumeSnapshotFailed")
+        assert "forbidden" in expectations.find_condition({"status": status}, "Ready")["message"]
+        world.traffic.troubles.clear()
+        await scene.reach_taken()
+        await scene.report()
+        await scene.reach_snapshot("Complete", "Complete")
+
+    play(story)
+
+
+def test_a_deletion_that_is_denied_is_reported_until_retained() -> None:
+    """A StackSnapshot never goes silently without its VolumeSnapshots."""
+
+    async def story(scene: Scene, world: FakeWorld) -> None:
+        await scene.apply({"data": scene.claim()})
+        await scene.reach_stack("CreateComplete")
+        await scene.snap()
+        await scene.reach_taken()
+        refusal = request_faults.REFUSALS["denied"]
+        world.traffic.troubles.append(request_faults.Trouble(refusal=refusal, verbs=frozenset({"delete-object"})))
+        await scene.delete("StackSnapshot", "before")
+        status = await scene.reach_snapshot("InProgress", "Deleting")
+        assert "forbidden" in expectations.find_condition({"status": status}, "Ready")["message"]
+        address = scene.address("StackSnapshot", "before")
+        await world.user.patch(address, {"spec": {"deletionPolicy": "Retain"}})
+        await scene.reach_gone(address)
+
+    play(story)
+
+
+def test_without_volume_snapshots_a_snapshot_contains_the_revision_alone() -> None:
+    """And says so."""
+
+    async def story(scene: Scene, world: FakeWorld) -> None:
+        await scene.apply({"data": scene.claim()})
+        await scene.reach_stack("CreateComplete")
+        await scene.snap()
+        status = await scene.reach_snapshot("Complete", "Complete")
+        assert status["volumes"] == []
+        (warning,) = status["warnings"]
+        assert "does not serve snapshot.storage.k8s.io/v1 VolumeSnapshot" in warning
+        assert "shop-data" in warning
+
+    play(story, has_kind=False)
+
+
+def test_snapshots_beyond_the_limit_wait_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that pin a revision keep their places, after a restart too."""
+    monkeypatch.setattr(limits, "SNAPSHOTS_PER_STACK", 2)
+
+    async def story(scene: Scene, world: FakeWorld) -> None:
+        await scene.apply({"web": scene.config(a="b")})
+        await scene.reach_stack("CreateComplete")
+        for name in ("a", "b"):
+            await scene.snap(name)
+            await scene.reach_snapshot("Complete", "Complete", name=name)
+        await scene.snap("c")
+        await scene.reach_snapshot("InProgress", "TooManySnapshots", name="c")
+        scene.restarts = True
+        await scene.step()
+        await scene.reach_snapshot("InProgress", "TooManySnapshots", name="c")
+        await scene.delete("StackSnapshot", "a")
+        await scene.reach_snapshot("Complete", "Complete", name="c")
+
+    play(story)
+
+
+def test_a_stack_waits_for_the_snapshot_that_it_contains() -> None:
+    """By the conditions of kstatus, as Flux and Argo CD do; a failed one fails it."""
+
+    async def story(scene: Scene, world: FakeWorld) -> None:
+        await scene.apply({"data": scene.claim()})
+        await scene.reach_stack("CreateComplete")
+        manifest = {"apiVersion": API, "kind": "StackSnapshot", "spec": {"stackName": "shop"}}
+        head = {"apiVersion": API, "kind": "Stack", "metadata": {"name": "ops", "namespace": world.namespace}}
+        template = {"resources": {"backup": {"manifest": {**manifest, "metadata": {"name": "before"}}}}}
+        await world.user.create({**head, "spec": {"template": template}})
+        await scene.reach_taken()
+        scene.stack = "ops"
+        await scene.reach_stack("CreateInProgress")
+        await scene.report(readyToUse=False, error={"message": "the array is full"})
+        await scene.reach_stack("CreateFailed")
+        await scene.report(error=None)
+        await scene.reach_stack("CreateComplete")
+        await scene.delete("Stack", "ops")
+        await scene.reach_gone(scene.address("Stack", "ops"))
+        assert await world.user.find(scene.address("StackSnapshot", "before")) is None
+
+    play(story)
+
+
+def test_a_snapshot_costs_nothing_once_it_is_complete() -> None:
+    """Neither later, nor after a restart, nor when its Stack changes."""
+
+    async def story(scene: Scene, world: FakeWorld) -> None:
+        await scene.apply({"data": scene.claim(), "web": scene.config(a="b")})
+        await scene.reach_stack("CreateComplete")
+        await scene.snap()
+        await scene.reach_taken()
+        await scene.report()
+        await scene.reach_snapshot("Complete", "Complete")
+        await world.wait(600)
+        before = len(world.traffic.requests)
+        await scene.apply({"data": scene.claim(), "web": scene.config(a="c")})
+        await scene.reach_stack("UpdateComplete")
+        scene.restarts = True
+        await scene.step()
+        await world.wait(3600)
+        kinds = {volume_driver.VOLUME_SNAPSHOT.name, "StackSnapshot"}
+        assert [each for each in world.traffic.requests[before:] if each.kind.name in kinds] == []
+
+    play(story)
