@@ -111,7 +111,7 @@ class SnapshotController:
     def on_reconcile(self, stack: StackObject) -> None:
         """Enqueue the snapshots that wait for the Stack. Costs one lookup if there are none."""
         found = self._services.snapshots.snapshots_of(stack.namespace, stack.name)
-        if found:
+        if found and not stack.is_group:
             self._names[stack.uid] = (stack.namespace, stack.name)
             self.enqueue([each.uid for each in found if stack.deleting or "revision" not in each.status])
 

@@ -19,7 +19,7 @@ from hearth.plan.snapshot_decision import SnapshotVolume
 
 CLAIM = ("", "PersistentVolumeClaim")
 STATEFUL_SET = ("apps", "StatefulSet")
-STACK = (names.GROUP, names.STACK)
+STACK, GROUP = (names.GROUP, names.STACK), (names.GROUP, names.GROUP_KIND)
 NOT_FOUND = 404
 
 

@@ -149,8 +149,12 @@ def find_settled_revision(stack: StackObject, runner: SnapshotStack | None) -> i
 
 
 def list_nested(claims: StackClaims) -> list[str]:
-    """Return a warning about the nested Stacks, whose volumes are not included."""
+    """Return warnings about nested Stacks and ResourceGroups, whose volumes are not included."""
     nested = [child.name for child in claims.list_children(stack_claims.STACK)]
-    if not nested:
-        return []
-    return [f"nested Stacks are not included: {enumerate_names(nested)}; create a StackSnapshot of each"]
+    groups = [child.name for child in claims.list_children(stack_claims.GROUP)]
+    found = []
+    if nested:
+        found.append(f"nested Stacks are not included: {enumerate_names(nested)}; create a StackSnapshot of each")
+    if groups:
+        found.append(f"volumes of ResourceGroups are not included: {enumerate_names(groups)}")
+    return found
