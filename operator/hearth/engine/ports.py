@@ -258,6 +258,11 @@ class StackObject:
     """Why `spec` lacks unreadable parts; "" if it is complete."""
 
     @property
+    def owner_key(self) -> str:
+        """Return its key within the namespace, see `hearth.model.names.owner_key`."""
+        return names.owner_key(self.kind, self.name)
+
+    @property
     def is_group(self) -> bool:
         """Return whether it is a ResourceGroup."""
         return self.kind == names.GROUP_KIND

@@ -109,6 +109,22 @@ def field_manager(namespace: str, stack: str, *, kind: str = STACK) -> str:
     return shorten(f"{FIELD_MANAGER_PREFIX}{namespace}/{owner}", length=MANAGER_LENGTH)
 
 
+def owner_key(kind: str, name: str) -> str:
+    """Return the key of a Stack or ResourceGroup within its namespace: `shop`, `ResourceGroup/workers`."""
+    return name if kind == STACK else f"{kind}/{name}"
+
+
+def split_owner(key: str) -> tuple[str, str]:
+    """Return the kind and the name that `owner_key` made a key of."""
+    kind, _, name = key.rpartition("/")
+    return kind or STACK, name
+
+
+def describe_owner(key: str) -> str:
+    """Return the owner for messages: `Stack shop`, `ResourceGroup workers`."""
+    return " ".join(split_owner(key))
+
+
 def stack_label(stack: str) -> str:
     """Return the value of the label that shows a child's Stack to people."""
     return shorten(stack, length=LABEL_LENGTH)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hearth.model import times
+from hearth.model import names, times
 from hearth.model.child import Child, Object
 from hearth.plan.state.steps import WriteHealthMark
 from hearth.plan.status import conditions
@@ -68,6 +68,7 @@ class MarkedResource:
     """Known state of the resource that a mark names."""
 
     stack: str
+    """The key of the Stack or group within its namespace, see `hearth.model.names.owner_key`."""
     resource: str
     current: Child | None = None
     """The current object of the resource."""
@@ -206,7 +207,20 @@ def taken_back(child: Child) -> MarkConditions:
 
 def describe(view: MarkedResource) -> str:
     """Return text in the form `resource web of Stack shop`."""
-    return f"resource {view.resource} of Stack {view.stack}"
+    return f"resource {view.resource} of {names.describe_owner(view.stack)}"
+
+
+def write_owner(key: str) -> Object:
+    """Return the fields of a HealthMark that name the owner with that key."""
+    kind, name = names.split_owner(key)
+    return {"groupName" if kind == names.GROUP_KIND else "stackName": name}
+
+
+def read_owner(fields: Mapping[str, Any]) -> str:
+    """Return the key of the owner that a spec or status of a HealthMark names; "" if it names none."""
+    if group := fields.get("groupName", ""):
+        return names.owner_key(names.GROUP_KIND, str(group))
+    return str(fields.get("stackName", ""))
 
 
 def build_status(
@@ -227,7 +241,7 @@ def build_status(
         ],
     }
     if uid is not None:
-        status |= {"observedUID": uid, "stackName": view.stack, "resource": view.resource}
+        status |= {"observedUID": uid, **write_owner(view.stack), "resource": view.resource}
     if successor is not None:
         status["replacedBy"] = {
             "apiVersion": successor.kind.api_version,

@@ -5,12 +5,14 @@ The only module that knows both forms. Must not know which indices there are: se
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hearth.model import members
+from hearth.model import members, rolling_batches, times
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
+from hearth.model.group_members import GroupSize
 
 MEMBER = members.GROUP_MEMBER
 """The resource of the template; `readyWhen` and `failedWhen` name the object of a member so."""
@@ -23,6 +25,9 @@ OWN_FIELDS = (*SIZE_FIELDS, "template", "parameters", "rollingUpdate")
 """The fields of a group's spec that a Stack has in another form, or not at all."""
 ROLLING_FIELDS = {"maxBatchSize": "maxBatchSize", "minInService": "minReady", "pauseTime": "pause"}
 """By field of `spec.rollingUpdate`, the field of `updatePolicy.rolling`."""
+NAME_PATH = "spec.template.manifest.metadata.name"
+OWN_NAMES = re.compile(r"\$\{[^}]*\b(index|key|item)\b")
+"""An expression that differs from member to member."""
 ROLLING_PATH = "spec.template.updatePolicy.rolling"
 
 
@@ -53,9 +58,46 @@ def make_rolling(rolling: Mapping[str, Any]) -> Object:
     return {"maxBatchSize": 1, **found}
 
 
-def translate(error: InvalidDefinition) -> InvalidDefinition:
-    """Return the same mistakes with their paths in the spec of the group."""
-    return InvalidDefinition([Mistake(path=find_path(each.path), message=each.message) for each in error.mistakes])
+def find_mistakes(template: Mapping[str, Any], size: GroupSize, *, timeout: Any) -> Iterator[Mistake]:
+    """Find what the compiler cannot see: one name for all members, and pauses that leave no time for the update.
+
+    template: in the form of a Stack; timeout: of the group, None for none.
+    """
+    member = template["resources"][MEMBER]
+    found: Mapping[str, Any] = member if isinstance(member, dict) else {}
+    name = read_within(found, "manifest", "metadata").get("name")
+    if isinstance(name, str) and OWN_NAMES.search(name) is None:
+        message = f"is {name!r} for every member, so that all would be one object; add ${{index}}, or omit the name"
+        yield Mistake(path=NAME_PATH, message=message)
+    rolling = read_within(found, "updatePolicy", "rolling")
+    try:
+        pause, limit = times.parse_duration(rolling["pause"]), times.parse_duration(timeout)
+        batch = rolling_batches.find_batch_size(rolling["maxBatchSize"], members=size.replicas)
+        in_service = int(rolling.get("minReady", 0))
+    except (KeyError, TypeError, ValueError):
+        return
+    batches = rolling_batches.plan_batches(size.replicas, outdated=size.replicas, batch=batch, in_service=in_service)
+    pauses = max(0, sum(1 for _ in batches) - 1)
+    if pauses and pauses * pause >= limit:
+        message = (
+            f"is {rolling['pause']} between {pauses + 1} batches, so an update of all members takes longer than "
+            f"spec.timeout, {timeout}; shorten the pause, or extend the timeout"
+        )
+        yield Mistake(path="spec.rollingUpdate.pauseTime", message=message)
+
+
+def read_within(value: Any, *keys: str) -> Mapping[str, Any]:
+    """Return the map under these keys; an empty one if there is none."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def translate(error: InvalidDefinition, others: Sequence[Mistake] = ()) -> InvalidDefinition:
+    """Return the same mistakes with their paths in the spec of the group, and others. These are the more specific ones."""
+    known = {each.path for each in others}
+    found = [Mistake(path=find_path(each.path), message=each.message) for each in error.mistakes]
+    return InvalidDefinition([*others, *(each for each in found if each.path not in known)])
 
 
 def find_path(path: str) -> str:

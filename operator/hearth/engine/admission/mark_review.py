@@ -12,6 +12,7 @@ from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.model import errors, members, names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
+from hearth.plan import health_mark_decision
 from hearth.plan.resource.readiness import enumerate_names
 from hearth.template.text import error_hints
 
@@ -34,16 +35,22 @@ class MarkReviewer:
         is_unexplained = bool(spec.get("markUnhealthy")) and not str(spec.get("reason") or "").strip()
         warnings = (review_module.shorten(NO_REASON),) if is_unexplained else ()
         # The target is immutable, and an existing mark may outlive its resource.
-        if review.old is not None or not spec.get("stackName"):
+        owner = health_mark_decision.read_owner(spec)
+        if review.old is not None or not owner:
             return ReviewResult(warnings=warnings)
-        denial = await self._find_denial(review.namespace, spec)
+        denial = await self._find_denial(review.namespace, spec, owner=owner)
         return ReviewResult(denial=denial, warnings=warnings)
 
-    async def _find_denial(self, namespace: str, spec: Object) -> str:
+    async def _find_denial(self, namespace: str, spec: Object, *, owner: str) -> str:
         """Return why the mark cannot apply to anything; "" if it can, or if that is unknown."""
-        stack = await self._find_stack(namespace, str(spec["stackName"]))
+        kind, name = names.split_owner(owner)
+        stack = await self._find_stack(namespace, kind, name)
         if stack is None:
-            return f"spec.stackName: namespace {namespace} has no Stack {spec['stackName']}; name an existing one"
+            (field,) = health_mark_decision.write_owner(owner)
+            return f"spec.{field}: namespace {namespace} has no {kind} {name}; name an existing one"
+        if kind != names.STACK:
+            # Only the operator knows which indices were removed.
+            return ""
         resources = await self._find_resources(namespace, stack)
         first = str(spec.get("resource") or "").partition("/")[0]
         if resources is None:
@@ -60,12 +67,12 @@ class MarkReviewer:
             return f"spec.resource: {root} has no members, because it has no forEach; write {root}"
         return ""
 
-    async def _find_stack(self, namespace: str, name: str) -> Object | None:
-        """Return the live Stack; None if there is none."""
-        kind = self.builder.cluster.kinds.find(API_VERSION, names.STACK)
+    async def _find_stack(self, namespace: str, kind_name: str, name: str) -> Object | None:
+        """Return the live Stack or group; None if there is none."""
+        kind = self.builder.cluster.kinds.find(API_VERSION, kind_name)
         if kind is None:
             return None
-        ref = ObjectRef(group=names.GROUP, kind=names.STACK, namespace=namespace, name=name)
+        ref = ObjectRef(group=names.GROUP, kind=kind_name, namespace=namespace, name=name)
         try:
             return await self.builder.cluster.get(ref, kind=kind)
         except errors.ApiStatusError as error:

@@ -78,7 +78,7 @@ def make_stack(raw: Object, *, namespace: str) -> StackObject:
         kind=str(raw.get("kind") or names.STACK),
         service_account=account if isinstance(account, str) else "",
         kubeconfig=kubeconfig_reference.find(spec),
-        packed_spec=orjson.dumps({"adoptionPolicy": spec.get("adoptionPolicy")}),
+        packed_spec=orjson.dumps({key: spec.get(key) for key in ("adoptionPolicy", "timeout")}),
         packed_status=b"{}",
     )
 

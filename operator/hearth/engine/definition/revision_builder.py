@@ -149,10 +149,15 @@ class RevisionBuilder:
         """
         if definition.size is None:
             return await self._compile(definition, stack)
+        timeout = stack.spec.get("timeout")
+        mistakes = list(resource_group.find_mistakes(definition.template, definition.size, timeout=timeout))
         try:
-            return await self._compile(dataclasses.replace(definition, surge=surge), stack)
+            blueprint = await self._compile(dataclasses.replace(definition, surge=surge), stack)
         except InvalidDefinition as error:
-            raise resource_group.translate(error) from None
+            raise resource_group.translate(error, mistakes) from None
+        if mistakes:
+            raise InvalidDefinition(mistakes)
+        return blueprint
 
     async def _compile(self, definition: Definition, stack: StackObject) -> Blueprint:
         cluster, key = self.find_cluster(stack)

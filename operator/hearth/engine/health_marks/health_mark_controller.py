@@ -123,7 +123,7 @@ class HealthMarkController:
         self._places.add_stack(stack)
         if found := self._targets.hear(stack, what):
             self.enqueue(found)
-        by_resource = self._index.find_resources(stack.namespace, stack.name)
+        by_resource = self._index.find_resources(stack.namespace, stack.owner_key)
         if not by_resource:
             return
         if DirtyScope.ALL_RESOURCES in what or DirtyScope.STACK in what:
@@ -255,7 +255,8 @@ class HealthMarkController:
         stack = self._services.management_cluster.find_stack(step.child.stack_uid)
         if stack is None:
             return False
-        manager = names.field_manager(mark.namespace, view.stack)
+        kind, name = names.split_owner(view.stack)
+        manager = names.field_manager(mark.namespace, name, kind=kind)
         result = await step_execution.execute_step(
             step,
             cluster=self._services.find_cluster(stack),

@@ -12,6 +12,7 @@ from hearth.engine.health_marks.resource_locator import ResourceKey, ResourceLoc
 from hearth.engine.ports import HealthMarkObject
 from hearth.model import names
 from hearth.model.child import Child
+from hearth.plan import health_mark_decision
 from hearth.plan.health_mark_decision import MarkedResource, MarkProblem
 
 
@@ -45,7 +46,7 @@ def resolve_path(mark: HealthMarkObject, places: ResourceLocator) -> MarkPath:
 
 def _find_bound(mark: HealthMarkObject, places: ResourceLocator) -> ResourceKey | None:
     """Return the resource of the bound object, while its Stack exists and is not being deleted, or still has it."""
-    stack, resource = mark.status.get("stackName", ""), mark.status.get("resource", "")
+    stack, resource = health_mark_decision.read_owner(mark.status), mark.status.get("resource", "")
     if not mark.status.get("observedUID") or not stack or "/" in resource:
         return None
     place = ResourceKey(namespace=mark.namespace, stack=stack, resource=resource)
@@ -54,7 +55,7 @@ def _find_bound(mark: HealthMarkObject, places: ResourceLocator) -> ResourceKey 
 
 def _walk(mark: HealthMarkObject, places: ResourceLocator) -> MarkPath:
     """Walk from the Stack that the mark names through the nested Stacks."""
-    stack: str = mark.spec["stackName"]
+    stack = health_mark_decision.read_owner(mark.spec)
     *way, last = mark.spec["resource"].split("/")
     passed: list[ResourceKey] = []
     for name in way:
@@ -66,7 +67,7 @@ def _walk(mark: HealthMarkObject, places: ResourceLocator) -> MarkPath:
         problem = _find_problem(view, mark, places)
         if problem is not None or view.current is None:
             whole = MarkedResource(
-                stack=mark.spec["stackName"],
+                stack=health_mark_decision.read_owner(mark.spec),
                 resource=mark.spec["resource"],
                 is_wanted=view.is_wanted and not _is_other(view.current),
                 problem=problem,
@@ -74,39 +75,39 @@ def _walk(mark: HealthMarkObject, places: ResourceLocator) -> MarkPath:
             return MarkPath(resources=tuple(passed), failure=whole)
         if not places.has_stack(view.current.uid):
             # Its cache lags behind that of the parent's children. Its first reconcile enqueues the mark.
-            return MarkPath(
-                resources=(*passed, ResourceKey(namespace=mark.namespace, stack=view.current.name, resource=last))
-            )
-        stack = view.current.name
+            inner = names.owner_key(view.current.kind.name, view.current.name)
+            return MarkPath(resources=(*passed, ResourceKey(namespace=mark.namespace, stack=inner, resource=last)))
+        stack = names.owner_key(view.current.kind.name, view.current.name)
     goal = ResourceKey(namespace=mark.namespace, stack=stack, resource=last)
     return MarkPath(resources=(*passed, goal), resource=goal)
 
 
 def _find_problem(view: MarkedResource, mark: HealthMarkObject, places: ResourceLocator) -> MarkProblem | None:
     """Explain why the path ends there."""
-    where, child = f"resource {view.resource} of Stack {view.stack}", view.current
+    where, child = f"resource {view.resource} of {names.describe_owner(view.stack)}", view.current
     if child is None:
         return view.problem or MarkProblem(
             reason="ObjectNotFound", message=f"{where}, which is part of the path, has no object yet"
         )
     if _is_other(child):
         message = (
-            f"{where} is {child.ref}, which is not a Stack, so the path {mark.spec['resource']} ends there; "
+            f"{where} is {child.ref}, which is neither a Stack nor a group, so the path {mark.spec['resource']} ends there; "
             f"to mark that object itself, write resource: {view.resource}"
         )
         return MarkProblem(reason="NotNested", message=message)
+    (field,) = health_mark_decision.write_owner(names.owner_key(child.kind.name, child.name))
     if places.is_other_shard(child.uid):
-        message = f"{child.ref} belongs to another shard (see --shards); create a mark with stackName: {child.name}"
+        message = f"{child.ref} belongs to another shard (see --shards); create a mark with {field}: {child.name}"
         return MarkProblem(reason="OtherShard", message=message)
     if child.namespace != mark.namespace:
         message = (
             f"{child.ref} is in namespace {child.namespace}, but a mark applies only to its own "
-            f"namespace; create it there, with stackName: {child.name}"
+            f"namespace; create it there, with {field}: {child.name}"
         )
         return MarkProblem(reason="OtherNamespace", message=message)
     return None
 
 
 def _is_other(child: Child | None) -> bool:
-    """Return whether the object is not a Stack, so that no path leads into it."""
-    return child is not None and (child.kind.group, child.kind.name) != (names.GROUP, names.STACK)
+    """Return whether the object is neither a Stack nor a group, so that no path leads into it."""
+    return child is not None and not (child.kind.group == names.GROUP and child.kind.name in names.STACK_KINDS)

@@ -10,6 +10,8 @@ from hearth.engine.health_marks.mark_targets import Targets
 from hearth.engine.ports import HealthMarkObject, StackObject
 from hearth.engine.services import Services
 from hearth.engine.stack.stack_view import StackView
+from hearth.model import names
+from hearth.plan import health_mark_decision
 from hearth.plan.health_mark_decision import MarkedResource, MarkProblem
 from hearth.plan.resource import resource_planner
 from hearth.plan.resource.readiness import enumerate_names
@@ -22,7 +24,13 @@ class ResourceKey:
 
     namespace: str
     stack: str
+    """The key of its Stack or group, see `hearth.model.names.owner_key`."""
     resource: str
+
+    @property
+    def owner(self) -> str:
+        """Its Stack or group for messages."""
+        return names.describe_owner(self.stack)
 
 
 @dataclass(slots=True)
@@ -45,10 +53,12 @@ class ResourceLocator:
         """Return the marked resource, or why it is unknown."""
         spec, status = mark.spec, mark.status
         if "target" not in spec:
-            return ResourceKey(namespace=mark.namespace, stack=spec["stackName"], resource=spec["resource"])
+            owner = health_mark_decision.read_owner(spec)
+            return ResourceKey(namespace=mark.namespace, stack=owner, resource=spec["resource"])
         if self.is_plain(mark):
             # If the object is gone, only the status still names its owner.
-            return ResourceKey(namespace=mark.namespace, stack=status["stackName"], resource=status["resource"])
+            owner = health_mark_decision.read_owner(status)
+            return ResourceKey(namespace=mark.namespace, stack=owner, resource=status["resource"])
         return self._find_owner(mark)
 
     def is_responsible(self, mark: HealthMarkObject, place: ResourceKey | None) -> bool:
@@ -63,13 +73,15 @@ class ResourceLocator:
             return share.has(mark.uid)
         if self.find_stack(place) is not None:
             return True
-        return share.has(mark.uid) and not management_cluster.is_other_shard_name(place.namespace, place.stack)
+        kind, name = names.split_owner(place.stack)
+        is_other_shard = management_cluster.is_other_shard_name(place.namespace, name, kind=kind)
+        return share.has(mark.uid) and not is_other_shard
 
     def _find_owner(self, mark: HealthMarkObject) -> ResourceKey | MarkProblem:
         key = target_of(mark)
         owner = self.targets.find(mark.namespace, key, self._stacks_of(mark.namespace))
         if owner is not None:
-            return ResourceKey(namespace=mark.namespace, stack=owner.stack.name, resource=owner.resource)
+            return ResourceKey(namespace=mark.namespace, stack=owner.stack.owner_key, resource=owner.resource)
         others = self.targets.list_names(mark.namespace, key[0], self._stacks_of(mark.namespace))
         there = f"children of that kind: {enumerate_names(others)}" if others else "there are no children of that kind"
         message = f"{key[0][1]} {key[1]} is not a child of a Stack in namespace {mark.namespace}; {there}"
@@ -80,9 +92,10 @@ class ResourceLocator:
         stack = self.find_stack(place)
         gone = MarkedResource(stack=place.stack, resource=place.resource, is_wanted=False)
         if stack is None:
-            names = self.services.management_cluster.tree.list_names(place.namespace)
-            there = f"there are: {enumerate_names(names)}" if names else "there is none"
-            return _without(gone, "StackNotFound", f"namespace {place.namespace} has no Stack {place.stack}; {there}")
+            kind, _ = names.split_owner(place.stack)
+            known = self.services.management_cluster.tree.list_names(place.namespace, kind=kind)
+            there = f"there are: {enumerate_names(known)}" if known else "there is none"
+            return _without(gone, "StackNotFound", f"namespace {place.namespace} has no {place.owner}; {there}")
         runner = self.find_runner(stack.uid)
         if runner is None:
             return None
@@ -97,12 +110,10 @@ class ResourceLocator:
         if place.resource in runner.plan.blueprint.collections:
             found = runner.plan.blueprint.collections[place.resource].members
             there = f"name one of its members: {enumerate_names(found)}" if found else "it has no members"
-            return _without(
-                gone, "ResourceNotFound", f"{place.resource} of Stack {place.stack} is a collection; {there}"
-            )
+            return _without(gone, "ResourceNotFound", f"{place.resource} of {place.owner} is a collection; {there}")
         if place.resource not in wanted and not children:
             there = f"it has: {enumerate_names(sorted(wanted))}" if wanted else "it has none"
-            return _without(gone, "ResourceNotFound", f"Stack {place.stack} has no resource {place.resource}; {there}")
+            return _without(gone, "ResourceNotFound", f"{place.owner} has no resource {place.resource}; {there}")
         status = runner.plan.statuses.get(place.resource)
         current = (status.child if status is not None else None) or resource_planner.find_current(children)
         uid = mark.status.get("observedUID")
@@ -118,7 +129,7 @@ class ResourceLocator:
     def add_stack(self, stack: StackObject) -> None:
         """Record an existing Stack."""
         if self._names.get(stack.uid) is None:
-            where = (stack.namespace, stack.name)
+            where = (stack.namespace, stack.owner_key)
             self._uids[where], self._names[stack.uid] = stack.uid, where
 
     def forget(self, stack_uid: str) -> tuple[str, str] | None:
@@ -151,7 +162,8 @@ class ResourceLocator:
         management_cluster = self.services.management_cluster
         found = management_cluster.find_stack(self._uids.get((place.namespace, place.stack), ""))
         if found is None:
-            found = management_cluster.find_stack(management_cluster.tree.find_uid(place.namespace, place.stack))
+            kind, name = names.split_owner(place.stack)
+            found = management_cluster.find_stack(management_cluster.tree.find_uid(place.namespace, name, kind=kind))
             if found is not None:
                 self.add_stack(found)
         return found
@@ -173,9 +185,7 @@ def describe_rejection(runner: StackView, place: ResourceKey) -> MarkedResource 
     """Return the state of a Stack without an accepted definition; None while the decision is pending."""
     if not runner.is_refused:
         return None
-    problem = MarkProblem(
-        reason="ObjectNotFound", message=f"Stack {place.stack} has no objects: its definition is rejected"
-    )
+    problem = MarkProblem(reason="ObjectNotFound", message=f"{place.owner} has no objects: its definition is rejected")
     return MarkedResource(stack=place.stack, resource=place.resource, problem=problem)
 
 
@@ -193,10 +203,10 @@ def is_unsynced(plan: StackPlan, place: ResourceKey, *, is_seen: bool) -> bool:
 def find_write_block(runner: StackView, place: ResourceKey) -> MarkProblem | None:
     """Explain why no object of the Stack may be written now."""
     if runner.is_deleting:
-        return MarkProblem(reason="StackDeleting", message=f"Stack {place.stack} is being deleted")
+        return MarkProblem(reason="StackDeleting", message=f"{place.owner} is being deleted")
     if runner.is_paused:
         return MarkProblem(
-            reason="Paused", message=f"spec.paused of Stack {place.stack} is true; the mark waits until it is false"
+            reason="Paused", message=f"spec.paused of {place.owner} is true; the mark waits until it is false"
         )
     return None
 

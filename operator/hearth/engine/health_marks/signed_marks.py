@@ -22,6 +22,8 @@ FIELD = "signature"
 PURPOSE = "health mark"
 MEMORY = ("observedGeneration", "observedUID", "stackName", "resource")
 """The fields that are read back, besides the states of the conditions."""
+GROUP = "groupName"
+"""The same, instead of `stackName`."""
 
 
 @dataclass(slots=True)
@@ -65,7 +67,7 @@ class SignedMarks:
         # Any writer may declare a mark resolved: believing it causes no action.
         is_done = status.get("observedGeneration") == mark.generation
         is_done = is_done and conditions.find(status, health_mark_decision.RESOLVED).get("status") == "True"
-        is_readable = all(isinstance(status.get(key, ""), str) for key in MEMORY[1:])
+        is_readable = all(isinstance(status.get(key, ""), str) for key in (*MEMORY[1:], GROUP))
         return dataclasses.replace(mark, status=status if is_done and is_readable else {})
 
     def _is_signed(self, mark: HealthMarkObject, status: Object, signature: str) -> bool:
@@ -81,4 +83,6 @@ def describe(mark: HealthMarkObject, status: Mapping[str, Any]) -> list[Any]:
         conditions.find(status, type_).get("status")
         for type_ in (health_mark_decision.READY, health_mark_decision.RESOLVED)
     ]
-    return [mark.uid, [status.get(key) for key in MEMORY], states]
+    # A status without a group is signed as before there were groups.
+    group = [status[GROUP]] if GROUP in status else []
+    return [mark.uid, [status.get(key) for key in MEMORY], states, *group]

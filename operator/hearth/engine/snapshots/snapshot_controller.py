@@ -110,6 +110,8 @@ class SnapshotController:
 
     def on_reconcile(self, stack: StackObject) -> None:
         """Enqueue the snapshots that wait for the Stack. Costs one lookup if there are none."""
+        if stack.is_group:
+            return
         found = self._services.snapshots.snapshots_of(stack.namespace, stack.name)
         if found and not stack.is_group:
             self._names[stack.uid] = (stack.namespace, stack.name)

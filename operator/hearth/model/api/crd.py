@@ -71,6 +71,7 @@ SCALE = {
 
 MARK_COLUMNS = (
     {"name": "Stack", "type": "string", "jsonPath": ".spec.stackName"},
+    {"name": "Group", "type": "string", "jsonPath": ".spec.groupName", "priority": 1},
     {"name": "Resource", "type": "string", "jsonPath": ".spec.resource"},
     {"name": "Target", "type": "string", "jsonPath": ".spec.target.name"},
     {"name": "Unhealthy", "type": "boolean", "jsonPath": ".spec.markUnhealthy"},

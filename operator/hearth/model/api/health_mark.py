@@ -13,20 +13,25 @@ from hearth.model.api.stack_status import Condition
 REASON_LIMIT = 1_024
 NAME_RULE = r"[a-z][a-zA-Z0-9]{0,39}(\[[a-z0-9-]{1,40}\])?"
 """A resource's name, which of a member of a collection has its key: `workers[a]`."""
-PATH_RULE = rf"^{NAME_RULE}(/{NAME_RULE}){{0,7}}$"
-"""A resource's name, or a way to one in nested Stacks: eight names at most."""
+INDEX_RULE = "(0|[1-9][0-9]{0,4})"
+"""The name of a member of a group: its index."""
+STEP_RULE = rf"({NAME_RULE}|{INDEX_RULE})"
+PATH_RULE = rf"^{STEP_RULE}(/{STEP_RULE}){{0,7}}$"
+"""A resource's name, or a way to one in nested Stacks and groups: eight names at most."""
 
 ResourcePath: TypeAlias = Annotated[str, pydantic.Field(max_length=663, pattern=PATH_RULE)]
 ObjectName: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=253)]
 
 ONE_TARGET: JsonDict = {
-    "rule": "has(self.target) ? !has(self.stackName) && !has(self.resource) : has(self.stackName) && has(self.resource)",
-    "message": "exactly one of them must be given: target, or stackName and resource",
+    "rule": "has(self.target) ? !has(self.stackName) && !has(self.groupName) && !has(self.resource)"
+    " : has(self.stackName) != has(self.groupName) && has(self.resource)",
+    "message": "exactly one of them must be given: target, or stackName and resource, or groupName and resource",
 }
 SAME_TARGET: JsonDict = {
     "rule": "has(self.target) == has(oldSelf.target)"
     " && (has(self.target) ? self.target == oldSelf.target"
-    " : has(self.stackName) && has(oldSelf.stackName) && self.stackName == oldSelf.stackName"
+    " : has(self.stackName) == has(oldSelf.stackName) && has(self.groupName) == has(oldSelf.groupName)"
+    " && (has(self.stackName) ? self.stackName == oldSelf.stackName : self.groupName == oldSelf.groupName)"
     " && has(self.resource) && has(oldSelf.resource) && self.resource == oldSelf.resource)",
     "message": "the target of a mark is immutable; create another HealthMark for another target",
 }
@@ -50,10 +55,12 @@ class HealthMarkSpec(ApiModel):
 
     stack_name: ObjectName | None = None
     """The Stack, in the mark's own namespace, that the resource is part of."""
+    group_name: ObjectName | None = None
+    """The ResourceGroup, in the mark's own namespace, instead of `stackName`. The resource is then the index of a member: `3`."""
     resource: ResourcePath | None = None
     """The name of the resource in the Stack's template; `workers[a]` is a member of a collection, `cache/db` is the resource `db` of the Stack that `cache` is."""
     target: MarkedObject | None = None
-    """The object itself, instead of `stackName` and `resource`."""
+    """The object itself, instead of `stackName` or `groupName` and `resource`."""
     mark_unhealthy: bool
     """Whether the object is unhealthy. `false` removes an earlier mark of any author, and changes nothing for a healthy object."""
     reason: str | None = pydantic.Field(default=None, max_length=REASON_LIMIT)
@@ -84,6 +91,8 @@ class HealthMarkStatus(ApiModel):
     """The UID of the object that the mark is bound to. It never applies to another object."""
     stack_name: str | None = None
     """The Stack that this object belongs to."""
+    group_name: str | None = None
+    """The ResourceGroup that this object belongs to, instead of a Stack."""
     resource: str | None = None
     """The resource that it stands for."""
     replaced_by: Successor | None = None
