@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import hashlib
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
 from hearth.kube.watch.watch_context import METADATA
 from hearth.model import errors, names
-from hearth.model.api import crd
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from support.server import fake_kinds
@@ -203,15 +201,9 @@ def object_path(address: Address) -> str:
     return api_requests.object_path(kind, address.namespace if kind.namespaced else "", address.name)
 
 
-@functools.cache
-def make_definitions() -> tuple[Object, ...]:
-    """Every kind of Hearth, and the Probe. Made once: their schemas take longer than many a test."""
-    return (*crd.make_crds(), probe_controller.definition())
-
-
 async def install_all(user: RealUser) -> None:
     """Install every kind of Hearth, and the Probe."""
-    await install(user, make_definitions())
+    await install(user, (*fake_kinds.make_crds(), probe_controller.definition()))
 
 
 async def install(user: RealUser, definitions: Iterable[Object]) -> None:

@@ -164,11 +164,17 @@ def built_in(group: str, name: str, plural: str, guard: Guard = accept, **option
     return ServedKind(kind=kind, shape=Shape(kind=name, **options), guard=guard, fills=fills)
 
 
+@functools.cache
+def make_crds() -> tuple[dict[str, Any], ...]:
+    """Every kind of Hearth, made once: their schemas take longer than many a test."""
+    return crd.make_crds()
+
+
 def hearth_kind(name: str, plural: str, **options: Any) -> ServedKind:
     """One of our own kinds, whose specs are free-form; options: of the served kind, and `free`."""
     kind = Kind(group=names.GROUP, version=names.VERSION, name=name, plural=plural, namespaced=True)
     shape = Shape(kind=name, is_custom=True, free=options.pop("free", (("spec",), ("status", "outputs"))))
-    definition = next(each for each in crd.make_crds() if each["spec"]["names"]["kind"] == name)
+    definition = next(each for each in make_crds() if each["spec"]["names"]["kind"] == name)
     status = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
     defaults = {"status": status["default"]} if "default" in status else {}
     return ServedKind(kind=kind, shape=shape, defaults=defaults, **{"is_tracked": False, **options})
