@@ -10,6 +10,7 @@ import pydantic
 import pytest
 
 from hearth.model.api import crd
+from support.server import fake_kinds
 
 UNDESCRIBED = {"apiVersion", "kind", "metadata"}
 """The header of the whole object, which the API server itself describes."""
@@ -53,7 +54,7 @@ def walk(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str
 
 ROOTS = {
     definition["spec"]["names"]["kind"]: definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    for definition in crd.make_crds()
+    for definition in fake_kinds.make_crds()
 }
 
 
