@@ -6,6 +6,7 @@ Runs in every replica, leader or not, beside the engine: neither waits for the r
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from hearth.engine.admission.reviewer import Reviewer
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.work_queue import WorkQueue
 from hearth.handlers.callbacks import AdmissionCallbacks
+from hearth.kube.auth import inline_kubeconfig
 from hearth.kube.cache.revision_cache import RevisionCache
 from hearth.kube.cache.source_cache import SourceCache
 from hearth.kube.cache.stack_cache import StackCache
@@ -161,8 +163,12 @@ class AdmissionService:
                     evaluations=self._evaluations,
                     tenancy=self._settings.make_tenancy(),
                 )
+                allows_loopback = self._settings.allow_loopback_clusters
                 self._reviewer = Reviewer(
-                    builder, author_check=self._make_author_check(), on_limit=self._observer.on_limit
+                    builder,
+                    author_check=self._make_author_check(),
+                    check_kubeconfig=functools.partial(inline_kubeconfig.parse, allows_loopback=allows_loopback),
+                    on_limit=self._observer.on_limit,
                 )
         return self._hasher
 

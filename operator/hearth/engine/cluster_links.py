@@ -36,6 +36,8 @@ class ClusterLink:
 class ClusterLinks:
     """The links of all Stacks of this process."""
 
+    home: ClusterLink | None = None
+    """The link of all Stacks of the home cluster, once it is needed."""
     _links: dict[str, ClusterLink | None] = field(default_factory=dict)
     """By Stack; None for the home cluster."""
     _awaited: dict[str, str] = field(default_factory=dict)

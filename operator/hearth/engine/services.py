@@ -86,7 +86,13 @@ class Services:
             stack = self.management_cluster.find_stack(stack_uid)
             if stack is not None and stack.kubeconfig is not None:
                 return cluster_links.make_unknown(self.health_rules)
-        return ClusterLink(cluster=self.workload_cluster, rules=self.health_rules, namespace=self.only_namespace)
+        # Every write asks, so the home link is made once.
+        home = self.links.home
+        if home is None:
+            home = self.links.home = ClusterLink(
+                cluster=self.workload_cluster, rules=self.health_rules, namespace=self.only_namespace
+            )
+        return home
 
     def find_children_cluster(self, stack_uid: str) -> WorkloadCluster:
         """Return the cluster of a Stack's objects as the operator observes it."""

@@ -193,6 +193,16 @@ KUBECONFIG_NODES = 1_000
 """Values in a kubeconfig: some 20 per cluster."""
 KUBECONFIG_SERVER_LENGTH = 1_024
 """Characters of the URL of a server."""
+CLUSTER_OBJECTS = 100_000
+"""Objects of one other cluster in the caches. Its server may send any number of them, with any labels."""
+CLUSTER_KINDS = 5_000
+"""Kinds of a cluster that are known. The busiest clusters serve some 400."""
+CLUSTER_SCHEMA_BYTES = 8 * 1024 * 1024
+"""Size of one OpenAPI document of another cluster, which is parsed at once. The largest of Kubernetes has 1.2 MiB."""
+CLUSTER_CPU_SHARE = 0.05
+"""Share of one core that the events of one other cluster may take in the long run."""
+CLUSTER_CPU_BURST = 1.0
+"""Seconds of CPU that they may take at once: a first list of some 10,000 objects."""
 CLUSTER_ERROR_LENGTH = 500
 """Characters of what another cluster answers that are shown."""
 HEALTH_MARKS_PER_NAMESPACE = 1000

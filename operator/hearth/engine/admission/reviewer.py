@@ -43,6 +43,8 @@ class Reviewer:
     builder: RevisionBuilder
     author_check: AuthorCheck | None = None
     """None: any author may name any ServiceAccount."""
+    check_kubeconfig: Callable[[str], object] = str
+    """Raises KubeconfigRefused for a kubeconfig that the engine would not use."""
     on_limit: Callable[[str], None] = lambda _limit: None
     seconds: float = limits.ADMISSION_SECONDS
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(limits.ADMISSION_REVIEWS))
@@ -54,7 +56,7 @@ class Reviewer:
         denial = await self._find_author_denial(review)
         if denial:
             return ReviewResult(denial=denial)
-        return await self._review(review, StackReviewer(self.builder).review)
+        return await self._review(review, StackReviewer(self.builder, self.check_kubeconfig).review)
 
     async def review_mark(self, review: Review) -> ReviewResult:
         """Review a HealthMark."""

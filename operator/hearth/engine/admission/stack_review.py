@@ -6,15 +6,15 @@ a write that leaves the definition as it is, so that an invalid Stack can still 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from hearth.engine import cooperative_work
 from hearth.engine.admission import review as review_module
 from hearth.engine.admission.review import Review, ReviewResult
-from hearth.engine.definition import rejections
+from hearth.engine.definition import rejections, stack_cluster
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.engine.ports import StackObject
+from hearth.engine.ports import KubeconfigRef, StackObject
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.errors import Mistake
@@ -27,7 +27,7 @@ from hearth.template.blueprint import Blueprint, Definition, Known
 from hearth.template.chunked_work import ChunkedWork, Unevaluated
 
 DEFINING_FIELDS = (
-    *("template", "templateRef", "parameters", "parametersFrom", "adoptionPolicy", "serviceAccountName"),
+    *("template", "templateRef", "parameters", "parametersFrom", "adoptionPolicy", "serviceAccountName", "kubeConfig"),
     resource_group.SIZE,
 )
 """The fields of the spec that decide what is applied, and as whom."""
@@ -39,6 +39,8 @@ class StackReviewer:
     """The reviewer of Stacks; has the evaluator processes of `builder` to itself."""
 
     builder: RevisionBuilder
+    check_kubeconfig: Callable[[str], object] = str
+    """Raises KubeconfigRefused for a kubeconfig that the engine would not use."""
 
     async def review(self, review: Review) -> ReviewResult:
         """Return the denial with all mistakes, or warnings."""
@@ -66,14 +68,27 @@ class StackReviewer:
         except errors.InvalidDefinition as error:
             return judge(review, error, definition=definition)
         if stack.kubeconfig is not None:
-            # What another cluster serves, and whether it may be used, is known once the engine reaches it.
-            return review_module.ALLOWED
+            # What another cluster serves is known once the engine reaches it.
+            return ReviewResult(
+                warnings=review_module.to_warnings(await self._check_kubeconfig(stack, stack.kubeconfig))
+            )
         boundary = self._find_boundary(stack)
         beyond = await cooperative_work.share(find_beyond(blueprint, boundary, kinds=self.builder.cluster.kinds))
         if beyond:
             return judge(review, errors.InvalidDefinition(beyond), definition=definition)
         found = find_warnings(review.spec, blueprint, kinds=self.builder.cluster.kinds)
         return ReviewResult(warnings=review_module.to_warnings("\n".join(found)))
+
+    async def _check_kubeconfig(self, stack: StackObject, reference: KubeconfigRef) -> str:
+        """Return why the kubeconfig is not used; only a warning, because the Secret may change."""
+        try:
+            text = await stack_cluster.read_kubeconfig(self.builder.find_reader(stack), stack, reference)
+            self.check_kubeconfig(text)
+        except errors.SourceNotFound as error:
+            return str(error)
+        except errors.KubeconfigRefused as error:
+            return stack_cluster.describe_rejected(stack, reference, error)
+        return ""
 
     def _find_boundary(self, stack: StackObject) -> Boundary:
         """Return where the objects of the Stack may be."""

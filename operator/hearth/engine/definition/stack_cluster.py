@@ -137,32 +137,20 @@ class StackCluster:
                 cluster_state.INVALID, "spec.kubeConfig: this operator uses no other clusters; remove it"
             )
         try:
-            remote = clusters.use(self._uid, stack.namespace, await self._read(stack, reference))
+            reader = SourceReader(self._services.management_cluster, self._services.find_boundary(stack))
+            text = await read_kubeconfig(reader, stack, reference)
+            remote = clusters.use(self._uid, stack.namespace, text)
         except SourceForbidden as error:
             raise ClusterDenied(cluster_state.FORBIDDEN, str(error)) from error
         except SourceNotFound as error:
             raise ClusterDenied(cluster_state.NOT_FOUND, str(error)) from error
         except KubeconfigRefused as error:
-            message = f"{PLACE}: the kubeconfig in {find_secret(stack, reference)}: {error}"
-            raise ClusterDenied(cluster_state.INVALID, message) from error
+            raise ClusterDenied(cluster_state.INVALID, describe_rejected(stack, reference, error)) from error
         except TooManyClusters as error:
             raise ClusterDenied(cluster_state.TOO_MANY, f"{PLACE}: {error}") from error
         if remote.hidden_texts not in self._hidden:
             self._hidden = (*self._hidden, remote.hidden_texts)[-2:]
         return remote
-
-    async def _read(self, stack: StackObject, reference: KubeconfigRef) -> str:
-        """Return the kubeconfig. Raises SourceNotFound, SourceForbidden or KubeconfigRefused."""
-        secret = find_secret(stack, reference)
-        reader = SourceReader(self._services.management_cluster, self._services.find_boundary(stack))
-        try:
-            data = await reader.get_source(secret, place=PLACE)
-        except ApiStatusError as error:
-            if error.code != NOT_FOUND:
-                raise
-            message = f"{PLACE}: {secret} does not exist in namespace {secret.namespace}; create it with a kubeconfig"
-            raise SourceNotFound(message) from error
-        return decode(find_value(data, reference, secret))
 
     def _leave(self, *, besides: str = "") -> None:
         if self._services.remote_clusters is not None:
@@ -172,6 +160,19 @@ class StackCluster:
         """Release the cluster."""
         self._leave()
         self._services.links.drop(self._uid)
+
+
+async def read_kubeconfig(reader: SourceReader, stack: StackObject, reference: KubeconfigRef) -> str:
+    """Return the kubeconfig of a Stack. Raises SourceNotFound, SourceForbidden or KubeconfigRefused."""
+    secret = find_secret(stack, reference)
+    try:
+        data = await reader.get_source(secret, place=PLACE)
+    except ApiStatusError as error:
+        if error.code != NOT_FOUND:
+            raise
+        message = f"{PLACE}: {secret} does not exist in namespace {secret.namespace}; create it with a kubeconfig"
+        raise SourceNotFound(message) from error
+    return decode(find_value(data, reference, secret))
 
 
 def find_secret(stack: StackObject, reference: KubeconfigRef) -> ObjectRef:
@@ -196,6 +197,11 @@ def decode(raw: str) -> str:
         return base64.b64decode(raw, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
         raise KubeconfigRefused("is not UTF-8 text; store the kubeconfig as it is") from None
+
+
+def describe_rejected(stack: StackObject, reference: KubeconfigRef, error: KubeconfigRefused) -> str:
+    """Explain why a kubeconfig is not used."""
+    return f"{PLACE}: the kubeconfig in {find_secret(stack, reference)}: {error}"
 
 
 def explain_move(before: str, wanted: str) -> str:

@@ -40,6 +40,8 @@ from hearth.plan.status import status_builder
 logger = structlog.get_logger(__name__)
 
 WORKERS = 4
+REMOTE_WORKERS = 2
+"""Workers for all other clusters together: those that hang must not delay the marks of the home cluster."""
 RETRY = 2.0
 """Seconds until a failed status write is retried."""
 LOOK_FOR_TARGETS = 5.0
@@ -73,6 +75,8 @@ class HealthMarkController:
         self._executor = FairExecutor(
             workers=WORKERS, take_step=self._look, clock=services.clock, where="health_mark", on_error=self._retry
         )
+        self._remote_writes = 0
+        """Marks that are being written to other clusters."""
         self._failures: Counter[str] = Counter()
         """By mark: consecutive internal errors."""
         self._index = MarkIndex(self._marks)
@@ -256,15 +260,10 @@ class HealthMarkController:
         if stack is None:
             return False
         kind, name = names.split_owner(view.stack)
-        manager = names.field_manager(mark.namespace, name, kind=kind)
-        result = await step_execution.execute_step(
-            step,
-            cluster=self._services.find_cluster(stack),
-            manager=manager,
-            may_exist=self._services.may_exist_for(stack.uid),
-            ours=self._services.hashes,
-            boundary=self._services.find_boundary(stack),
-        )
+        result = await self._execute(step, stack, names.field_manager(mark.namespace, name, kind=kind))
+        if result is None:
+            self._later(mark.uid, RETRY)
+            return False
         if not isinstance(result, StepFailure):
             self._attempts.pop(mark.uid, None)
             # The cache does not report the operator's own write, so enqueue the resource here.
@@ -283,6 +282,27 @@ class HealthMarkController:
         status = health_mark_decision.build_status(mark_state, view, answer, uid=step.child.uid, now=clock.now())
         await self._write(mark, MarkDecision(status=status))
         return False
+
+    async def _execute(
+        self, step: steps.WriteHealthMark, stack: StackObject, manager: str
+    ) -> step_execution.StepResult | None:
+        """Execute the step and return its result; None while its cluster is away or others are busy enough."""
+        link = self._services.find_link(stack.uid)
+        is_away = link.is_remote and (link.remote is None or link.remote.trouble is not None)
+        if is_away or (link.is_remote and self._remote_writes >= REMOTE_WORKERS):
+            return None
+        self._remote_writes += link.is_remote
+        try:
+            return await step_execution.execute_step(
+                step,
+                cluster=self._services.find_cluster(stack),
+                manager=manager,
+                may_exist=self._services.may_exist_for(stack.uid),
+                ours=self._services.hashes,
+                boundary=self._services.find_boundary(stack),
+            )
+        finally:
+            self._remote_writes -= link.is_remote
 
     async def _write(self, mark: HealthMarkObject, verdict: MarkDecision) -> bool:
         """Write the status if it differs; return whether it was written."""

@@ -49,6 +49,8 @@ class Credentials:
     server_name: str | None = None
     """The name in the server's certificate, if it differs from the host."""
     proxy: str | None = None
+    is_foreign: bool = False
+    """Whether a tenant chose the server, so that its answers are hostile."""
     is_guarded: bool = False
     """Whether the server must not be on the operator's own machine or network link."""
     expires_at: float | None = None

@@ -210,6 +210,7 @@ def make(cluster: Mapping[str, Any], user: Mapping[str, Any], namespace: str, *,
         key=decode(user.get("client-key-data") or "") or None,
         authorization=f"Bearer {token}" if token else None,
         server_name=cluster.get("tls-server-name") or None,
+        is_foreign=True,
         is_guarded=is_guarded,
     )
     return InlineKubeconfig(

@@ -85,6 +85,10 @@ class HttpTransport:
             await self._leave()
         if code >= 300:
             raise refused(code, retry_after, raw)
+        if self.credentials.is_foreign and target.startswith(OPENAPI) and len(raw) > limits.CLUSTER_SCHEMA_BYTES:
+            raise errors.AnswerTooLarge(
+                f"{method} {target}: the document has more than {limits.CLUSTER_SCHEMA_BYTES} bytes"
+            )
         return await parse_answer(raw, method=method, target=target)
 
     async def _send_by_session(

@@ -6,6 +6,7 @@ Must not know how the kinds are used; their schemas are in `hearth.kube.discover
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -79,7 +80,8 @@ class Discovery:
         answers = await asyncio.gather(
             *(self._connection.request("GET", path, accept=AGGREGATED) for path in ("/api", "/apis"))
         )
-        found = {(kind.api_version, kind.name): kind for answer in answers for kind in self._parse_answer(answer)}
+        kinds = (kind for answer in answers for kind in self._parse_answer(answer))
+        found = {(kind.api_version, kind.name): kind for kind in itertools.islice(kinds, limits.CLUSTER_KINDS)}
         if found != self._kinds:
             self._kinds = found
             self._generation += 1

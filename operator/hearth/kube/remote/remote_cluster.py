@@ -124,12 +124,16 @@ class KubeRemoteCluster:
         await self._connection.close()
 
     async def _run(self) -> None:
-        while True:
+        while (excess := self._find_excess()) is None:
             trouble = await self._look()
             self._attempted.set()
             self._failures = self._failures + 1 if trouble is not None else 0
             self._note(trouble)
             await self._pause(self._find_pause())
+        # Without watches, no more objects arrive. The next kubeconfig is another cluster.
+        await self.cluster.close()
+        self._note(excess)
+        await asyncio.get_running_loop().create_future()
 
     async def _look(self) -> tuple[str, str] | None:
         """Reach the cluster; return why that failed."""
@@ -153,6 +157,16 @@ class KubeRemoteCluster:
             self._discover_at = time.monotonic() + DISCOVERY_INTERVAL
         else:
             await self._connection.request("GET", VERSION, timeout=LOOK_TIMEOUT)
+
+    def _find_excess(self) -> tuple[str, str] | None:
+        """Return the problem that the server sends more objects than any real cluster has for its Stacks."""
+        count = sum(each.objects for each in self.cluster.caches.health())
+        if count <= limits.CLUSTER_OBJECTS:
+            return None
+        return cluster_state.TOO_LARGE, (
+            f"cluster {self.host} sends {count} objects with labels of Hearth, but at most {limits.CLUSTER_OBJECTS} are "
+            f"cached; remove the label hearth.dev/stack-uid from objects that are no children, then change the kubeconfig"
+        )
 
     def _judge(self, error: errors.ApiStatusError) -> tuple[str, str] | None:
         """Return the problem that an answer shows; None if the cluster works."""

@@ -14,6 +14,8 @@ INVALID: Final = "KubeConfigInvalid"
 NOT_FOUND: Final = "SourceNotFound"
 FORBIDDEN: Final = "SourceForbidden"
 TOO_MANY: Final = "TooManyClusters"
+TOO_LARGE: Final = "ClusterTooLarge"
+"""Its server sends more objects than are cached."""
 
 TYPE: Final = UNREACHABLE
 """Type of the condition of a Stack whose cluster cannot be used."""

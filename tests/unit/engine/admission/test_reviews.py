@@ -12,7 +12,7 @@ from hearth.engine.admission.author_check import AuthorCheck
 from hearth.engine.admission.review import Author, Review, ReviewResult
 from hearth.engine.admission.reviewer import Reviewer
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.model import limits
+from hearth.model import errors, limits
 from hearth.model.errors import ApiStatusError
 from hearth.model.kinds import Kind
 from support.units import waiting
@@ -292,3 +292,29 @@ def test_warnings_fit_into_a_header() -> None:
     assert len(made) == limits.ADMISSION_WARNINGS + 1
     assert max(map(len, made)) == limits.ADMISSION_WARNING_LENGTH
     assert made[-1] == "and 35 more"
+
+
+async def test_a_kubeconfig_is_checked_and_what_its_cluster_serves_is_not() -> None:
+    """A refused or missing one is a warning, because the Secret may change; kinds of this cluster say nothing."""
+    cluster, refused = Cluster(), errors.KubeconfigRefused("users[0].user.exec is not allowed")
+
+    def refuse(text: str) -> None:
+        assert text == "the kubeconfig"
+        raise refused
+
+    reviewer = make_reviewer(cluster)
+    reviewer.check_kubeconfig = refuse
+    reference = {"secretRef": {"name": "east"}}
+    unserved = {"a": {"manifest": {"apiVersion": "example.com/v1", "kind": "Farm"}}}
+    missing = await reviewer.review_stack(write(unserved, kubeConfig=reference))
+    cluster.sources["east"] = {"value": "dGhlIGt1YmVjb25maWc="}
+    wrong = await reviewer.review_stack(write(unserved, kubeConfig=reference))
+    mistaken = await reviewer.review_stack(write({"a": {"manifest": {}, "unknown": 1}}, kubeConfig=reference))
+
+    assert missing.warnings == (
+        "spec.kubeConfig.secretRef: secret/east does not exist in namespace a; create it with a kubeconfig",
+    )
+    assert wrong.warnings == (
+        "spec.kubeConfig.secretRef: the kubeconfig in secret/east: users[0].user.exec is not allowed",
+    )
+    assert "spec.template.resources.a" in mistaken.denial

@@ -198,3 +198,13 @@ def outline(rule: HealthRuleEntry | SuspendRule | None) -> object:
             (case.matches, case.state, case.terminal, len(case.expressions)) for case in rule.rule.cases
         ]
     return None if rule is None else (rule.paths, rule.sets, rule.done_when is None, rule.unless is None)
+
+
+def test_the_rules_of_another_cluster_follow_those_of_users() -> None:
+    """They differ by the schemas alone."""
+    rules = HealthRules(read(RULE)[0])
+    derived = rules.derive(health_rules.SingleSchema(None))
+
+    assert derived.paths(GADGET) == rules.paths(GADGET)
+    rules.replace(rule_parser.EMPTY)
+    assert derived.paths(GADGET) == HealthRules(schemas=health_rules.SingleSchema(None)).paths(GADGET)

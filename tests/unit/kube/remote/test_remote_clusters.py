@@ -1,0 +1,128 @@
+"""Who shares a connection to another cluster, how many there may be, and when it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from hearth.engine.work_queue import DirtyScope, WorkQueue
+from hearth.kube.remote import remote_clusters
+from hearth.kube.remote.remote_clusters import KubeRemoteClusters
+from hearth.model import errors, limits
+from support.units.blueprints import HASHER
+
+
+def write(token: str) -> str:
+    """A kubeconfig of a server that nothing listens on."""
+    return json.dumps(
+        {
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+            "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+            "users": [{"name": "c", "user": {"token": token}}],
+        }
+    )
+
+
+@pytest.fixture
+async def clusters() -> AsyncIterator[KubeRemoteClusters]:
+    """None as yet."""
+    made = KubeRemoteClusters(WorkQueue(), signatures=HASHER, allows_loopback=True)
+    yield made
+    await made.close()
+
+
+async def test_only_equal_credentials_share_a_cluster(clusters: KubeRemoteClusters) -> None:
+    """Others of the same server have connections and caches of their own."""
+    one, same, other = (
+        clusters.use(*each) for each in (("u1", "a", write("x")), ("u2", "b", write("x")), ("u3", "a", write("y")))
+    )
+
+    assert one is same
+    assert one is not other
+    assert len(clusters.list_open()) == 2
+
+
+async def test_a_cluster_that_does_not_answer_names_host_and_error(clusters: KubeRemoteClusters) -> None:
+    """And is not open."""
+    remote = clusters.use("u1", "a", write("x"))
+    await remote.wait_open(20.0)
+
+    assert remote.is_open is False
+    assert remote.trouble is not None
+    assert remote.trouble[0] == "ClusterUnreachable"
+    assert remote.trouble[1].startswith("cluster 127.0.0.1:1 cannot be reached: ")
+
+
+async def test_the_last_stack_closes_it_after_a_while(
+    clusters: KubeRemoteClusters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Stack that comes back in time keeps it."""
+    monkeypatch.setattr(remote_clusters, "CLOSE_AFTER", 0.0)
+    kept = clusters.use("u1", "a", write("x"))
+    clusters.use("u2", "a", write("x"))
+    clusters.leave("u1")
+    assert clusters.use("u3", "a", write("x")) is kept
+    clusters.leave("u2")
+    clusters.leave("u3")
+    assert clusters.use("u1", "a", write("x")) is kept
+    clusters.leave("u1")
+    await clusters.use("u4", "a", write("y")).wait_open(20.0)
+
+    assert kept not in clusters.list_open()
+
+
+async def test_a_stack_that_moves_leaves_all_but_the_new_one(clusters: KubeRemoteClusters) -> None:
+    """As after a rotation."""
+    before, after = clusters.use("u1", "a", write("x")), clusters.use("u1", "a", write("y"))
+    clusters.leave("u1", besides=after.key)
+
+    assert {remote.key: users for remote, users in clusters.count_users()} == {before.key: 0, after.key: 1}
+
+
+async def test_a_namespace_uses_a_limited_number(clusters: KubeRemoteClusters) -> None:
+    """Others are not affected; a shared cluster counts once; a cluster without Stacks makes room."""
+    for number in range(limits.CLUSTERS_PER_NAMESPACE):
+        clusters.use(f"u{number}", "a", write(f"t{number}"))
+    with pytest.raises(errors.TooManyClusters, match="namespace a already use 20"):
+        clusters.use("more", "a", write("more"))
+    assert clusters.use("more", "a", write("t0"))
+    assert clusters.use("other", "b", write("more"))
+    clusters.leave("u1")
+    assert clusters.use("again", "a", write("again"))
+
+
+async def test_all_namespaces_together_use_a_limited_number(
+    clusters: KubeRemoteClusters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that was left first gives way."""
+    monkeypatch.setattr(limits, "CLUSTERS", 2)
+    for number in range(2):
+        clusters.use(f"u{number}", f"n{number}", write(f"t{number}"))
+    with pytest.raises(errors.TooManyClusters, match="2 other clusters, which is the limit"):
+        clusters.use("more", "n3", write("more"))
+    clusters.leave("u0")
+    clusters.use("more", "n3", write("more"))
+
+    assert len(clusters.list_open()) == 2
+
+
+async def test_a_server_cannot_speak_of_stacks_that_do_not_use_it() -> None:
+    """Its labels may claim any UID."""
+    queue = WorkQueue()
+    clusters = KubeRemoteClusters(queue, signatures=HASHER, allows_loopback=True)
+    remote = clusters.use("u1", "a", write("x"))
+    listener = remote._listener
+    for uid in ("u1", "of-another"):
+        listener.on_child(uid, "web")
+        listener.on_stack(uid)
+        listener.on_revision(uid)
+        listener.on_health_mark(uid)
+
+    assert queue.get()[:2] == ("u1", {"web"})  # type: ignore[index]  # there is one
+    assert queue.get() is None
+    assert queue.take_health_marks() == set()
+    assert DirtyScope.STACK not in queue.take_broadcasts()
+    await clusters.close()
