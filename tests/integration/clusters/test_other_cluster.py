@@ -164,3 +164,31 @@ async def test_the_example(region: Region) -> None:
     await region.here.delete(region.address_of("shop"))
     await region.until_gone()
     region.check_operator()
+
+
+async def test_a_group_in_another_cluster(region: Region) -> None:
+    """Its members are there; it grows and shrinks by its scale subresource here."""
+    spec = {
+        "replicas": 2,
+        "kubeConfig": {"secretRef": {"name": other_cluster.SECRET}},
+        "template": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": "${key}"}}},
+    }
+    metadata = {"name": "workers", "namespace": region.namespace}
+    await region.here.create({"apiVersion": API_VERSION, "kind": "ResourceGroup", "metadata": metadata, "spec": spec})
+    for count in (2, 4, 1):
+        path = f"/apis/{API_VERSION}/namespaces/{region.namespace}/resourcegroups/workers"
+        await region.here.connection.request(
+            "PATCH", f"{path}/scale", body={"spec": {"replicas": count}}, content_type="application/merge-patch+json"
+        )
+        found: dict[str, Object] = {}
+        async for _ in other_cluster.attempts():
+            found = await region.list_there()
+            if len(found) == count:
+                break
+        assert {raw["data"]["v"] for raw in found.values()} == {str(number) for number in range(count)}
+    await region.here.connection.request("DELETE", path)
+    async for _ in other_cluster.attempts():
+        if not await region.list_there():
+            break
+    assert await region.list_there(region.here) == await region.list_there() == {}
+    region.check_operator()

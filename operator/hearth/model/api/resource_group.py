@@ -17,6 +17,7 @@ from hearth.model.api.stack import (
     Expression,
     FieldPath,
     Healing,
+    KubeConfig,
     Manifest,
     ReplacePolicy,
     Retry,
@@ -135,6 +136,8 @@ class ResourceGroupSpec(ApiModel):
     """How long a change may take until it counts as failed, as in `90s` or `1h30m`. Without it: any time."""
     service_account_name: ServiceAccountName | None = None
     """The ServiceAccount, in the namespace of the group, that everything about members is done as, as in a Stack."""
+    kube_config: KubeConfig | None = None
+    """Cluster of the members, as in a Stack. Default: the cluster of the group."""
     deletion_policy: Literal["Delete", "Abandon"] | None = None
     """What becomes of the members when the group is deleted. `Abandon`: all stay as they are, without an owner."""
     adoption_policy: Literal["Refuse", "Adopt"] | None = None
