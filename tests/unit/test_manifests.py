@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from hearth.cli import main
+from hearth.cli.demo import demo_webhook
 from hearth.handlers import admission_handlers
 from hearth.handlers.callbacks import AdmissionCallbacks
 from hearth.model import limits, names
@@ -181,3 +182,18 @@ def test_the_aggregated_role_states_no_rules() -> None:
     (role,) = [role for role in load("ClusterRole") if "aggregationRule" in role]
 
     assert "rules" not in role
+
+
+def test_the_demonstration_reviews_what_the_installation_reviews() -> None:
+    """The same webhooks, but for where the API server reaches them."""
+    for installed in load("ValidatingWebhookConfiguration") + load("MutatingWebhookConfiguration"):
+        made = demo_webhook.make_configuration(installed["kind"], name="demo", port=1, namespace=None)
+
+        assert [forget_place(each) for each in made["webhooks"]] == [
+            forget_place(each) for each in installed["webhooks"]
+        ]
+
+
+def forget_place(webhook: dict[str, Any]) -> dict[str, Any]:
+    """The webhook without where it is served and for which namespaces."""
+    return {key: value for key, value in webhook.items() if key not in ("clientConfig", "namespaceSelector")}

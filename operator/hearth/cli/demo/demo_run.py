@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from hearth.cli.demo import operator_process, suggestions
+from hearth.cli.demo import demo_webhook, operator_process, suggestions
 from hearth.cli.demo.demo_cluster import Cluster
 from hearth.cli.demo.operator_process import Operator
 from hearth.cli.demo.suggestions import ShellEnvironment
@@ -72,7 +72,11 @@ async def run_demo(plan: DemoOptions, screen: ViewOutput) -> int:
         cluster = Cluster(connection)
         screen.say(["installing the CustomResourceDefinitions"])
         await cluster.install()
-        async with operator_process.running(plan.kubeconfig, namespace=plan.serves) as operator:
+        server = connection.credentials.server
+        async with (
+            demo_webhook.installed(connection, server=server, namespace=plan.serves) as flags,
+            operator_process.running(plan.kubeconfig, namespace=plan.serves, options=flags) as operator,
+        ):
             screen.say([f"starting the operator; its log: {operator.log}"])
             watch = StackWatcher(cluster=cluster, screen=screen, operator=operator, stopping=stopping, plan=plan)
             code = await play(watch)

@@ -1,0 +1,109 @@
+"""The admission webhook of the demonstration, which the API server reaches on this machine's loopback interface.
+
+Installed while the operator runs, and removed with it. Its rules are those of `manifests/install/webhook.yaml`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+from urllib import parse
+
+from hearth.cli.demo import operator_process
+from hearth.cli.demo.demo_cluster import MANAGER
+from hearth.kube.client import api_requests
+from hearth.kube.client.connection import Connection
+from hearth.kube.webhook import webhook_configuration
+from hearth.model import errors, names
+from hearth.model.child import Object
+
+NAME: Final = "hearth-demo"
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+CHANGES_SPEC: Final = {
+    "name": "spec-changes",
+    "expression": 'request.operation == "CREATE" || object.spec != oldObject.spec',
+}
+LACKS_FINALIZER: Final = {
+    "name": "finalizer-is-missing",
+    "expression": (
+        f'!has(object.metadata.finalizers) || !object.metadata.finalizers.exists(each, each == "{names.FINALIZER}")'
+    ),
+}
+WEBHOOKS: Final = {
+    "ValidatingWebhookConfiguration": (
+        ("stacks.hearth.dev", "stacks", ["CREATE", "UPDATE"], CHANGES_SPEC),
+        ("healthmarks.hearth.dev", "healthmarks", ["CREATE", "UPDATE"], CHANGES_SPEC),
+    ),
+    "MutatingWebhookConfiguration": (("finalizer.hearth.dev", "stacks", ["CREATE"], LACKS_FINALIZER),),
+}
+"""By kind of the configuration: name, resource, operations and condition of each webhook."""
+
+
+@contextlib.asynccontextmanager
+async def installed(connection: Connection, *, server: str, namespace: str | None) -> AsyncIterator[Sequence[str]]:
+    """The flags of an operator that serves the webhook; none where the API server runs on another machine.
+
+    server: the URL of the API server; namespace: the only one that is reviewed, None for all.
+    """
+    if parse.urlsplit(server).hostname not in LOOPBACK:
+        yield ()
+        return
+    name, port = f"{NAME}-{namespace}" if namespace else NAME, operator_process.find_free_port()
+    paths = []
+    for kind in webhook_configuration.KINDS:
+        paths.append(api_requests.object_path(kind, "", name))
+        body = make_configuration(kind.name, name=name, port=port, namespace=namespace)
+        query = api_requests.apply_query(manager=MANAGER, force=True)
+        # One that an earlier run left behind trusts another certificate.
+        await remove(connection, paths[-1:])
+        await connection.request("PATCH", paths[-1], query=query, body=body, content_type=api_requests.APPLY)
+    try:
+        yield (f"--webhook-address={operator_process.HOST}:{port}", f"--webhook-configuration={name}")
+    finally:
+        await remove(connection, paths)
+
+
+async def remove(connection: Connection, paths: Sequence[str]) -> None:
+    """Delete the configurations. One that stays blocks nothing: it is ignored while no operator answers."""
+    for path in paths:
+        with contextlib.suppress(errors.ApiStatusError, errors.Unreachable):
+            await connection.request("DELETE", path)
+
+
+def make_configuration(kind: str, *, name: str, port: int, namespace: str | None) -> Object:
+    """One webhook configuration. port: where this machine serves it; namespace: the only one reviewed, None for all."""
+    within = {"matchLabels": {"kubernetes.io/metadata.name": namespace}} if namespace else {}
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "webhooks": [
+            make_webhook(*parts, url=f"https://{operator_process.HOST}:{port}/", within=within)
+            for parts in WEBHOOKS[kind]
+        ],
+    }
+
+
+def make_webhook(
+    name: str, resource: str, operations: list[str], condition: dict[str, str], *, url: str, within: Object
+) -> dict[str, Any]:
+    """One webhook. within: the selector of namespaces."""
+    rule = {
+        "apiGroups": [names.GROUP],
+        "apiVersions": [names.VERSION],
+        "operations": operations,
+        "resources": [resource],
+        "scope": "Namespaced",
+    }
+    return {
+        "name": name,
+        "rules": [rule],
+        "matchConditions": [condition],
+        "clientConfig": {"url": url},
+        "namespaceSelector": within,
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Ignore",
+        "timeoutSeconds": 5,
+    }
