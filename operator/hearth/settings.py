@@ -28,6 +28,7 @@ HIGHEST_PORT = 65_535
 MAX_SHARDS = BUCKETS
 ORDINAL = re.compile(r"-(\d+)$")
 """At the end of the name of a StatefulSet's pod."""
+KIND = re.compile(r"[A-Z][A-Za-z0-9]*(\.[a-z0-9][a-z0-9.-]*)?")
 DURATION = re.compile(r"(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?(?:(?P<seconds>\d+)s)?")
 
 
@@ -52,8 +53,12 @@ class Settings:
     context: str | None = None
     namespace: str | None = None
     """Whose Stacks are served; None: those of all namespaces."""
+    namespaced_watches: frozenset[str] = frozenset()
+    """The kinds (`Kind.group`) that are watched only in the namespaces of Stacks that have them."""
     operator_namespace: str = DEFAULT_OPERATOR_NAMESPACE
     """Namespace of the operator's own objects."""
+    serve_operator_namespace: bool = False
+    """Whether Stacks may be in the operator's own namespace, if it is the only one that is served."""
     tenancy: Mode = Mode.ISOLATED
     """What Stacks may do with the operator's own rights."""
     default_service_account: str | None = None
@@ -111,6 +116,12 @@ class Settings:
         """What does not fit together, in a sentence; empty where all does."""
         if self.leader_election and self.ignore_leader:
             return "--ignore-leader is for a process without --leader-election; remove one of them"
+        if self.namespace == self.operator_namespace and not self.serve_operator_namespace:
+            return (
+                f"--namespace and --operator-namespace are both {self.namespace}: its Stacks could read and write the key of "
+                f"all signatures there; name another --operator-namespace, or set --serve-operator-namespace if only "
+                f"administrators write Stacks in {self.namespace}"
+            )
         if not self.leader_election or self.retry_period < self.renew_deadline < self.lease_duration:
             return ""
         return (
@@ -130,6 +141,15 @@ def parse_address(text: str) -> Address:
     if ":" in host:
         raise ValueError(f"{text!r} is not an address: write an IPv6 host in brackets, e.g. [::1]:8080")
     return Address(host=host or "0.0.0.0", port=int(port))  # noqa: S104 -- asked for by leaving the host out
+
+
+def parse_kinds(text: str) -> frozenset[str]:
+    """The kinds that `text` lists, as in `Secret,Certificate.cert-manager.io`. Raises ValueError."""
+    found = frozenset(part.strip() for part in text.split(","))
+    for each in found:
+        if not KIND.fullmatch(each):
+            raise ValueError(f"{each!r} is not a kind: write Kind or Kind.group, e.g. Secret or Deployment.apps")
+    return found
 
 
 def parse_duration(text: str) -> timedelta:

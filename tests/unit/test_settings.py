@@ -123,3 +123,10 @@ def test_a_share_that_is_none_is_refused(shard: int | None, host: str, words: st
     """It would be worked on twice, or not at all."""
     with pytest.raises(ValueError, match=words):
         settings.find_share(2, shard, host=host)
+
+
+@pytest.mark.parametrize("text", ["secret", "Secret,", "Secret Certificate", "Deployment.Apps", "*"])
+def test_what_is_no_kind_is_refused(text: str) -> None:
+    """A misspelled kind would be watched everywhere."""
+    with pytest.raises(ValueError, match=r"is not a kind: write Kind or Kind\.group"):
+        settings.parse_kinds(text)

@@ -92,7 +92,7 @@ async def running(kubeconfig: str, *, namespace: str, profile: Path | None = Non
     """The operator for one namespace, from its start to its end. profile: where to write one of all its calls."""
     address = f"{HOST}:{operator_process.find_free_port()}"
     words = ("--kubeconfig", kubeconfig, "--namespace", namespace, "--operator-namespace", namespace)
-    more = ("--profile", str(profile)) if profile is not None else ()
+    more = ("--serve-operator-namespace", *(("--profile", str(profile)) if profile is not None else ()))
     command = ("-m", "hearth", "run", *words, "--http-address", address, "--log-level", "warning", *more)
     with tempfile.NamedTemporaryFile(prefix="hearth-bench-", suffix=".log") as log:
         process = await spawn(command, log=log.fileno())

@@ -34,6 +34,7 @@ class TextType(click.ParamType[Any]):
 
 ADDRESS = TextType("host:port", settings_module.parse_address)
 DURATION = TextType("duration", settings_module.parse_duration)
+KINDS = TextType("kind,kind.group", settings_module.parse_kinds)
 PROFILE = TextType("file", profiling.claim)
 
 
@@ -54,11 +55,26 @@ PROFILE = TextType("file", profiling.claim)
     help="Serve only the Stacks of this namespace. Default: all namespaces.",
 )
 @click.option(
+    "--namespaced-watches",
+    type=KINDS,
+    show_default="none",
+    show_envvar=True,
+    help="Kinds that are watched in each namespace whose Stacks have such objects, instead of in all namespaces, e.g. "
+    "Secret. Their objects must be in the namespace of their Stack.",
+)
+@click.option(
     "--operator-namespace",
     default=settings_module.find_operator_namespace,
     show_default="the namespace of the pod, else hearth-system",
     show_envvar=True,
     help="Namespace of the operator's own objects.",
+)
+@click.option(
+    "--serve-operator-namespace",
+    is_flag=True,
+    show_envvar=True,
+    help="Allow --namespace and --operator-namespace to be the same. Its Stacks can then read and write the operator's own "
+    "objects, so only administrators may write Stacks there.",
 )
 @click.option(
     "--tenancy",

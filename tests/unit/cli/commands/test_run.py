@@ -14,7 +14,8 @@ from hearth.model.sharding import Share
 from hearth.model.tenancy import Mode
 from hearth.settings import Address, Settings
 
-FLAGS = ["kubeconfig", "context", "namespace", "operator-namespace", "tenancy"]
+FLAGS = ["kubeconfig", "context", "namespace", "namespaced-watches", "operator-namespace"]
+FLAGS += ["serve-operator-namespace", "tenancy"]
 FLAGS += [
     "default-service-account",
     "allow-loopback-clusters",
@@ -79,6 +80,7 @@ def test_every_flag_is_heard(tmp_path: Path) -> None:
         *("--renew-deadline", "30s", "--retry-period", "5s", "--shards", "3", "--shard", "1"),
         *("--profile", str(tmp_path / "profile"), "--tenancy", "trusted", "--default-service-account", "deployer"),
         "--allow-loopback-clusters",
+        *("--namespaced-watches", "Secret,Certificate.cert-manager.io", "--serve-operator-namespace"),
     )[1]
 
     assert settings == Settings(
@@ -86,6 +88,8 @@ def test_every_flag_is_heard(tmp_path: Path) -> None:
         context="other",
         namespace="shop",
         operator_namespace="hearth",
+        namespaced_watches=frozenset({"Secret", "Certificate.cert-manager.io"}),
+        serve_operator_namespace=True,
         tenancy=Mode.TRUSTED,
         default_service_account="deployer",
         allow_loopback_clusters=True,
@@ -183,3 +187,14 @@ def test_a_shard_that_cannot_be_known_is_asked_for() -> None:
 def test_the_exit_code_is_that_of_the_operator() -> None:
     """A supervisor of the process reads it."""
     assert invoke()[0].exit_code == 7
+
+
+def test_an_operator_does_not_serve_its_own_namespace_by_accident() -> None:
+    """That namespace cannot be closed to its Stacks, in any mode."""
+    refused, settings = invoke("--namespace", "shop", "--operator-namespace", "shop", "--tenancy", "strict")
+
+    assert settings is None
+    assert refused.exit_code == 2
+    assert "could read and write the key of all signatures there" in refused.output
+    assert "--serve-operator-namespace" in refused.output
+    assert invoke("--namespace", "shop", "--operator-namespace", "shop", "--serve-operator-namespace")[1] is not None
