@@ -52,7 +52,7 @@ def up(home: places.Home, arguments: argparse.Namespace) -> int:
     """Start the control plane to stay, or make one that runs stay."""
     programs = binaries.ensure()
     with _alone(home):
-        start = _ensure(home, programs, limited=arguments.qps_limits, kept=True)
+        start = _ensure(home, programs, limited=arguments.qps_limits, kept=True, audited=arguments.audit)
         if not start.kept:
             plane.remember(home, replace(start, kept=True))
     progress.say(f"kubeconfig: {home.kubeconfig}")
@@ -124,7 +124,7 @@ def with_(home: places.Home, arguments: argparse.Namespace) -> int:
     users = locks.Attendance(home.users)
     try:
         with _alone(home):
-            _ensure(home, programs, limited=arguments.qps_limits, kept=False)
+            _ensure(home, programs, limited=arguments.qps_limits, kept=False, audited=arguments.audit)
             users.enter()
         return command.run(words, kubeconfig=home.kubeconfig)
     finally:
@@ -135,15 +135,19 @@ def with_(home: places.Home, arguments: argparse.Namespace) -> int:
                     progress.say(f"the control plane {home.name} is ended")
 
 
-def _ensure(home: places.Home, programs: Path, *, limited: bool, kept: bool) -> plane.Start:
+def _ensure(home: places.Home, programs: Path, *, limited: bool, kept: bool, audited: bool) -> plane.Start:
     """How the running control plane was started, starting it if need be: also if it is of other programs."""
     found = plane.find(home)
     if found is not None and found.binaries == str(programs):
         if found.limited != limited:
             raise failure.Impossible(_other_limits(home, limited=found.limited))
+        if audited and not found.audited:
+            raise failure.Impossible(
+                f"the control plane {home.name} is already up, without an audit log; end it first (`down`)"
+            )
         progress.say(f"the control plane {home.name} is already up")
         return found
-    start = plane.Start(binaries=str(programs), limited=limited, kept=kept)
+    start = plane.Start(binaries=str(programs), limited=limited, kept=kept, audited=audited)
     began = time.monotonic()
     progress.say(f"starting the control plane {home.name}")
     plane.create(home, start)
@@ -185,15 +189,21 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--name", default="hearth", help="which control plane; several may be up (default: hearth)")
     actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     limits = _option("--qps-limits", action="store_true", help="leave priority and fairness on: it answers 429")
+    audit = _option("--audit", action="store_true", help="let the API server log all requests")
     quiet = _option("--quiet", action="store_true", help="let the command have the last word")
     rest = _option("command", nargs=argparse.REMAINDER, help="after `--`")
     for word, action, parents, sentence in (
-        ("up", up, [limits], "start it, or find that it runs; it stays up until `down`"),
+        ("up", up, [limits, audit], "start it, or find that it runs; it stays up until `down`"),
         ("down", down, [], "end it, and remove what it kept"),
         ("status", status, [], "say whether it runs; the exit code is 1 if it does not"),
         ("kubeconfig", kubeconfig, [], "print the path of its kubeconfig, whether or not it runs"),
         ("build", build, [], "only build the programs, and print where they are"),
-        ("with", with_, [limits, quiet, rest], "run a command on it; KUBECONFIG and HEARTH_TEST_KUBECONFIG name it"),
+        (
+            "with",
+            with_,
+            [limits, audit, quiet, rest],
+            "run a command on it; KUBECONFIG and HEARTH_TEST_KUBECONFIG name it",
+        ),
         ("kubectl", kubectl, [rest], "run kubectl on it"),
         ("kwokctl", kwokctl, [rest], "run kwokctl on it, e.g. to stop a component"),
     ):

@@ -36,6 +36,11 @@ class Home:
         return self.folder / "kwok"
 
     @property
+    def audit_log(self) -> Path:
+        """Where the API server logs all requests, if it does."""
+        return self.workdir / "clusters" / self.name / "logs" / "audit.log"
+
+    @property
     def configuration(self) -> Path:
         """What kwokctl was asked for."""
         return self.folder / "kwokctl.yaml"

@@ -43,6 +43,7 @@ class Start:
     binaries: str
     limited: bool  # whether priority and fairness, and so throttling, are on
     kept: bool  # whether it stays up when it is unused
+    audited: bool = False  # whether the API server writes a log of all requests
 
 
 def find(home: places.Home) -> Start | None:
@@ -142,6 +143,8 @@ def _start_components(home: places.Home, start: Start) -> None:
     no_election = [f"--extra-args={name}=leader-elect=false" for name in ("kube-controller-manager", "kube-scheduler")]
     places_ = [f"--kubeconfig={home.kubeconfig}", f"--config={home.configuration}"]
     limits = [] if start.limited else ["--disable-qps-limits"]
+    if start.audited:
+        limits += [f"--kube-audit-policy={places.HERE / 'audit.yaml'}"]
     # kwokctl picks free ports long before anything listens on them: two at once pick the same ones.
     with locks.only_one(home.folder.parent / "starting", when_waiting=lambda: None):
         _kwokctl(home, start, *create_cluster, *places_, f"--kube-apiserver-port={_free_port()}", *limits, *no_election)
