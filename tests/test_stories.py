@@ -14,7 +14,9 @@ ABOUT_CHILDREN = frozenset({"apply", "change", "delete", "release", "mark", "dry
 OWN_KINDS = frozenset({"Namespace", "ControllerRevision"})
 OWN_SOURCES = frozenset({"hearth-health-rules"})
 """What the operator reads for itself."""
-WITHOUT_ACCOUNT = frozenset({"isolated", "isolated-later", "rights-granted", "account", "account-nested", "strict"})
+WITHOUT_ACCOUNT = frozenset(
+    {"isolated", "isolated-later", "rights-granted", "account", "account-blind", "account-nested", "strict"}
+)
 """What these stories tell is otherwise with an account."""
 
 

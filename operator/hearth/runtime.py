@@ -80,7 +80,12 @@ class KubeRuntime:
         self._queue = WorkQueue()
         self._connection = Connection(source)
         self._cluster = KubeWorkloadCluster(
-            self._connection, self._queue, namespace=namespace, share=share, observer=observer
+            self._connection,
+            self._queue,
+            namespace=namespace,
+            namespaced_watches=settings.namespaced_watches,
+            share=share,
+            observer=observer,
         )
         self._stacks = StackCache(self._connection, self._queue, namespace=namespace, share=share, observer=observer)
         self._groups = StackCache(
@@ -271,6 +276,7 @@ class KubeRuntime:
             hashes=hasher,
             queue=self._queue,
             only_namespace=self._settings.namespace or "",
+            namespaced_watches=self._settings.namespaced_watches,
             tenancy=self._settings.make_tenancy(),
             share=self._settings.share,
             health_rules=HealthRules(schemas=self._cluster.kinds, scripts=self._evaluations),

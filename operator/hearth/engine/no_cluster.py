@@ -10,6 +10,7 @@ from hearth.engine.ports import WorkloadCluster
 from hearth.model.child import Child, Object, Path
 from hearth.model.errors import Unreachable
 from hearth.model.kinds import Kind, Kinds, ObjectRef
+from hearth.model.tenancy import Boundary
 from hearth.plan.retry.retry_triggers import RetryTrigger
 
 
@@ -50,11 +51,11 @@ class NoCluster:
     async def refresh_kinds(self) -> None:
         """Do nothing, likewise."""
 
-    def follow(self, kind: Kind, paths: Collection[Path]) -> bool:
+    def follow(self, kind: Kind, paths: Collection[Path], *, namespace: str = "") -> bool:
         """Return False."""
         return False
 
-    def find_denial(self, kind: Kind) -> str:
+    def find_denial(self, kind: Kind, *, namespace: str = "") -> str:
         """Return ""."""
         return ""
 
@@ -110,11 +111,17 @@ class NoCluster:
         """Raise `Unreachable`."""
         raise _away()
 
-    async def list_children(self, kind: Kind, stack_uid: str, *, whole: bool = False) -> list[Child]:
+    async def list_children(
+        self, kind: Kind, stack_uid: str, *, namespace: str = "", whole: bool = False
+    ) -> list[Child]:
         """Raise `Unreachable`."""
         raise _away()
 
     async def is_allowed(self, verb: str, *, kind: Kind, namespace: str, name: str = "") -> bool:
+        """Raise `Unreachable`."""
+        raise _away()
+
+    async def may_get(self, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
         """Raise `Unreachable`."""
         raise _away()
 

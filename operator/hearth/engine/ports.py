@@ -17,6 +17,7 @@ from hearth.model import names
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.stack_tree import StackTree
+from hearth.model.tenancy import Boundary
 from hearth.plan.retry.retry_triggers import RetryTrigger
 from hearth.template.cel.evaluation import Evaluator, ScriptEvaluator
 
@@ -74,14 +75,15 @@ class WorkloadCluster(Protocol):
     async def refresh_kinds(self) -> None:
         """Query the served kinds again (rate-limited; called on a miss)."""
 
-    def follow(self, kind: Kind, paths: Collection[Path]) -> bool:
+    def follow(self, kind: Kind, paths: Collection[Path], *, namespace: str = "") -> bool:
         """Cache all labeled objects of this kind, with at least these fields of each.
 
+        namespace: of the Stack. A kind that the operator watches in single namespaces is watched in that one.
         Returns True if the cache is synced. Otherwise returns False, and `on_synced` is called later. The set of fields
         only grows.
         """
 
-    def find_denial(self, kind: Kind) -> str:
+    def find_denial(self, kind: Kind, *, namespace: str = "") -> str:
         """Return the server's reason for denying the watch of a followed kind; "" if no denial is known."""
 
     def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
@@ -146,15 +148,20 @@ class WorkloadCluster(Protocol):
         `ApiStatusError` with 409 if the object keeps changing.
         """
 
-    async def list_children(self, kind: Kind, stack_uid: str, *, whole: bool = False) -> list[Child]:
+    async def list_children(
+        self, kind: Kind, stack_uid: str, *, namespace: str = "", whole: bool = False
+    ) -> list[Child]:
         """List live objects from the server; the cache is updated without a call to the listener.
 
-        A kind that is no longer served has no objects. whole: return all fields except the status, which the cache does
+        A kind that is no longer served has no objects. namespace: of the Stack, see `follow`; whole: return all fields except the status, which the cache does
         not store.
         """
 
     async def is_allowed(self, verb: str, *, kind: Kind, namespace: str, name: str = "") -> bool:
         """Return whether the account may do that (SelfSubjectAccessReview). name: of the object, "" for all."""
+
+    async def may_get(self, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
+        """Return whether the account of that boundary may get the object (SubjectAccessReview). name: "" for all."""
 
     def watch_trigger(self, cause: RetryTrigger) -> None:
         """Report later changes to `on_retry_trigger`, as far as the account may see them; cheap if already watched."""

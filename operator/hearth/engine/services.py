@@ -17,6 +17,7 @@ from hearth.engine.ports import (
     StackObject,
     WorkloadCluster,
 )
+from hearth.engine.read_rights import ReadRights
 from hearth.engine.unassisted import Unassisted
 from hearth.engine.work_queue import DirtyItem, WorkQueue
 from hearth.model.child import Child
@@ -48,6 +49,8 @@ class Services:
     """Namespace of the operator's own objects, including user rules; "" disables the lookup."""
     only_namespace: str = ""
     """The only served namespace; "" for all."""
+    namespaced_watches: frozenset[str] = frozenset()
+    """The kinds (`Kind.group`) that are watched only in the namespaces of Stacks that have them."""
     tenancy: Tenancy = field(default_factory=Tenancy)
     """Where the objects of Stacks may be."""
     share: Share = WHOLE
@@ -58,6 +61,13 @@ class Services:
     """Which cluster each Stack's objects are in."""
     on_limit: Callable[[str], None] = lambda _limit: None
     """Counts a limit that was reached, by its name in `docs/limits.md`."""
+    read_rights: ReadRights = field(init=False)
+    """What the accounts of Stacks may read."""
+
+    def __post_init__(self) -> None:
+        """Share the answers about accounts among all Stacks."""
+        rights = ReadRights(self.workload_cluster, queue=self.queue, clock=self.clock, namespace=self.only_namespace)
+        object.__setattr__(self, "read_rights", rights)
 
     def stack_may_exist(self, stack_uid: str, namespace: str) -> bool:
         """Return whether a Stack of that UID may exist. A Stack outside the served namespace always may."""

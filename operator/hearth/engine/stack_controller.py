@@ -116,6 +116,7 @@ class StackController:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         self._user_rules.stop()
+        await self._services.read_rights.stop()
         await self._lanes.stop()
         await self._recorder.stop()
         await self._health_marks.stop()
@@ -146,6 +147,8 @@ class StackController:
         """Send an event that names no single Stack to all reconcilers."""
         if isinstance(event, SourceChanged):
             supervision.guard("broadcast", self._user_rules.on_source_changed)(event.ref)
+        if event == self._services.read_rights.trigger:
+            self._services.read_rights.on_change()
         for uid, each in list(self._runners.items()):
             supervision.attempt(
                 "broadcast",
@@ -229,6 +232,7 @@ class StackController:
         self._services.evaluations.forget(uid)
         self._health_marks.forget(uid)
         self._snapshots.forget(uid)
+        self._services.read_rights.forget(uid)
 
     async def _execute_step(self, lane: WriteLane, stack_uid: str, key: str) -> None:
         each, stack = self._runners.get(stack_uid), self._services.management_cluster.find_stack(stack_uid)
@@ -304,7 +308,7 @@ class StackController:
     def _look_at_causes(self) -> None:
         """Release retry triggers that no Stack has awaited since the last check."""
         self._services.clock.call_later(TRIGGER_RETENTION, self._look_at_causes)
-        awaited: dict[str, set[RetryTrigger]] = {HOME: set()}
+        awaited: dict[str, set[RetryTrigger]] = {HOME: self._services.read_rights.watched}
         for uid, each in self._unsettled.items():
             awaited[HOME] |= each.definition.awaited
             awaited.setdefault(self._services.find_link(uid).key, set()).update(each.awaited_triggers())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from hearth.kube.cache import child_cache
 from hearth.kube.client import api_client, api_requests
 from hearth.kube.discovery import discovery, schemas
+from hearth.kube.objects import access_review
 from hearth.kube.watch import retry_trigger_watches
 from hearth.model import child as child_module
 from hearth.model import errors
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from hearth.model.child import Child, Object, Path
     from hearth.model.kinds import Kinds, ObjectRef
     from hearth.model.signatures import Signatures
+    from hearth.model.tenancy import Boundary
     from hearth.plan.retry.retry_triggers import RetryTrigger
 
 ACCESS_REVIEW = Kind(
@@ -39,12 +41,13 @@ ACCESS_REVIEW = Kind(
 class KubeWorkloadCluster:
     """One cluster that contains children, accessed with one set of credentials."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- which objects are watched, and what all watches share
         self,
         connection: Connection,
         listener: CacheListener,
         *,
         namespace: str = "",
+        namespaced_watches: Collection[str] = (),
         share: Share = WHOLE,
         observer: Observer | None = None,
         rules: WatchOptions | None = None,
@@ -52,11 +55,11 @@ class KubeWorkloadCluster:
         """Prepare; send nothing before `open`.
 
         namespace: the only one that children may be in; "" for all namespaces and cluster-scoped children;
+        namespaced_watches: the kinds that are watched in single namespaces only;
         share: the shard of Stacks whose children are watched.
         """
         self._sender = api_client.ApiClient(connection, observer)
         self._listener = listener
-        self._namespace = namespace
         self._schemas = schemas.Schemas(connection, observer=observer)
         self._discovery = discovery.Discovery(connection, self._schemas, on_change=self._on_kinds, observer=observer)
         self.caches = child_cache.ChildCache(
@@ -64,6 +67,7 @@ class KubeWorkloadCluster:
             self._discovery,
             listener,
             namespace=namespace,
+            namespaced=namespaced_watches,
             share=share,
             rules=rules,
             observer=observer,
@@ -111,13 +115,13 @@ class KubeWorkloadCluster:
         """Discover the served kinds again; concurrent callers share one request."""
         await self._discovery.refresh()
 
-    def follow(self, kind: Kind, paths: Collection[Path]) -> bool:
-        """Cache all labeled objects of this kind; return True once it is synced."""
-        return self.caches.follow(kind, paths)
+    def follow(self, kind: Kind, paths: Collection[Path], *, namespace: str = "") -> bool:
+        """Cache the labeled objects of this kind; return True once it is synced. namespace: of the Stack."""
+        return self.caches.follow(kind, paths, namespace=namespace)
 
-    def find_denial(self, kind: Kind) -> str:
+    def find_denial(self, kind: Kind, *, namespace: str = "") -> str:
         """Return the API server's message if it denies the watch of a followed kind; "" if no denial is known."""
-        return self.caches.find_denial(kind)
+        return self.caches.find_denial(kind, namespace=namespace)
 
     def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
         """Return all cached objects with this Stack's label, by resource name."""
@@ -256,9 +260,11 @@ class KubeWorkloadCluster:
         found = self.caches.put(live, child.kind)
         return found if found.stack_uid == child.stack_uid else None
 
-    async def list_children(self, kind: Kind, stack_uid: str, *, whole: bool = False) -> list[Child]:
+    async def list_children(
+        self, kind: Kind, stack_uid: str, *, namespace: str = "", whole: bool = False
+    ) -> list[Child]:
         """List the children live from the API server and update the cache. An unserved kind has none."""
-        path = api_requests.collection_path(kind, self._namespace)
+        path = api_requests.collection_path(kind, self.caches.find_watched_namespace(kind, namespace))
         found: list[Object] = []
         continued, size = "", api_requests.PAGE_SIZE
         while True:
@@ -296,6 +302,15 @@ class KubeWorkloadCluster:
         answer = await self._sender.send(
             "create", ACCESS_REVIEW, api_requests.collection_path(ACCESS_REVIEW), body=review
         )
+        return bool((answer.get("status") or {}).get("allowed"))
+
+    async def may_get(self, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
+        """Return whether the account of that boundary may get the object. name: "" for all of the namespace."""
+        review = api_requests.access_review(
+            "get", kind=kind, namespace=namespace, name=name, user=boundary.user, groups=boundary.groups
+        )
+        path = api_requests.collection_path(access_review.REVIEW)
+        answer = await self._sender.send("create", access_review.REVIEW, path, body=review)
         return bool((answer.get("status") or {}).get("allowed"))
 
     def watch_trigger(self, cause: RetryTrigger) -> None:

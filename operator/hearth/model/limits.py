@@ -324,3 +324,5 @@ ADMISSION_WARNING_LENGTH = 256
 """Characters of one warning: the API server cuts longer ones off."""
 ADMISSION_WARNINGS = 15
 """Warnings of one review: the API server passes on 4,096 characters in all."""
+READ_RIGHTS = 10_000
+"""Answers about one Stack's account that are kept: as many as it has resources, if each is asked about by its name."""

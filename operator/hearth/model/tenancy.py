@@ -23,6 +23,8 @@ BOUNDARIES_KEPT = 1_000
 """Every write asks for the boundary of its Stack, which costs ten times as much to make as to find."""
 WRITING = "get,create,patch,delete"
 """The verbs that an account needs for a kind of children."""
+READING = "get"
+"""The verb that an account needs for the fields of an object."""
 
 
 class Mode(enum.StrEnum):
@@ -56,6 +58,13 @@ class Boundary:
     def user(self) -> str:
         """Return the user name of the account; "" for the operator's own."""
         return f"system:serviceaccount:{self.namespace}:{self.account}" if self.account else ""
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Return the groups of the account, as the API server sets them; () for the operator's own."""
+        if not self.account:
+            return ()
+        return ("system:serviceaccounts", f"system:serviceaccounts:{self.namespace}", "system:authenticated")
 
     @property
     def stack_denial(self) -> str:
@@ -103,11 +112,18 @@ class Boundary:
 
     def explain_grant(self, kind: Kind, namespace: str) -> str:
         """Return the commands that give the account the rights to a kind of objects. namespace: "" for all."""
-        role = f"{self.account}-{kind.plural}"
+        return self._write_grant(f"{self.account}-{kind.plural}", WRITING, kind, namespace)
+
+    def explain_read_denial(self, kind: Kind, ref: ObjectRef) -> str:
+        """Return why no field of the object is shown or used, with the commands that change it. Names no content."""
+        grant = self._write_grant(f"{self.account}-get-{kind.plural}", READING, kind, ref.namespace)
+        return f"ServiceAccount {self.account} may not get {ref}; to allow it, run: {grant}"
+
+    def _write_grant(self, role: str, verbs: str, kind: Kind, namespace: str) -> str:
         scope, within = ("role", f" --namespace={namespace}") if namespace else ("clusterrole", "")
         resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
         return (
-            f"kubectl create {scope} {role} --verb={WRITING} --resource={resource}{within} && "
+            f"kubectl create {scope} {role} --verb={verbs} --resource={resource}{within} && "
             f"kubectl create {scope}binding {role} --{scope}={role} --serviceaccount={self.namespace}:{self.account}{within}"
         )
 

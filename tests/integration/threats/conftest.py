@@ -60,9 +60,10 @@ def slots(worker_id: str) -> Iterator[Slots]:
 def threats(slots: Slots, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[ThreatWorld]:
     """A world of the test's own, with an operator that is ready."""
     marker = request.node.get_closest_marker("operator_options")
+    variant = request.node.get_closest_marker("installed")
     with slots.take() as kubeconfig:
         api = installation.connect(kubeconfig)
-        installation.install(api)
+        installation.install(api, *(variant.args if variant is not None else ()))
         operator = Operator(
             checkout=installation.find_root(),
             kubeconfig=installation.write_operator_kubeconfig(api, kubeconfig, tmp_path / "kubeconfig"),

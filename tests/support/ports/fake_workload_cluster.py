@@ -18,6 +18,7 @@ from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.sharding import WHOLE, Share
 from hearth.model.signatures import Signatures
+from hearth.model.tenancy import Boundary
 from hearth.plan.retry.retry_triggers import RetryTrigger
 from support.checks import members
 from support.ports.fake_cache import FakeCache
@@ -83,11 +84,11 @@ class FakeWorkloadCluster:
         """As the port says; the fake server's table is always fresh."""
         await self._wire.travel()
 
-    def follow(self, kind: Kind, paths: Collection[Path]) -> bool:
+    def follow(self, kind: Kind, paths: Collection[Path], *, namespace: str = "") -> bool:
         """As the port says."""
         return self.cache.follow(kind, paths)
 
-    def find_denial(self, kind: Kind) -> str:
+    def find_denial(self, kind: Kind, *, namespace: str = "") -> str:
         """As the port says."""
         return self.cache.find_denial(kind)
 
@@ -256,7 +257,14 @@ class FakeWorkloadCluster:
         found = self.cache.put(child.kind, live, is_ours=True)
         return found if found.stack_uid == child.stack_uid else None
 
-    async def list_children(self, kind: Kind, stack_uid: str, *, whole: bool = False) -> list[Child]:
+    async def list_children(
+        self,
+        kind: Kind,
+        stack_uid: str,
+        *,
+        namespace: str = "",
+        whole: bool = False,
+    ) -> list[Child]:
         """As the port says."""
         request = Request(verb="list", kind=kind, namespace="", name="")
         try:
@@ -281,6 +289,11 @@ class FakeWorkloadCluster:
         """As the port says."""
         request = Request(verb="access-review", kind=kind, namespace=namespace, name=name)
         return await self._wire.send(request, lambda: (verb, kind.name) not in self._wire.traffic.denied)
+
+    async def may_get(self, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
+        """As the port says."""
+        request = Request(verb="access-review", kind=kind, namespace=namespace, name=name)
+        return await self._wire.send(request, lambda: ("get", kind.name) not in self._wire.traffic.denied)
 
     def watch_trigger(self, cause: RetryTrigger) -> None:
         """As the port says."""

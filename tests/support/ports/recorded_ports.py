@@ -124,10 +124,16 @@ class RecordedWorkloadCluster:
         request = fake_workload_cluster.describe_child("mark", child)
         return await pass_on(self._log, request, lambda: self._inner.mark(child, reason))
 
-    async def list_children(self, kind: Kind, stack_uid: str, *, whole: bool = False) -> list[Child]:
+    async def list_children(
+        self, kind: Kind, stack_uid: str, *, namespace: str = "", whole: bool = False
+    ) -> list[Child]:
         """As the port says."""
         request = Request(verb="list", kind=kind, namespace="", name="")
-        return await pass_on(self._log, request, lambda: self._inner.list_children(kind, stack_uid, whole=whole))
+        return await pass_on(
+            self._log,
+            request,
+            lambda: self._inner.list_children(kind, stack_uid, namespace=namespace, whole=whole),
+        )
 
     async def is_allowed(self, verb: str, *, kind: Kind, namespace: str, name: str = "") -> bool:
         """As the port says."""

@@ -10,8 +10,10 @@ import functools
 import importlib.util
 import json
 import os
+import subprocess
 from pathlib import Path
 
+import binaries
 import yaml
 
 from support.threats.api import Api, Object, find_path
@@ -19,6 +21,12 @@ from support.threats.api import Api, Object, find_path
 VARIABLE = "HEARTH_THREATS_CHECKOUT"
 ACCOUNT = "/api/v1/namespaces/hearth-system/serviceaccounts/hearth/token"
 DAY = 86_400
+USUAL = "install"
+RIGHTS = (
+    *("Namespace", "CustomResourceDefinition", "ServiceAccount"),
+    *("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
+)
+"""Kinds of an installation without its process, in the order in which they can be created."""
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The one in C reads the CRDs in a tenth of the time."""
 
@@ -41,13 +49,22 @@ def connect(kubeconfig: Path) -> Api:
     return Api(pool=client.rest_client.pool_manager, server=client.configuration.host)
 
 
-def install(api: Api) -> None:
-    """CRDs, namespace, ServiceAccount and rights, and nothing that is not in the manifests.
+def install(api: Api, variant: str = USUAL) -> None:
+    """CRDs, namespace, ServiceAccount and rights, and nothing that is not in the manifests. variant: their folder.
 
     Applied as by `kubectl apply --server-side --force-conflicts`, whose processes took longer than many a test.
     """
-    for manifest in read_manifests(find_root()):
+    for manifest in read_manifests(find_root()) if variant == USUAL else render(find_root(), variant):
         api.apply(manifest).expect()
+
+
+@functools.cache
+def render(root: Path, variant: str) -> tuple[Object, ...]:
+    """The same objects of another variant, as kustomize makes them."""
+    command = [str(binaries.ensure() / "kubectl"), "kustomize", str(root / "manifests" / variant)]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = [manifest for manifest in yaml.load_all(text, Loader=LOADER) if manifest["kind"] in RIGHTS]
+    return tuple(sorted(found, key=lambda manifest: RIGHTS.index(manifest["kind"])))
 
 
 @functools.cache

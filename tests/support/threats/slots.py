@@ -73,7 +73,7 @@ class Slots:
     def _attend(self, number: int) -> Path:
         if number not in self._holders:
             name = find_home(number).name
-            command = [sys.executable, str(PROGRAM), "--name", name, "with", "--quiet", "--"]
+            command = [sys.executable, str(PROGRAM), "--name", name, "with", "--quiet", "--audit", "--"]
             command += [sys.executable, "-c", HOLD]
             log = find_home(number).folder / "slot.log"
             with log.open("w") as stderr:

@@ -53,12 +53,13 @@ class Comparison:
         self._cluster = services.find_children_cluster(stack.uid)
         self._as_account = services.find_cluster(stack)
         self._on_limit = services.on_limit
+        self._namespace = stack.namespace
         self._manager = names.field_manager(stack.namespace, stack.name, kind=stack.kind)
         self._dry_runs = 0
 
     async def compare_kind(self, kind: Kind, stack_uid: str) -> None:
         """List and compare the objects of one kind. Raises ApiStatusError or Unreachable if the check is inconclusive."""
-        found = await self._cluster.list_children(kind, stack_uid, whole=True)
+        found = await self._cluster.list_children(kind, stack_uid, namespace=self._namespace, whole=True)
         self.count += sum(child.is_identified for child in found)
         by_uid = {child.uid: child for child in found}
         for at, candidate in enumerate(self._find_candidates(by_uid)):

@@ -76,15 +76,17 @@ class CacheSync:
 
     def check_synced(self) -> None:
         """Remove the kinds whose caches are synced."""
-        cluster = self._link.cluster
+        cluster, stack = self._link.cluster, self._services.management_cluster.find_stack(self._uid)
+        if stack is None:
+            return
         absent = {kind: self._wanted[kind] for kind in self._absent}
         for kind, paths in {**self.unsynced, **absent}.items():
-            if cluster.follow(kind, paths):
+            if cluster.follow(kind, paths, namespace=stack.namespace):
                 self.unsynced.pop(kind, None)
                 self._absent -= {kind}
                 self.denied.pop(kind, None)
                 self._needs_full_refresh = True
-            elif denial := cluster.find_denial(kind):
+            elif denial := cluster.find_denial(kind, namespace=stack.namespace):
                 self.denied[kind] = denial
         if not self.unsynced:
             # An emptied map keeps the memory of its entries.
@@ -148,8 +150,11 @@ class CacheSync:
             self.refresh()
 
     def grace_left(self) -> float:
-        """Return the seconds left in which the status is withheld because the first list of children is in progress."""
-        is_unsynced = self._needs_full_refresh or self.unsynced
+        """Return the seconds left in which the status is withheld because the first list of children is in progress.
+
+        The same counts for the first answers about what the account may read.
+        """
+        is_unsynced = self._needs_full_refresh or self.unsynced or self._services.read_rights.is_asking(self._uid)
         return max(0.0, self._grace_until - self._services.clock.monotonic()) if is_unsynced else 0.0
 
     def find_required_watches(self, blueprint: Blueprint) -> dict[Kind, frozenset[Path]]:

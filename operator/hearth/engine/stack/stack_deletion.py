@@ -167,7 +167,7 @@ async def list_remaining(
     kinds = revision_builder.find_served_kinds(cluster, revisions.kinds) if is_known else cluster.kinds.all()
     for kind in kinds:
         try:
-            found = await cluster.list_children(kind, stack.uid)
+            found = await cluster.list_children(kind, stack.uid, namespace=stack.namespace)
         except ApiStatusError as error:
             if error.code != revision_builder.FORBIDDEN or (is_known and kind not in absent):
                 raise
@@ -175,6 +175,6 @@ async def list_remaining(
             continue
         left = [child for child in found if child.is_identified]
         if left:
-            cluster.follow(kind, ())
+            cluster.follow(kind, (), namespace=stack.namespace)
             return left
     return []

@@ -46,7 +46,7 @@ from hearth.plan.retry import retry_triggers
 from hearth.plan.stack.plan_index import RefreshResult
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state import internal_errors, steps
+from hearth.plan.state import internal_errors, read_access, steps
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Step
@@ -128,6 +128,7 @@ class StackReconciler:
         if planner.set_boundary(self._services.find_boundary(stack)):
             # What another account may not do says nothing about this one.
             self.memory.retry(self._services.clock.monotonic())
+            self.memory.field_managers.clear()
             dirty.add(DirtyScope.ALL_RESOURCES)
         children = StackChildren(self._services.find_children_cluster(self.uid), self.uid)
         keys, now = self._find_dirty(planner, dirty, children), self._services.clock.monotonic()
@@ -398,7 +399,10 @@ class StackReconciler:
             rules=link.rules,
             on_error=lambda resource, error: supervision.report("resource", error, stack=self.uid, resource=resource),
             only_namespace=link.namespace,
+            namespaced_watches=() if link.is_remote else self._services.namespaced_watches,
             boundary=self._services.find_boundary(stack),
+            # What a kubeconfig opens, every account that may read the kubeconfig may read.
+            access=read_access.UNLIMITED if link.is_remote else self._services.read_rights.of(self.uid),
         )
         self.planner.set_rolling(self._rolling.make_updates(blueprint))
         self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())

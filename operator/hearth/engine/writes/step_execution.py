@@ -22,7 +22,7 @@ from hearth.plan.ownership.field_ownership import LostField
 from hearth.plan.resource import drift
 from hearth.plan.retry import api_errors, retry_triggers
 from hearth.plan.retry.backoff import ServerResponse, StepFailure
-from hearth.plan.retry.retry_triggers import TriggerType
+from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 from hearth.plan.state import desired, internal_errors
 from hearth.plan.state.steps import Apply, Delete, Release, Step, Suspend, WriteHealthMark
 
@@ -43,6 +43,7 @@ REASONS: Mapping[type[object], str] = {
     api_errors.Unavailable: "Unavailable",
 }
 """Reason in the status, by error class."""
+FORBIDDEN_CODE = 403
 FORBIDDEN = "Forbidden"
 """Reason of a step that the account of the Stack has no right to."""
 FINAL = api_errors.InvalidManifest | api_errors.MaybeImmutable
@@ -82,7 +83,9 @@ async def execute_step(
         match step:
             case Apply():
                 refused = await nested_accounts.refuse(step, cluster=cluster, boundary=boundary)
-                return refused or await _apply(step, cluster=cluster, manager=manager, may_exist=may_exist, ours=ours)
+                return refused or await _apply(
+                    step, cluster=cluster, manager=manager, may_exist=may_exist, ours=ours, boundary=boundary
+                )
             case Delete():
                 await cluster.delete(step.child)
                 return StepDone(None)
@@ -112,7 +115,13 @@ def explain_internal_error(step: Step) -> StepResult:
 
 
 async def _apply(
-    step: Apply, *, cluster: WorkloadCluster, manager: str, may_exist: StackMayExist, ours: Signatures
+    step: Apply,
+    *,
+    cluster: WorkloadCluster,
+    manager: str,
+    may_exist: StackMayExist,
+    ours: Signatures,
+    boundary: Boundary,
 ) -> StepResult:
     if step.uid is not None:
         manifest = with_preconditions(step.sent_manifest, uid=step.uid)
@@ -123,14 +132,29 @@ async def _apply(
     except ApiStatusError as error:
         if not isinstance(_classify(error, step), api_errors.StaleRead | api_errors.ApplyConflict):
             raise
-    return await _take_over(step, cluster=cluster, manager=manager, may_exist=may_exist, ours=ours)
+    try:
+        live = await cluster.get(step.ref, kind=step.kind)
+    except ApiStatusError as error:
+        if error.code != FORBIDDEN_CODE or not boundary.account:
+            raise
+        return _leave_unseen(step, boundary)
+    return await _take_over(step, live, cluster=cluster, manager=manager, may_exist=may_exist, ours=ours)
+
+
+def _leave_unseen(step: Apply, boundary: Boundary) -> StepFailure:
+    """Leave an existing object alone that the account may not get. The message tells nothing but that it exists."""
+    rights = RetryTrigger(type=TriggerType.RIGHTS, namespace=step.ref.namespace)
+    return StepFailure(
+        reason=FORBIDDEN,
+        message=f"{step.ref} exists already, but {boundary.explain_read_denial(step.kind, step.ref)}",
+        causes=(rights, retry_triggers.object_trigger(step.kind, step.ref)),
+    )
 
 
 async def _take_over(
-    step: Apply, *, cluster: WorkloadCluster, manager: str, may_exist: StackMayExist, ours: Signatures
+    step: Apply, live: Object, *, cluster: WorkloadCluster, manager: str, may_exist: StackMayExist, ours: Signatures
 ) -> StepResult:
     """Handle an existing object of the same name: update one that is or may become a child, else leave it alone."""
-    live = await cluster.get(step.ref, kind=step.kind)
     metadata, manifest = live["metadata"], step.manifest
     annotations = metadata.get("annotations") or {}
     stack_uid = manifest["metadata"]["labels"][names.LABEL_STACK_UID]

@@ -48,13 +48,15 @@ class ChildCache:
         listener: ChildListener,
         *,
         namespace: str = "",
+        namespaced: Collection[str] = (),
         share: Share = WHOLE,
         rules: WatchOptions | None = None,
         observer: WatchObserver | None = None,
     ) -> None:
         """Prepare; send nothing before a kind is followed.
 
-        namespace: the only one whose objects are watched; "" for all. share: the shard of Stacks whose children are
+        namespace: the only one whose objects are watched; "" for all. namespaced: the kinds (`Kind.group`) with a watch
+        for each namespace in which they are followed, and none for all; share: the shard of Stacks whose children are
         watched.
         """
         self.server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
@@ -64,7 +66,9 @@ class ChildCache:
         self._share = share
         self._index = child_index.ChildIndex()
         self._budget = cache_budget.CacheBudget(observer.on_limit if observer is not None else lambda _limit: None)
-        self._followed: dict[str, KindCache] = {}
+        self._namespaced = frozenset(namespaced)
+        self._followed: dict[tuple[str, str], KindCache] = {}
+        """By kind and namespace, "" for all."""
         self._generation = kinds.generation
         self._signatures: Signatures | None = None
 
@@ -72,22 +76,22 @@ class ChildCache:
         """Identify children by these signatures; call before any kind is followed."""
         self._signatures = signatures
 
-    def follow(self, kind: Kind, paths: Collection[Path]) -> bool:
+    def follow(self, kind: Kind, paths: Collection[Path], *, namespace: str = "") -> bool:
         """Cache all labeled objects of this kind with these fields; return whether they are complete.
 
-        If not, the listener receives `on_synced` later. A kind that is served in several versions is followed in the
+        namespace: the only one in which a kind with namespaced watches is followed. If they are not complete, the listener receives `on_synced` later. A kind that is served in several versions is followed in the
         first requested one, as long as that is served.
         """
         if self._kinds.generation != self._generation:
             self.on_kinds()
-        cache = self._get_cache(kind)
+        cache = self._get_cache(kind, namespace)
         if cache.kind != kind and self._kinds.find(cache.kind.api_version, cache.kind.name) is None:
             cache.move(kind)
         return cache.follow(paths)
 
-    def find_denial(self, kind: Kind) -> str:
+    def find_denial(self, kind: Kind, *, namespace: str = "") -> str:
         """Return the API server's message if it denies the watch of a followed kind; "" if no denial is known."""
-        cache = self._followed.get(kind.key)
+        cache = self._followed.get(self._find_key(kind, namespace))
         return cache.watch.denial if cache is not None else ""
 
     def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
@@ -105,7 +109,7 @@ class ChildCache:
         """
         if not salvage.has_identity(raw) or not salvage.is_version(raw["metadata"].get("resourceVersion")):
             raise errors.Unreachable(f"the response is not a {kind.name}: it has no name, UID or resourceVersion")
-        cache = self._get_cache(kind)
+        cache = self._get_cache(kind, raw["metadata"].get("namespace", ""))
         if not cache.is_started:
             # The cache must not contain an object without a watch for it.
             cache.follow(())
@@ -113,23 +117,22 @@ class ChildCache:
 
     def forget(self, child: Child) -> None:
         """Drop exactly this object at once and permanently, because the server confirmed its deletion."""
-        self._get_cache(child.kind).forget(child.uid)
+        self._get_cache(child.kind, child.namespace).forget(child.uid)
 
     def take_list(self, found: Sequence[Object], *, kind: Kind, stack_uid: str, as_of: int) -> None:
         """Store all objects of one kind and Stack from a list at this version; notify no listener.
 
         A kind that is not followed stays so: the cache must not contain an object without a watch for it.
         """
-        cache = self._followed.get(kind.key)
-        if cache is None:
-            return
         shown = {raw["metadata"]["uid"] for raw in found}
         for child in list(itertools.chain.from_iterable(self._index.children(stack_uid).values())):
             # An object newer than the list was written after it.
             if child.kind.key == kind.key and child.uid not in shown and child.resource_version <= as_of:
-                cache.forget(child.uid)
+                self.forget(child)
         for raw in found:
-            cache.take(raw, as_of=as_of)
+            cache = self._followed.get(self._find_key(kind, raw["metadata"].get("namespace", "")))
+            if cache is not None:
+                cache.take(raw, as_of=as_of)
 
     def on_kinds(self) -> None:
         """Handle a change of the served kinds: retry kinds that were absent and update those that moved."""
@@ -147,7 +150,7 @@ class ChildCache:
 
     def health(self) -> list[WatchStatus]:
         """Return the state of each watch."""
-        return [measure(key, cache.watch, objects=cache.size) for key, cache in self._followed.items()]
+        return [measure(cache.kind.key, cache.watch, objects=cache.size) for cache in self._followed.values()]
 
     def count_bytes(self) -> Mapping[str, float]:
         """Return the approximate bytes of the stored fields by kind."""
@@ -157,17 +160,25 @@ class ChildCache:
         """Stop all watches; the listener receives no more calls."""
         await asyncio.gather(*(cache.close() for cache in self._followed.values()))
 
-    def _get_cache(self, kind: Kind) -> KindCache:
-        cache = self._followed.get(kind.key)
+    def find_watched_namespace(self, kind: Kind, namespace: str) -> str:
+        """Return the namespace whose objects of this kind are watched for a Stack of `namespace`; "" for all."""
+        return namespace if kind.key in self._namespaced and kind.namespaced else self._namespace
+
+    def _find_key(self, kind: Kind, namespace: str) -> tuple[str, str]:
+        return kind.key, self.find_watched_namespace(kind, namespace)
+
+    def _get_cache(self, kind: Kind, namespace: str) -> KindCache:
+        key = self._find_key(kind, namespace)
+        cache = self._followed.get(key)
         if cache is None:
-            cache = self._followed[kind.key] = kind_cache.KindCache(
+            cache = self._followed[key] = kind_cache.KindCache(
                 kind,
                 server=self.server,
                 index=self._index,
                 budget=self._budget,
                 listener=self._listener,
                 signatures=self._signatures,
-                namespace=self._namespace,
+                namespace=key[1],
                 share=self._share,
             )
         return cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib import parse
 
@@ -120,15 +120,21 @@ def children_query(stack_uid: str, *, continued: str, size: int = PAGE_SIZE) -> 
     return {**query, "continue": continued} if continued else query
 
 
-def access_review(verb: str, *, kind: Kind, namespace: str, name: str = "") -> Object:
-    """Return the request that checks a permission of the account that sends it. name: of the object, "" for all."""
+def access_review(
+    verb: str, *, kind: Kind, namespace: str, name: str = "", user: str = "", groups: Sequence[str] = ()
+) -> Object:
+    """Return the request that checks a permission of a user. name: of the object, "" for all.
+
+    user: with its groups; "" for the account that sends the request.
+    """
     attributes = {"verb": verb, "group": kind.group, "version": kind.version, "resource": kind.plural}
     if kind.namespaced:
         attributes["namespace"] = namespace
     if name:
         attributes["name"] = name
+    subject: Object = {"user": user, "groups": list(groups)} if user else {}
     return {
         "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
+        "kind": "SubjectAccessReview" if user else "SelfSubjectAccessReview",
+        "spec": {**subject, "resourceAttributes": attributes},
     }

@@ -12,10 +12,18 @@ from hearth.plan.environment import inherited_rules
 from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership import applied_fields, field_ownership
 from hearth.plan.ownership.field_ownership import DriftFinding
-from hearth.plan.resource import drift, readiness, removal, replaced_fields, replacement, step_planning, suspend_object
+from hearth.plan.resource import (
+    drift,
+    readiness,
+    removal,
+    replaced_fields,
+    replacement,
+    step_planning,
+    suspend_object,
+)
 from hearth.plan.retry.attempt_ids import ApplyAttempt, FailedObject, RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
-from hearth.plan.state import healing
+from hearth.plan.state import healing, read_limits
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.resource_conditions import ManagerQuery
 from hearth.plan.state.resource_context import ResourceContext
@@ -119,10 +127,13 @@ def _stand(subject: ResourceContext, child: Child) -> ResourceStatus:
 
 def assess_child(subject: ResourceContext, child: Child) -> ResourceStatus:
     """Assess the health of one object of the resource by itself."""
+    is_limited = subject.reader.is_limited
+    if is_limited and (withheld := read_limits.withhold_rules(subject, child)):
+        return withheld
     status = readiness.assess(subject.resource, child, subject.values, subject.rules)
     if status.cause is Cause.NOT_OBSERVED:
-        return readiness.explain_silence(child, status, subject.memory, now=subject.now)
-    return status
+        status = readiness.explain_silence(child, status, subject.memory, now=subject.now)
+    return read_limits.withhold_words(subject, child, status) if is_limited and not status.is_ready else status
 
 
 def _replace(subject: ResourceContext, child: Child, change: ReplacingChange) -> ResourceStatus:

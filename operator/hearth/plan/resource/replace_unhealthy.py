@@ -7,6 +7,7 @@ import dataclasses
 from hearth.model.child import Child
 from hearth.plan.ownership.field_ownership import DriftFinding
 from hearth.plan.resource import decide, readiness, removal, step_planning
+from hearth.plan.state import read_limits
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.healing import HealingDelay
 from hearth.plan.state.resource_conditions import ConditionType, ResourceCondition
@@ -32,7 +33,7 @@ def replace_unhealthy(
         reason, outlook = obstacle.reason, obstacle.message
         if status.cause is Cause.MARKED_UNHEALTHY:
             status = dataclasses.replace(status, message=f"{status.message}; {outlook}")
-    message = f"{subject.name} ({child.ref}) is marked unhealthy: {child.unhealthy_reason}; {outlook}"
+    message = f"{subject.name} ({child.ref}) {read_limits.describe_mark(subject, child)}; {outlook}"
     condition = ResourceCondition(type=ConditionType.UNHEALTHY, reason=reason, message=message)
     return dataclasses.replace(status, conditions=(*status.conditions, condition))
 
@@ -58,7 +59,7 @@ def _replace(subject: ResourceContext, child: Child, policy: Replacement) -> Res
     """Plan another object now, or after the backoff for earlier marks."""
     memory = subject.memory
     backoff = memory.mark_backoffs.get(subject.name)
-    why = f"is marked unhealthy: {child.unhealthy_reason}"
+    why = read_limits.describe_mark(subject, child)
     if child.uid not in memory.counted_failures:
         # This mark is not counted yet. The caller counts it and plans again.
         return readiness.make_status(child, ResourceState.PROGRESSING, readiness.UNHEALTHY, why, is_terminal=True)

@@ -10,7 +10,6 @@ from hearth.model import field_paths, limits, members, tenancy
 from hearth.model.child import Child, Path
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kind, Kinds, ObjectRef
-from hearth.model.tenancy import Boundary
 from hearth.plan.environment import active_environment, inherited_rules
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.health.health_rules import HealthRules
@@ -30,12 +29,13 @@ from hearth.plan.resource import (
 from hearth.plan.resource.blocked_status import Denial, KindUnavailable, Unevaluated
 from hearth.plan.resource.readiness import enumerate_names
 from hearth.plan.resource.unproven import Unproven
-from hearth.plan.state import internal_errors
+from hearth.plan.state import internal_errors, read_limits
 from hearth.plan.state.collection_status import CollectionStatus
 from hearth.plan.state.desired import ChildOwner, DesiredObject, DesiredResource, hash_desired, make_desired
 from hearth.plan.state.healing import UnhealthyTracker
 from hearth.plan.state.internal_errors import OnError, Retry
 from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.read_access import Reader
 from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.rolling_updates import RollingUpdates
@@ -69,15 +69,17 @@ class ResourcePlanner:
         kinds: Kinds,
         hashes: HashFunction,
         unwatched: Collection[Kind],
-        boundary: Boundary,
+        reader: Reader,
         only_namespace: str,
+        namespaced_watches: Collection[str],
         rules: HealthRules,
         on_error: OnError = internal_errors.ignore_nothing,
         denied: Mapping[Kind, str],
     ) -> None:
         """Evaluate nothing before it is requested.
 
-        on_error: receives an unexpected exception, after which that one resource has failed.
+        reader: where the objects may be, and as which account the Stack reads them; on_error: receives an unexpected
+        exception, after which that one resource has failed.
         """
         self.on_error = on_error
         self.denied = denied
@@ -89,8 +91,9 @@ class ResourcePlanner:
         self.is_at_rest = False
         """See `ResourceContext`."""
         self._unwatched = unwatched
-        self.boundary = boundary
+        self.reader = reader
         self._only_namespace = only_namespace
+        self._namespaced_watches = namespaced_watches
         self.unhealthy = UnhealthyTracker(total=len(blueprint.resources))
         self.rules = rules
         self._blueprint = blueprint
@@ -130,6 +133,8 @@ class ResourcePlanner:
             awaited = {**required, **{each: statuses[each] for each in resource.after}} if resource.after else required
             unready = [each for each, found in awaited.items() if not found.is_ready]
             status = self._assess(resource, required, children, unready, memory=memory, now=now)
+            if status.is_ready and self.reader.is_limited and self._is_read(resource):
+                status = read_limits.await_access(status, self.reader)
             if not (status.is_ready or status.state is ResourceState.PROGRESSING):
                 waits_for = (awaited[each] for each in unready)
                 status = restore_object.restore_if_stuck(
@@ -155,6 +160,11 @@ class ResourcePlanner:
             requeue_at=retry.due,
         )
 
+    def _is_read(self, resource: ResourceBlueprint) -> bool:
+        """Return whether any expression reads the object of the resource."""
+        reads = self._blueprint.reads
+        return bool(reads.get(resource.name) or reads.get(resource.own_name))
+
     def _find_required(self, resource: ResourceBlueprint, statuses: Mapping[str, ResourceStatus]) -> Required:
         """Return the statuses of all that it requires, by the names in `requires`."""
         if not self.collections:
@@ -175,6 +185,10 @@ class ResourcePlanner:
         if unready:
             self._note_unsettled(resource.name)
             return blocked_status.waiting(f"waits for {enumerate_names(unready)}", child=find_current(children))
+        if self.reader.is_limited:
+            objects = {find_value_name(each): find_children(found) for each, found in required.items()}
+            if unreadable := read_limits.find_unreadable(resource, objects, self.reader, child=find_current(children)):
+                return unreadable
         values = {find_value_name(each): find_value(found) for each, found in required.items()}
         wanted = self._evaluate(resource, required, values)
         if not isinstance(wanted, DesiredResource):
@@ -194,6 +208,7 @@ class ResourcePlanner:
             adopts=adopts,
             rules=self.rules,
             records=self.records,
+            reader=self.reader,
             environment=self.environment,
             is_paused=self.is_paused,
             is_at_rest=self.is_at_rest,
@@ -230,6 +245,16 @@ class ResourcePlanner:
         resources = self._blueprint.resources.values()
         return any(self._kinds.find(resource.api_version, resource.kind) is None for resource in resources)
 
+    def _explain_unwatched(self, kind: Kind) -> Denial:
+        """Return that the operator may not watch a kind, with the way out."""
+        way_out = "grant it that right, or remove the resource"
+        if kind.key in self._namespaced_watches:
+            way_out = (
+                f"let it list and watch them in namespace {self._stack.namespace} by a RoleBinding, for Secrets to the "
+                f"ClusterRole hearth-watch-secrets"
+            )
+        return Denial(f"the operator is not allowed to watch {kind.key} objects: {self.denied[kind]}; {way_out}")
+
     def _evaluate(
         self, resource: ResourceBlueprint, required: Required, values: Values
     ) -> DesiredResource | Unevaluated:
@@ -240,10 +265,7 @@ class ResourcePlanner:
                 f"the cluster does not serve kind {resource.kind} in {resource.api_version}; the resource continues when it does"
             )
         if self.denied and kind in self.denied:
-            return Denial(
-                f"the operator is not allowed to watch {kind.key} objects: {self.denied[kind]}; grant it that "
-                f"right, or remove the resource"
-            )
+            return self._explain_unwatched(kind)
         if kind in self._unwatched:
             return KindUnavailable(f"{kind.key} objects cannot be watched yet; the resource continues when they can")
         inherited = inherited_rules.find(self.environment.rules, resource.name) if resource.is_stack else None
@@ -312,6 +334,8 @@ class ResourcePlanner:
         if refused := self._refuse(subject.name, desired, child):
             return refused
         if child is None:
+            # The answer comes no later than that of the apply.
+            self.reader.expect(desired.kind, desired.ref.namespace)
             return step_planning.plan_apply(subject, desired, None)
         if child.deleting:
             return decide.assess_child(subject, child)
@@ -373,12 +397,20 @@ class ResourcePlanner:
         child: the existing object, which stays in any case.
         """
         ref = desired.ref
-        if message := self.boundary.find_denial(ref):
+        if message := self.reader.boundary.find_denial(ref):
             return ResourceStatus(
                 state=ResourceState.FAILED, reason=tenancy.REASON, message=message, planned_ref=ref, child=child
             )
         if self._only_namespace and ref.namespace not in ("", self._only_namespace):
             message = f"is in namespace {ref.namespace}, but this operator serves only {self._only_namespace}"
+            return ResourceStatus(
+                state=ResourceState.FAILED, reason="NamespaceNotServed", message=message, planned_ref=ref
+            )
+        if desired.kind.key in self._namespaced_watches and ref.namespace != self._stack.namespace:
+            message = (
+                f"is in namespace {ref.namespace}, but this operator watches {desired.kind.key} objects only in the "
+                f"namespace of their Stack (--namespaced-watches); create the Stack in namespace {ref.namespace}"
+            )
             return ResourceStatus(
                 state=ResourceState.FAILED, reason="NamespaceNotServed", message=message, planned_ref=ref
             )
@@ -407,6 +439,13 @@ def find_value(required: ResourceStatus | CollectionStatus) -> Value:
     if isinstance(required, CollectionStatus):
         return required.fields
     return required.child.fields if required.child is not None else None
+
+
+def find_children(required: ResourceStatus | CollectionStatus) -> tuple[Child, ...]:
+    """Return the child, or the children of all members."""
+    if isinstance(required, CollectionStatus):
+        return required.children
+    return (required.child,) if required.child is not None else ()
 
 
 def see(child: Child | None) -> Mapping[str, object] | None:

@@ -20,6 +20,8 @@ class TriggerType(enum.Enum):
     """Quotas, limit ranges and the security level of a namespace."""
     RIGHTS = "rights"
     """RBAC of the operator's account, in a namespace and in the cluster."""
+    ALL_RIGHTS = "all rights"
+    """RBAC of all accounts: in one namespace, or in all, and in the cluster."""
     ADMISSION = "admission"
     """Configuration of webhooks and policies."""
     WEBHOOKS = "webhooks"
@@ -128,6 +130,10 @@ def find_sources(cause: RetryTrigger) -> tuple[TriggerSource, ...]:
         case TriggerType.RIGHTS:
             within = ("Role", "RoleBinding") if cause.namespace else ()
             everywhere = _collections(f"{RBAC}/v1", ("ClusterRole", "ClusterRoleBinding"))
+            return (*everywhere, *_collections(f"{RBAC}/v1", within, namespace=cause.namespace))
+        case TriggerType.ALL_RIGHTS:
+            everywhere = _collections(f"{RBAC}/v1", ("ClusterRole", "ClusterRoleBinding"))
+            within = ("Role", "RoleBinding")
             return (*everywhere, *_collections(f"{RBAC}/v1", within, namespace=cause.namespace))
         case TriggerType.ADMISSION:
             return _collections("admissionregistration.k8s.io/v1", ADMISSION_KINDS)

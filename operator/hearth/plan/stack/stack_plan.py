@@ -13,6 +13,7 @@ from hearth.plan.retry.backoff import Attempt
 from hearth.plan.stack.deletion_guard import HeldDeletion
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.read_access import Reader
 from hearth.plan.state.resource_conditions import ConditionType, ExtraCondition, ResourceCondition
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.rolling_updates import RollingUpdates
@@ -64,6 +65,10 @@ class StackPlan(Protocol):
     @property
     def statuses(self) -> Mapping[str, ResourceStatus]:
         """Return the statuses by resource."""
+
+    @property
+    def reader(self) -> Reader:
+        """Return as which account the Stack reads its objects."""
 
     @property
     def by_state(self) -> Mapping[ResourceState, Collection[str]]:

@@ -26,7 +26,7 @@ from hearth.plan.stack.cleanup_policy import CleanupPolicy
 from hearth.plan.stack.plan_index import PlanIndex, RefreshResult
 from hearth.plan.stack.stack_plan import ConditionsView
 from hearth.plan.stack.suspend_planner import SuspendPlanner
-from hearth.plan.state import internal_errors
+from hearth.plan.state import internal_errors, read_access
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.healing import HealingPolicy
 from hearth.plan.state.internal_errors import OnError
@@ -34,6 +34,7 @@ from hearth.plan.state.memory import InMemoryState, ObservedChildren
 from hearth.plan.state.memory_updates import (
     ResourceReady,
 )
+from hearth.plan.state.read_access import ReadAccess, Reader
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.rolling_updates import RollingUpdates
 from hearth.plan.state.steps import Step
@@ -60,7 +61,9 @@ class StackPlanner:
         unwatched: Collection[Kind],
         rules: HealthRules,
         boundary: Boundary,
+        access: ReadAccess = read_access.UNLIMITED,
         only_namespace: str = "",
+        namespaced_watches: Collection[str] = (),
         on_error: OnError = internal_errors.ignore_nothing,
         denied: Mapping[Kind, str] = NOTHING_DENIED,
     ) -> None:
@@ -68,8 +71,9 @@ class StackPlanner:
 
         unwatched: the kinds with incomplete caches, where a missing entry does not mean a missing object; the caller may
         remove kinds later, because the planner reads the collection at each use; rules: health by kind;
-        boundary: where the children may be;
-        only_namespace: the only namespace for children besides cluster scope, "" for any; on_error: receives an
+        boundary: where the children may be, and as which account; access: what that account may read;
+        only_namespace: the only namespace for children besides cluster scope, "" for any; namespaced_watches: the kinds
+        (`Kind.group`) whose objects must be in the Stack's own namespace, because only that is watched; on_error: receives an
         unexpected exception and its resource, while other resources continue; denied: the kinds that the operator may
         not watch, with the API server's message; also read at each use.
         """
@@ -91,8 +95,9 @@ class StackPlanner:
             kinds=kinds,
             hashes=hashes,
             unwatched=unwatched,
-            boundary=boundary,
+            reader=Reader(boundary=boundary, access=access),
             only_namespace=only_namespace,
+            namespaced_watches=namespaced_watches,
             rules=rules,
             on_error=on_error,
             denied=denied,
@@ -175,8 +180,16 @@ class StackPlanner:
 
     def set_boundary(self, boundary: Boundary) -> bool:
         """Set where the children may be, and as which account; return whether that changed, so all names need a refresh."""
-        before, self._resolver.boundary = self._resolver.boundary, boundary
-        return before != boundary
+        before = self._resolver.reader
+        if before.boundary == boundary:
+            return False
+        self._resolver.reader = Reader(boundary=boundary, access=before.access)
+        return True
+
+    @property
+    def reader(self) -> Reader:
+        """Return as which account the Stack reads its objects."""
+        return self._resolver.reader
 
     def set_paused(self, *, is_paused: bool, is_completed: bool) -> bool:
         """Set whether steps may start; return whether that changed, so that all names need a refresh.

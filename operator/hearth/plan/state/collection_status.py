@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hearth.model.child import Child
 from hearth.plan.state.resource_status import ResourceStatus
 
 
@@ -83,6 +84,11 @@ class CollectionStatus:
             return None
         self._fields = (self._version, found)
         return found
+
+    @property
+    def children(self) -> tuple[Child, ...]:
+        """Return the objects that exist."""
+        return tuple(status.child for status in self._statuses.values() if status.child is not None)
 
 
 def _set(names: set[str], name: str, *, is_in: bool) -> None:

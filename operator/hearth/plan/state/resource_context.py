@@ -10,6 +10,7 @@ from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.state.desired import DesiredResource
 from hearth.plan.state.healing import UnhealthyTracker
 from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.read_access import Reader
 from hearth.plan.state.suspend_record import SuspendRecords
 from hearth.template.blueprint import Blueprint, ResourceBlueprint, Values
 
@@ -36,6 +37,8 @@ class ResourceContext:
     """Health rules by kind."""
     records: SuspendRecords
     """Records of suspended objects."""
+    reader: Reader
+    """As which account the Stack reads its objects."""
     environment: ActiveEnvironment = active_environment.UNRESTRICTED
     """The environment that the user set for the Stack."""
 

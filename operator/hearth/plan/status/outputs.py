@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,7 @@ from hearth.model import limits, tenancy
 from hearth.model.child import Child, Object
 from hearth.plan.resource import resource_planner
 from hearth.plan.stack.stack_plan import StackPlan
+from hearth.plan.state.read_access import Access
 from hearth.template.blueprint import EvaluationError, Known
 from hearth.template.cel import value_sizes
 
@@ -36,6 +38,10 @@ def evaluate(plan: StackPlan) -> Outputs:
     """Evaluate all outputs."""
     outputs = Outputs()
     for name, output in plan.blueprint.outputs.items():
+        if plan.reader.is_limited and (unreadable := find_unreadable(plan, output.reads)):
+            if plan.reader.find(unreadable) is Access.DENIED:
+                outputs.wrong.append(f"outputs.{name}: {plan.reader.explain(unreadable)}")
+            continue
         values = {read: find_value(plan, read) for read in output.reads}
         outcome = output.evaluate(values)
         if isinstance(outcome, EvaluationError):
@@ -62,3 +68,14 @@ def find_readable(plan: StackPlan, resource: str) -> Child | None:
     """Find the object of a resource, unless it is beyond the Stack's boundary."""
     status = plan.statuses.get(resource)
     return status.child if status is not None and status.reason != tenancy.REASON else None
+
+
+def find_unreadable(plan: StackPlan, names: Iterable[str]) -> Child | None:
+    """Find an object that the account of the Stack may not get, or of which that is not known yet.
+
+    names: as expressions read them.
+    """
+    collections = plan.blueprint.collections
+    resources = (each for name in names for each in (collections[name].members if name in collections else (name,)))
+    found = (child for each in resources if (child := find_readable(plan, each)) is not None)
+    return next((child for child in found if plan.reader.find(child) is not Access.GRANTED), None)

@@ -1,0 +1,227 @@
+"""What the accounts of Stacks may get, as the API server answers: asked once per account, kind and namespace.
+
+The operator watches children with its own rights, so these answers decide which fields a Stack may use and show. A
+change of RBAC asks all questions again. Must not know what reads the fields.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import structlog
+
+from hearth import supervision
+from hearth.engine.ports import Clock, WorkloadCluster
+from hearth.engine.work_queue import DirtyScope, WorkQueue
+from hearth.model import limits
+from hearth.model.child import Child
+from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.kinds import Kind
+from hearth.model.tenancy import Boundary
+from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
+from hearth.plan.state.read_access import Access
+
+logger = structlog.get_logger(__name__)
+
+CONCURRENCY = 4
+"""Questions in flight: each takes an API server a fraction of a millisecond."""
+RETRY = 2.0
+"""Seconds until a question without an answer is asked again."""
+SETTLED_AFTER = 2.0
+"""Seconds after a change until the questions are asked once more: authorizers learn of it from a watch of their own."""
+SHARE = 10.0
+"""All questions are asked again at most for this part of the time, in a cluster whose RBAC changes all the time."""
+REFRESH = 600.0
+"""Seconds after which they are asked again in any case: other authorizers than RBAC, and RBAC that may not be watched."""
+
+Key: TypeAlias = tuple[str, str, str, str, str]
+"""Namespace and name of the account, kind, namespace and name of the object ("" for all)."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Question:
+    """Whether an account may get one object, or all of a namespace."""
+
+    boundary: Boundary
+    kind: Kind
+    namespace: str
+    name: str
+    answer: bool | None = None
+    """None before the API server answered."""
+    stacks: set[str] = field(default_factory=set)
+    """The Stacks that the answer concerns."""
+
+
+class ReadRights:
+    """The answers for all Stacks of one cluster. Use in one event loop."""
+
+    def __init__(self, cluster: WorkloadCluster, *, queue: WorkQueue, clock: Clock, namespace: str = "") -> None:
+        """Ask nothing before the first `find`. namespace: the only one that the operator serves, "" for all."""
+        self.trigger = RetryTrigger(type=TriggerType.ALL_RIGHTS, namespace=namespace)
+        """What changes the answers."""
+        self._cluster = cluster
+        self._queue = queue
+        self._clock = clock
+        self._questions: dict[Key, Question] = {}
+        self._by_stack: dict[str, set[Key]] = {}
+        self._new: dict[Key, None] = {}
+        self._again: dict[Key, None] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._is_due = False
+        """Whether a timer asks all questions again."""
+        self._not_before = 0.0
+        self._has_failed = False
+
+    def of(self, stack_uid: str) -> StackReadRights:
+        """Return the answers as one Stack looks them up."""
+        return StackReadRights(self, stack_uid)
+
+    @property
+    def watched(self) -> set[RetryTrigger]:
+        """Return the triggers whose watch must be retained."""
+        return {self.trigger} if self._questions else set()
+
+    def find(self, stack_uid: str, child: Child, boundary: Boundary) -> Access:
+        """Return whether the account may get the object: all of its kind and namespace, else the one of that name."""
+        for name in ("", child.name):
+            answer = self.look(stack_uid, boundary, kind=child.kind, namespace=child.namespace, name=name)
+            if answer is None:
+                return Access.UNKNOWN
+            if answer:
+                return Access.GRANTED
+        return Access.DENIED
+
+    def is_asking(self, stack_uid: str) -> bool:
+        """Return whether an answer that concerns the Stack is not there yet. Nearly always there is no question at all."""
+        return any(stack_uid in self._questions[key].stacks for key in self._new if key in self._questions)
+
+    def forget(self, stack_uid: str) -> None:
+        """Drop what no other Stack needs."""
+        for key in self._by_stack.pop(stack_uid, ()):
+            question = self._questions.get(key)
+            if question is not None:
+                question.stacks.discard(stack_uid)
+                if not question.stacks:
+                    del self._questions[key]
+
+    def on_change(self) -> None:
+        """Handle a change of RBAC: ask all questions again, now and once the authorizers know it too."""
+        self._repeat_after(0.0)
+        self._clock.call_later(SETTLED_AFTER, lambda: self._repeat_after(0.0))
+
+    async def stop(self) -> None:
+        """Ask nothing more."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def look(self, stack_uid: str, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool | None:
+        """Return the answer, None while it is unknown. name: of the object, "" for all."""
+        key = (boundary.namespace, boundary.account, kind.key, namespace, name)
+        question = self._questions.get(key)
+        if question is None:
+            question = Question(boundary=boundary, kind=kind, namespace=namespace, name=name)
+            self._ask_for(key, question)
+        if stack_uid not in question.stacks:
+            self._note_user(stack_uid, key, question)
+        return question.answer
+
+    def _ask_for(self, key: Key, question: Question) -> None:
+        if not self._questions:
+            self._cluster.watch_trigger(self.trigger)
+            self._clock.call_later(REFRESH, self._refresh)
+        self._questions[key] = question
+        self._new[key] = None
+        self._wake()
+
+    def _note_user(self, stack_uid: str, key: Key, question: Question) -> None:
+        keys = self._by_stack.setdefault(stack_uid, set())
+        if len(keys) >= limits.READ_RIGHTS:
+            # Names and namespaces of earlier definitions add up. The present ones are asked again.
+            self.forget(stack_uid)
+            keys = self._by_stack.setdefault(stack_uid, set())
+            self._questions[key] = question
+        keys.add(key)
+        question.stacks.add(stack_uid)
+
+    def _refresh(self) -> None:
+        """Ask all questions again from time to time, as long as there are any."""
+        if self._questions:
+            self._cluster.watch_trigger(self.trigger)
+            self._clock.call_later(REFRESH, self._refresh)
+            self._repeat_after(0.0)
+
+    def _repeat_after(self, delay: float) -> None:
+        left = max(delay, self._not_before - self._clock.monotonic())
+        if left <= 0:
+            self._again.update(dict.fromkeys(self._questions))
+            self._wake()
+        elif not self._is_due:
+            self._is_due = True
+            self._clock.call_later(left, self._repeat_now)
+
+    def _repeat_now(self) -> None:
+        self._is_due = False
+        self._repeat_after(0.0)
+
+    def _wake(self) -> None:
+        if self._task is None or self._task.done():
+            self._task = supervision.spawn_until_done("read rights", self._work)
+
+    async def _work(self) -> None:
+        """Ask what is due, new questions first."""
+        begun, is_repeating = self._clock.monotonic(), bool(self._again)
+        while due := [*self._new, *self._again][:CONCURRENCY]:
+            if not all(await asyncio.gather(*(self._ask(key) for key in due))):
+                await asyncio.sleep(RETRY)
+        if is_repeating:
+            now = self._clock.monotonic()
+            self._not_before = now + SHARE * (now - begun)
+
+    async def _ask(self, key: Key) -> bool:
+        """Ask one question; return whether the API server answered it."""
+        question = self._questions.get(key)
+        if question is not None:
+            try:
+                answer = await self._cluster.may_get(
+                    question.boundary, kind=question.kind, namespace=question.namespace, name=question.name
+                )
+            except (ApiStatusError, Unreachable) as error:
+                self._note_failure(error)
+                return False
+            self._take(question, answer=answer)
+        self._new.pop(key, None)
+        self._again.pop(key, None)
+        return True
+
+    def _take(self, question: Question, *, answer: bool) -> None:
+        """Store an answer, and enqueue the Stacks that it is news for."""
+        if answer != question.answer:
+            question.answer = answer
+            for uid in question.stacks:
+                self._queue.enqueue(uid, DirtyScope.ALL_RESOURCES)
+
+    def _note_failure(self, error: Exception) -> None:
+        """Log the first question without an answer."""
+        if not self._has_failed:
+            self._has_failed = True
+            logger.warning("cannot ask what ServiceAccounts may get; retrying", error=str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class StackReadRights:
+    """The answers about the account of one Stack: the port of the planner."""
+
+    rights: ReadRights
+    stack_uid: str
+
+    def expect(self, kind: Kind, namespace: str, boundary: Boundary) -> None:
+        """Ask early about the objects of a kind that the Stack is about to have there; cheap if known."""
+        self.rights.look(self.stack_uid, boundary, kind=kind, namespace=namespace)
+
+    def find(self, child: Child, boundary: Boundary) -> Access:
+        """Return whether the account of that boundary may get the object. Asks if that is unknown; cheap."""
+        return self.rights.find(self.stack_uid, child, boundary)

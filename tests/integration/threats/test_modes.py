@@ -1,0 +1,91 @@
+"""Stories in each mode of tenancy, under exactly the rights that its installation grants, with the audit log read."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from hearth.model.tenancy import Mode
+from support.stories import story, story_runner
+from support.stories.story import Story
+from support.threats import installation, mode_world
+from support.threats.mode_world import Rights
+from support.threats.slots import Slots
+from support.threats.world import LABEL
+
+TOGETHER = 12
+"""Stories at once: they mostly wait."""
+CLUSTER_WIDE = frozenset({"Latecomer", "Newcomer"})
+"""Kinds of which a story changes what other stories see."""
+MODES = {
+    "isolated": Rights(mode=Mode.ISOLATED, variant="install", account=None),
+    "isolated-with-accounts": Rights(mode=Mode.ISOLATED, variant="install", account=mode_world.ACCOUNT),
+    "strict": Rights(mode=Mode.STRICT, variant="strict", account=mode_world.ACCOUNT),
+    "trusted": Rights(mode=Mode.TRUSTED, variant="install", account=None),
+}
+SET = (
+    *(
+        "C13-update-remove-rollback",
+        "C14-update-replace",
+        "M01-mark-by-name",
+        "M14-mark-nested",
+        "P01-suspend-and-resume",
+    ),
+    *("abandon", "adopt-all", "check-drift", "drift-by-change", "drift-scaled", "foreign-item", "immutable-field"),
+    *(
+        "name-taken",
+        "nested-delete",
+        "parameters-from",
+        "restricted-delete-stack",
+        "retain-removed",
+        "rollback-by-user",
+    ),
+    *("sensitive", "update"),
+)
+"""One story for each way in which the operator touches a child or a source."""
+STORIES = {
+    played.slug: played
+    for played in story.load_all()
+    if "fake" not in played.needs and played.tenancy is Mode.ISOLATED and not CLUSTER_WIDE & played.kinds
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_stories_need_no_more_than_the_rights_of_their_mode(mode: str, slots: Slots, tmp_path: Path) -> None:
+    """And with an account the operator writes no child, and reads no source, as itself."""
+    await play([STORIES[slug] for slug in SET], MODES[mode], slots, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", MODES)
+async def test_all_stories_need_no_more_than_the_rights_of_their_mode(mode: str, slots: Slots, tmp_path: Path) -> None:
+    """The same of all of them, in some ten minutes."""
+    await play(list(STORIES.values()), MODES[mode], slots, tmp_path)
+
+
+async def play(stories: list[Story], rights: Rights, slots: Slots, folder: Path) -> None:
+    """Play these stories, some at a time; raises what went wrong in all of them."""
+    with slots.take() as kubeconfig:
+        api = installation.connect(kubeconfig)
+        installation.install(api, rights.variant)
+        mode_world.prepare_cluster(api, rights)
+        operator = installation.write_operator_kubeconfig(api, kubeconfig, folder / "kubeconfig")
+        log = mode_world.find_audit_log(kubeconfig)
+        offset, places = log.stat().st_size, asyncio.Semaphore(TOGETHER)
+
+        async def perform(played: Story) -> None:
+            async with places:
+                metadata = {"generateName": "mode-", "labels": {LABEL: "true"}}
+                made = api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+                namespace = str(made["metadata"]["name"])
+                async with mode_world.opened(api, kubeconfig, operator, namespace=namespace, rights=rights) as world:
+                    await story_runner.Play(played, world).perform()
+
+        found = await asyncio.gather(*(perform(played) for played in stories), return_exceptions=True)
+        wrong = [f"{played.slug}: {each}" for played, each in zip(stories, found, strict=True) if each is not None]
+        assert wrong == []
+        own = mode_world.find_own_requests(mode_world.read_audit(log, offset=offset))
+        # Without an account the log must show what it must not show with one.
+        assert (own == []) if rights.account is not None else ("patch configmaps" in " ".join(own))

@@ -1,0 +1,77 @@
+"""The rights of the operator in the installation for `strict`: what it cannot do even if its token is stolen."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.threats import mode_world
+from support.threats.world import READ, WRITE, Rule, ThreatWorld, make_config_map, make_stack
+
+ABLE = Rule(group="", resources=("configmaps", "secrets"), verbs=(*READ, *WRITE))
+STRICT = ("--tenancy=strict", "--namespaced-watches=Secret")
+
+
+def may(threats: ThreatWorld, verb: str, resource: str, namespace: str = "") -> bool:
+    """Whether the operator's own account may do that."""
+    attributes = {"verb": verb, "resource": resource, "namespace": namespace}
+    groups = ["system:serviceaccounts", "system:serviceaccounts:hearth-system", "system:authenticated"]
+    spec = {"user": mode_world.OPERATOR, "groups": groups, "resourceAttributes": attributes}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    answer = threats.api.send("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body=review).expect()
+    return bool(answer["status"]["allowed"])
+
+
+@pytest.mark.installed("strict")
+@pytest.mark.operator_options(*STRICT)
+def test_a_strict_operator_reads_no_secret_and_writes_no_child(threats: ThreatWorld) -> None:
+    """It watches the Secrets of a namespace that lets it, and no others; the rest it does as accounts."""
+    tenant = threats.tenant()
+    namespace = tenant.namespace
+    threats.wait_for(lambda: not may(threats, "list", "secrets"), what="the narrowed rights")
+    for verb in (*READ, *WRITE):
+        assert not may(threats, verb, "secrets"), verb
+        assert may(threats, verb, "configmaps") is (verb in ("list", "watch")), verb
+
+    account = tenant.make_account("able", ABLE)
+    resources = {
+        "db": {"manifest": {"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "correct-horse"}}},
+        "app": make_config_map(data={"db": "${db.metadata.name}"}),
+    }
+    named = {"serviceAccountName": account.account.split("/")[1]}
+    tenant.author().create(make_stack(namespace, "shop", resources, **named))
+
+    def is_denied() -> bool:
+        text = str(threats.find_status(namespace, "shop").get("problems"))
+        return "not allowed to watch Secret" in text and "ClusterRole hearth-watch-secrets" in text
+
+    threats.wait_for(is_denied, what="the missing right")
+    assert threats.operator.get("/readyz").is_ok
+    subject = {"kind": "ServiceAccount", "name": "hearth", "namespace": "hearth-system"}
+    mode_world.bind(threats.api, namespace, "hearth-watch-secrets", subject)
+    threats.wait_phase(namespace, "shop", "CreateComplete", within=90)
+    other = threats.make_namespace("other")
+    assert not may(threats, "list", "secrets", other)
+
+    threats.api.delete("Stack", namespace, "shop")
+    threats.wait_for(lambda: threats.api.get("Stack", namespace, "shop") is None, what="the end of stack/shop")
+    assert [each for each in threats.api.list("Secret", namespace) if "labels" in each["metadata"]] == []
+
+
+@pytest.mark.installed("strict")
+@pytest.mark.operator_options(*STRICT)
+def test_an_object_that_is_not_watched_is_not_written(threats: ThreatWorld) -> None:
+    """A Secret in another namespace than its Stack's: the operator would not notice what happens to it."""
+    tenant, other = threats.tenant(), threats.tenant("other")
+    account = tenant.make_account("able", ABLE)
+    metadata = {"name": "far", "namespace": other.namespace}
+    far = {"manifest": {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}}
+    subject = {"kind": "ServiceAccount", "name": "hearth", "namespace": "hearth-system"}
+    mode_world.bind(threats.api, tenant.namespace, "hearth-watch-secrets", subject)
+    named = {"serviceAccountName": account.account.split("/")[1]}
+    tenant.author().create(make_stack(tenant.namespace, "shop", {"far": far}, **named))
+
+    problem = threats.wait_problem(tenant.namespace, "shop")
+    while problem["reason"] == "Forbidden":  # until the operator notices that it may watch Secrets
+        problem = threats.wait_problem(tenant.namespace, "shop")
+    assert problem["reason"] == "NamespaceNotServed"
+    assert threats.api.get("Secret", other.namespace, "far") is None

@@ -1,0 +1,181 @@
+"""What accounts may get: asked once, shared, asked again when RBAC changes, and forgotten with the last Stack."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.engine import read_rights
+from hearth.engine.read_rights import ReadRights
+from hearth.engine.work_queue import DirtyScope, WorkQueue
+from hearth.model.errors import Unreachable
+from hearth.model.kinds import Kind
+from hearth.model.tenancy import Boundary
+from hearth.plan.state.read_access import Access
+from support import virtual_time
+from support.units import blueprints
+
+ACCOUNT = Boundary(namespace="default", is_confined=False, account="deployer")
+CHILD = blueprints.make_child(
+    {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "a", "namespace": "default", "labels": {}, "annotations": {}},
+    },
+    uid="1",
+)
+
+
+@dataclass
+class Cluster:
+    """Answers as a test says, and counts."""
+
+    granted: set[str] = field(default_factory=lambda: {""})
+    """The names that may be read, "" for all."""
+    is_away: bool = False
+    asked: list[str] = field(default_factory=list)
+    watched: list[Any] = field(default_factory=list)
+
+    async def may_get(self, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
+        """As the port says."""
+        self.asked.append(name)
+        await asyncio.sleep(0.01)
+        if self.is_away:
+            raise Unreachable("away")
+        return name in self.granted
+
+    def watch_trigger(self, cause: Any) -> None:
+        """As the port says."""
+        self.watched.append(cause)
+
+
+class Clock:
+    """The loop's."""
+
+    def now(self) -> float:
+        """As the port says."""
+        return asyncio.get_running_loop().time()
+
+    monotonic = now
+
+    def call_later(self, delay: float, action: Any) -> Any:
+        """As the port says."""
+        return asyncio.get_running_loop().call_later(delay, action).cancel
+
+
+def make(cluster: Cluster) -> tuple[ReadRights, WorkQueue]:
+    """The answers of one operator, and its queue."""
+    queue = WorkQueue(now=lambda: 0.0)
+    return ReadRights(cluster, queue=queue, clock=Clock(), namespace=""), queue  # type: ignore[arg-type]  # what it needs
+
+
+def drain(queue: WorkQueue) -> dict[str, set[Any]]:
+    """What was enqueued since the last time."""
+    found = {}
+    while taken := queue.get():
+        found[taken[0]] = taken[1]
+    return found
+
+
+def test_one_question_answers_for_all_stacks_of_an_account() -> None:
+    """Each is enqueued with the answer; RBAC is watched from then on."""
+
+    async def run() -> None:
+        cluster = Cluster()
+        rights, queue = make(cluster)
+        assert [rights.find(uid, CHILD, ACCOUNT) for uid in ("s1", "s2")] == [Access.UNKNOWN] * 2
+        assert rights.is_asking("s1")
+        await asyncio.sleep(0.1)
+
+        assert drain(queue) == {"s1": {DirtyScope.ALL_RESOURCES}, "s2": {DirtyScope.ALL_RESOURCES}}
+        assert [rights.find(uid, CHILD, ACCOUNT) for uid in ("s1", "s2", "s3")] == [Access.GRANTED] * 3
+        assert cluster.asked == [""]
+        assert cluster.watched == [rights.trigger]
+        assert rights.watched == {rights.trigger}
+        assert not rights.is_asking("s1")
+        await rights.stop()
+
+    virtual_time.run(run)
+
+
+def test_a_name_is_asked_about_where_not_all_are_granted() -> None:
+    """And a denial of it is final until RBAC changes."""
+
+    async def run() -> None:
+        cluster = Cluster(granted=set())
+        rights, queue = make(cluster)
+        rights.find("s1", CHILD, ACCOUNT)
+        await asyncio.sleep(0.1)
+        rights.find("s1", CHILD, ACCOUNT)
+        await asyncio.sleep(0.1)
+        assert rights.find("s1", CHILD, ACCOUNT) is Access.DENIED
+        assert cluster.asked == ["", "a"]
+
+        drain(queue)
+        cluster.granted = {"a"}
+        rights.on_change()
+        await asyncio.sleep(0.1)
+        assert drain(queue) == {"s1": {DirtyScope.ALL_RESOURCES}}
+        assert rights.find("s1", CHILD, ACCOUNT) is Access.GRANTED
+        await rights.stop()
+
+    virtual_time.run(run)
+
+
+def test_an_authorizer_that_learns_later_is_asked_once_more() -> None:
+    """Its own watch of RBAC may be behind."""
+
+    async def run() -> None:
+        cluster = Cluster()
+        rights, _ = make(cluster)
+        rights.find("s1", CHILD, ACCOUNT)
+        await asyncio.sleep(0.1)
+        rights.on_change()
+        await asyncio.sleep(0.5)
+        cluster.granted = set()
+        assert rights.find("s1", CHILD, ACCOUNT) is Access.GRANTED
+        await asyncio.sleep(read_rights.SETTLED_AFTER)
+        assert rights.find("s1", CHILD, ACCOUNT) is Access.UNKNOWN
+        await asyncio.sleep(0.1)
+        assert rights.find("s1", CHILD, ACCOUNT) is Access.DENIED
+        await rights.stop()
+
+    virtual_time.run(run)
+
+
+def test_a_question_without_an_answer_is_asked_again() -> None:
+    """Nothing is readable meanwhile."""
+
+    async def run() -> None:
+        cluster = Cluster(is_away=True)
+        rights, queue = make(cluster)
+        rights.find("s1", CHILD, ACCOUNT)
+        await asyncio.sleep(0.1)
+        assert rights.find("s1", CHILD, ACCOUNT) is Access.UNKNOWN
+        cluster.is_away = False
+        await asyncio.sleep(read_rights.RETRY)
+        assert drain(queue) == {"s1": {DirtyScope.ALL_RESOURCES}}
+        assert rights.find("s1", CHILD, ACCOUNT) is Access.GRANTED
+        await rights.stop()
+
+    virtual_time.run(run)
+
+
+def test_answers_go_with_the_last_stack_that_needs_them() -> None:
+    """A new Stack of the same account asks again; nothing is watched in between."""
+
+    async def run() -> None:
+        cluster = Cluster()
+        rights, _ = make(cluster)
+        for uid in ("s1", "s2"):
+            rights.find(uid, CHILD, ACCOUNT)
+        await asyncio.sleep(0.1)
+        rights.forget("s1")
+        assert rights.watched
+        rights.forget("s2")
+        assert rights.watched == set()
+        assert rights.find("s3", CHILD, ACCOUNT) is Access.UNKNOWN
+        await rights.stop()
+
+    virtual_time.run(run)
