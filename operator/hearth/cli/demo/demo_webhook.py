@@ -32,12 +32,15 @@ LACKS_FINALIZER: Final = {
 }
 WEBHOOKS: Final = {
     "ValidatingWebhookConfiguration": (
-        ("stacks.hearth.dev", "stacks", ["CREATE", "UPDATE"], CHANGES_SPEC),
-        ("healthmarks.hearth.dev", "healthmarks", ["CREATE", "UPDATE"], CHANGES_SPEC),
+        ("stacks.hearth.dev", ["stacks"], ["CREATE", "UPDATE"], CHANGES_SPEC),
+        ("resourcegroups.hearth.dev", ["resourcegroups"], ["CREATE", "UPDATE"], CHANGES_SPEC),
+        ("healthmarks.hearth.dev", ["healthmarks"], ["CREATE", "UPDATE"], CHANGES_SPEC),
     ),
-    "MutatingWebhookConfiguration": (("finalizer.hearth.dev", "stacks", ["CREATE"], LACKS_FINALIZER),),
+    "MutatingWebhookConfiguration": (
+        ("finalizer.hearth.dev", ["stacks", "resourcegroups"], ["CREATE"], LACKS_FINALIZER),
+    ),
 }
-"""By kind of the configuration: name, resource, operations and condition of each webhook."""
+"""By kind of the configuration: name, resources, operations and condition of each webhook."""
 
 
 @contextlib.asynccontextmanager
@@ -86,14 +89,14 @@ def make_configuration(kind: str, *, name: str, port: int, namespace: str | None
 
 
 def make_webhook(
-    name: str, resource: str, operations: list[str], condition: dict[str, str], *, url: str, within: Object
+    name: str, resources: list[str], operations: list[str], condition: dict[str, str], *, url: str, within: Object
 ) -> dict[str, Any]:
     """One webhook. within: the selector of namespaces."""
     rule = {
         "apiGroups": [names.GROUP],
         "apiVersions": [names.VERSION],
         "operations": operations,
-        "resources": [resource],
+        "resources": resources,
         "scope": "Namespaced",
     }
     return {
