@@ -15,6 +15,7 @@ from hearth.cli.demo import demo_webhook
 from hearth.handlers import admission_handlers
 from hearth.handlers.callbacks import AdmissionCallbacks
 from hearth.model import limits, names
+from hearth.model.tenancy import Mode
 from hearth.settings import Settings
 
 FOLDER = Path(__file__).resolve().parents[2] / "manifests"
@@ -197,3 +198,49 @@ def test_the_demonstration_reviews_what_the_installation_reviews() -> None:
 def forget_place(webhook: dict[str, Any]) -> dict[str, Any]:
     """The webhook without where it is served and for which namespaces."""
     return {key: value for key, value in webhook.items() if key not in ("clientConfig", "namespaceSelector")}
+
+
+def find_strict_patches() -> dict[str, list[dict[str, Any]]]:
+    """By the name of its object each patch of the strict installation."""
+    patches = yaml.safe_load((FOLDER / "strict" / "kustomization.yaml").read_text())["patches"]
+    return {f"{each['target']['kind']}/{each['target']['name']}": yaml.safe_load(each["patch"]) for each in patches}
+
+
+def test_the_strict_installation_takes_the_right_to_secrets_away() -> None:
+    """The patch replaces the rule about sources, wherever that is; it never gets Secrets of all namespaces back."""
+    (role,) = [each for each in load("ClusterRole") if each["metadata"]["name"] == "hearth-operator"]
+    expected, resources, verbs = find_strict_patches()["ClusterRole/hearth-operator"]
+    rule = role["rules"][int(expected["path"].split("/")[2])]
+
+    assert {each["path"].rpartition("/")[0] for each in (expected, resources, verbs)} == {
+        expected["path"].rpartition("/")[0]
+    }
+    assert rule["resources"] == expected["value"] == ["configmaps", "secrets"]
+    assert (resources["value"], verbs["value"]) == (["configmaps"], ["list", "watch"])
+    others = [each for each in role["rules"] if each is not rule]
+    assert [each for each in others if "secrets" in each["resources"]] == []
+
+
+def test_the_strict_installation_watches_what_the_usual_one_writes() -> None:
+    """All kinds of children but Secrets, and none of them for writing."""
+    (role,) = [each for each in load("ClusterRole") if each["metadata"]["name"] == "hearth-children-workloads"]
+    (patch,) = find_strict_patches()["ClusterRole/hearth-children-workloads"]
+
+    def list_kinds(rules: list[dict[str, Any]]) -> set[tuple[str, str]]:
+        return {(group, each) for rule in rules for group in rule["apiGroups"] for each in rule["resources"]}
+
+    assert list_kinds(patch["value"]) == list_kinds(role["rules"]) - {("", "secrets")}
+    assert {verb for rule in patch["value"] for verb in rule["verbs"]} == {"list", "watch"}
+
+
+def test_the_strict_installation_has_the_flags_for_its_rights() -> None:
+    """Without them the operator would ask for what it may not have."""
+    seen: list[Settings] = []
+    (container,) = load("Deployment")[0]["spec"]["template"]["spec"]["containers"]
+    more = [step["value"] for step in find_strict_patches()["Deployment/hearth"]]
+
+    programs = main.Programs(run=lambda settings: seen.append(settings) or 0)
+    result = click.testing.CliRunner().invoke(main.main, [*container["args"], *more], obj=programs)
+
+    assert result.exit_code == 0, result.output
+    assert (seen[0].tenancy, seen[0].namespaced_watches) == (Mode.STRICT, frozenset({"Secret"}))
