@@ -38,6 +38,7 @@ COMMANDS: Mapping[str, Entry] = {
         aliases=("ls", "get"),
     ),
     "tree": entry("showing.tree_command", "Show resources, objects and nested Stacks as a tree.", section=SEE),
+    "why": entry("showing.why_command", "Explain what is wrong, to the root cause, with commands.", section=SEE),
     "events": entry("showing.events_command", "Show one timeline of everything that belongs to a Stack.", section=SEE),
     "history": entry("showing.history_command", "Show revisions, and what changed between two.", section=SEE),
     "wait": entry("steering.wait_command", "Wait for a state, and fail as soon as it cannot be reached.", section=SEE),

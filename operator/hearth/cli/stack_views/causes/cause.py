@@ -1,0 +1,84 @@
+"""A cause with what caused it, and the objects that causes are found in. Pure values."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.cli.stack_views import object_fields, safe_text
+from hearth.cli.stack_views.lists import event_timeline
+from hearth.cli.stack_views.tree.snapshot import FoundChild
+from hearth.model.child import Object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """One sentence of an explanation, and the sentences that explain it further. All texts are safe to show."""
+
+    subject: str
+    """What it is about: `web (deployment/shop-web)`."""
+    message: str
+    since: str = ""
+    """RFC 3339; "" if unknown."""
+    next_try: str = ""
+    """RFC 3339; "" if none is planned."""
+    command: str = ""
+    """The command that helps, or shows more; "" if none does."""
+    causes: tuple[Cause, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Objects besides the children: what controllers made for them, and Events."""
+
+    owned: Mapping[str, Sequence[FoundChild]] = field(default_factory=dict)
+    """By UID of an object, those that it owns directly."""
+    events: Mapping[str, Sequence[Object]] = field(default_factory=dict)
+    """By UID of an object, the Events about it, the latest last."""
+
+    def find_owned(self, uid: str, kind: str) -> Iterator[FoundChild]:
+        """Yield the objects of a kind that an object owns, directly or not."""
+        for child in self.owned.get(uid, ()):
+            if child.kind.name == kind:
+                yield child
+            yield from self.find_owned(child.uid, kind)
+
+    def find_warning(self, uid: str, *reasons: str) -> Object | None:
+        """Return the latest Warning about an object, with one of these reasons if any are given."""
+        for event in reversed(self.events.get(uid, ())):
+            is_wanted = not reasons or object_fields.text(event, "reason") in reasons
+            if is_wanted and object_fields.text(event, "type") == event_timeline.WARNING:
+                return event
+        return None
+
+    def find_event(self, uid: str) -> Object | None:
+        """Return the latest Event about an object, of any type."""
+        found = self.events.get(uid, ())
+        return found[-1] if found else None
+
+
+def make_evidence(owned: Iterable[FoundChild], events: Iterable[Object]) -> Evidence:
+    """Index objects and Events."""
+    by_owner: dict[str, list[FoundChild]] = defaultdict(list)
+    for child in owned:
+        for reference in object_fields.entries(child.raw, "metadata", "ownerReferences"):
+            by_owner[object_fields.text(reference, "uid")].append(child)
+    by_object: dict[str, list[Object]] = defaultdict(list)
+    for event in sorted(events, key=lambda each: event_timeline.find_time(each) or 0.0):
+        by_object[object_fields.text(event, "involvedObject", "uid")].append(event)
+    return Evidence(by_owner, by_object)
+
+
+def find_condition(value: Any, type_: str) -> Mapping[str, Any]:
+    """Return a condition in the status of an object, an empty one if it is absent."""
+    for condition in object_fields.entries(value, "status", "conditions"):
+        if condition.get("type") == type_:
+            return condition
+    return object_fields.EMPTY
+
+
+def line_of(reason: str, message: str) -> str:
+    """Return `Reason: message` on one line, safe to show."""
+    return safe_text.one_line(": ".join(part for part in (reason, message) if part))

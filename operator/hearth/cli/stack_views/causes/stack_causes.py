@@ -1,0 +1,229 @@
+"""Why a Stack, or one of its resources, is not as it should be: the chain to the root causes. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hearth.cli.stack_views import object_fields, safe_text
+from hearth.cli.stack_views.causes import advice, object_causes
+from hearth.cli.stack_views.causes.cause import Cause, Evidence
+from hearth.cli.stack_views.stack_state import BreakpointEntry, StackState
+from hearth.cli.stack_views.tree import requirements, resource_state, stack_view
+from hearth.cli.stack_views.tree.resource_state import RowState
+from hearth.cli.stack_views.tree.snapshot import StackSnapshot
+from hearth.cli.stack_views.tree.stack_view import ResourceRow
+from hearth.model import members
+
+UNSETTLED: Final = frozenset({RowState.PROGRESSING, RowState.FAILED, RowState.STOPPED})
+REJECTED: Final = frozenset(
+    "InvalidTemplate SpecUnreadable SourceNotFound SourceForbidden NamespaceNotAllowed ServiceAccountRequired "
+    "RevisionStoreFailed RevisionUnavailable RevisionTampered ServiceAccountNotFound".split()
+)
+"""Reasons of `Ready` that concern the definition as a whole."""
+NOTED: Final = {
+    "Drifted": "kubectl stack check {name} -n {namespace} --wait",
+    "DriftConflict": "kubectl stack check {name} -n {namespace} --wait",
+    "Unhealthy": "kubectl get healthmarks -n {namespace}",
+    "RevisionTampered": "kubectl stack history {name} -n {namespace}",
+    "InternalError": "",
+    "CheckPending": "",
+    "SuspendRecordInvalid": "",
+}
+"""Conditions that need a person, also on a Stack that is ready, and the command that shows more."""
+
+
+def explain(snapshot: StackSnapshot, evidence: Evidence) -> tuple[Cause, ...]:
+    """Return the root causes of a Stack that is not as it should be; () if it is."""
+    stack = snapshot.stack
+    found = [*explain_whole(stack), *explain_conditions(stack)]
+    if not stack.is_new and not (found and is_rejected(stack)):
+        found += explain_resources(snapshot, evidence)
+    if not found and not stack.is_ready:
+        found.append(Cause(subject=f"stack/{safe_text.one_line(stack.name)}", message=describe_ready(stack)))
+    return tuple(found)
+
+
+def explain_resource(snapshot: StackSnapshot, path: Sequence[str], evidence: Evidence) -> tuple[Cause, ...] | None:
+    """Return the chain of one resource; () if it is ready, None if there is no such resource. path: into nested Stacks."""
+    name, *rest = path
+    if rest:
+        child = snapshot.choose_children().get(name)
+        nested = snapshot.nested.get(child.uid) if child is not None else None
+        return explain_resource(nested, rest, evidence) if nested is not None else None
+    rows = flatten(stack_view.describe_rows(snapshot))
+    found = next((row for row in rows if row.resource == name), None)
+    if found is None:
+        return None
+    whole = tuple(explain_whole(snapshot.stack)) if found.state is not RowState.READY else ()
+    if found.state in (RowState.READY, RowState.EXCLUDED):
+        return whole
+    return (*follow(snapshot, found, {row.resource: row for row in rows}, evidence), *whole)
+
+
+def follow(
+    snapshot: StackSnapshot, row: ResourceRow, rows: dict[str, ResourceRow], evidence: Evidence
+) -> tuple[Cause, ...]:
+    """Return the cause of one resource, with those that it waits for below."""
+    if row.state is not RowState.WAITING:
+        return (explain_row(snapshot, row, evidence),)
+    chosen = snapshot.choose_children()
+    required = requirements.find_requirements(snapshot.resources, chosen).get(members.root_of(row.resource), [])
+    below = [rows[each] for each in required if each in rows and rows[each].state not in stack_view.MET]
+    if not below:
+        return (explain_row(snapshot, row, evidence),)
+    causes = tuple(cause for each in below for cause in follow(snapshot, each, rows, evidence))
+    return (dataclasses.replace(explain_row(snapshot, row, evidence), causes=causes),)
+
+
+def explain_whole(stack: StackState) -> Iterator[Cause]:
+    """Yield what concerns the Stack as a whole."""
+    subject = f"stack/{safe_text.one_line(stack.name)}"
+    here = ("-n", stack.namespace)
+    if stack.is_new or not stack.is_observed:
+        message = (
+            "no operator has reported on the present generation: is one running, and does it serve this namespace?"
+        )
+        yield Cause(
+            subject=subject, message=message, command="kubectl get leases,pods -A -l app.kubernetes.io/name=hearth"
+        )
+        return
+    if is_rejected(stack):
+        message = f"the definition is rejected, and what runs stays as it is: {stack.ready.message}"
+        command = advice.join("kubectl edit stack", stack.name, *here)
+        yield Cause(subject=subject, message=safe_text.clean(message), since=stack.ready.since, command=command)
+    if stack.is_rolled_back_automatically:
+        message = safe_text.one_line(object_fields.text(stack.status, "target", "message") or stack.ready.message)
+        yield Cause(
+            subject=subject,
+            message=f"the definition in the spec failed and was rolled back: {message}",
+            since=object_fields.text(stack.status, "target", "since"),
+            command=advice.join("kubectl stack history", stack.name, *here),
+        )
+    blocked = stack.condition("DeletionBlocked")
+    if blocked.is_true:
+        yield Cause(subject=subject, message=safe_text.one_line(blocked.message), since=blocked.since)
+    paused = stack.condition("Paused")
+    if stack.is_paused:
+        message = safe_text.one_line(paused.message) or "the Stack is paused"
+        yield Cause(
+            subject=subject,
+            message=message,
+            since=paused.since,
+            command=advice.join("kubectl stack unpause", stack.name, *here),
+        )
+    if stack.is_suspended:
+        command = advice.join("kubectl stack resume", stack.name, *here)
+        yield Cause(subject=subject, message="the Stack is suspended: workloads are scaled to nothing", command=command)
+    if stack.ready.reason == "Timeout":
+        yield Cause(subject=subject, message=safe_text.one_line(stack.ready.message), since=stack.ready.since)
+
+
+def is_rejected(stack: StackState) -> bool:
+    """Return whether the definition in the spec is rejected."""
+    return stack.ready.reason in REJECTED
+
+
+def explain_conditions(stack: StackState) -> Iterator[Cause]:
+    """Yield conditions that need a person."""
+    for type_, command in NOTED.items():
+        condition = stack.condition(type_)
+        if condition.is_true:
+            words = command.replace("{name}", stack.name).replace("{namespace}", stack.namespace)
+            yield Cause(
+                subject=type_, message=safe_text.one_line(condition.message), since=condition.since, command=words
+            )
+    count = object_fields.number(stack.status, "check", "problemCount")
+    if count and stack.phase == "CheckFailed":
+        yield Cause(subject="CheckFailed", message=safe_text.one_line(stack.ready.message), since=stack.ready.since)
+
+
+def explain_resources(snapshot: StackSnapshot, evidence: Evidence) -> Iterator[Cause]:
+    """Yield each resource that is the beginning of a chain, and how many wait for it."""
+    rows = flatten(stack_view.describe_rows(snapshot))
+    waiting = count_waiting(snapshot, rows)
+    for row in rows:
+        is_end = row.state in UNSETTLED or (row.state is RowState.OBSOLETE and "held by" in row.note)
+        if not is_end or row.object.endswith("[]"):
+            continue
+        cause = explain_row(snapshot, row, evidence)
+        blocked = waiting.get(members.root_of(row.resource), [])
+        if blocked:
+            more = f" ({resource_state.enumerate_names(blocked)} {'waits' if len(blocked) == 1 else 'wait'} for it)"
+            cause = dataclasses.replace(cause, message=cause.message + more)
+        yield cause
+    listed = {row.resource for row in rows}
+    for entry in snapshot.stack.breakpoints:
+        if entry.resource.partition("/")[0] not in listed:
+            yield explain_breakpoint(snapshot.stack, entry)
+
+
+def flatten(rows: Sequence[ResourceRow]) -> list[ResourceRow]:
+    """Return the rows with the members of collections, without those of nested Stacks."""
+    found = []
+    for row in rows:
+        found.append(row)
+        found += [each for each in row.nested if row.object.endswith("[]")]
+    return found
+
+
+def count_waiting(snapshot: StackSnapshot, rows: Sequence[ResourceRow]) -> dict[str, list[str]]:
+    """Return by resource those that wait for it, directly or not."""
+    required = requirements.find_requirements(snapshot.resources, snapshot.choose_children())
+    waiting = {row.resource for row in rows if row.state is RowState.WAITING}
+    found: dict[str, list[str]] = {}
+    for name in waiting:
+        pending, seen = list(required.get(name, ())), set()
+        while pending:
+            each = pending.pop()
+            if each not in seen:
+                seen.add(each)
+                found.setdefault(each, []).append(name)
+                pending += required.get(each, ()) if each in waiting else ()
+    return {name: sorted(each) for name, each in found.items()}
+
+
+def explain_row(snapshot: StackSnapshot, row: ResourceRow, evidence: Evidence) -> Cause:
+    """Return the cause of one resource: the operator's words, and below them those of its object."""
+    stack = snapshot.stack
+    wait = next((each for each in stack.breakpoints if each.resource == row.resource), None)
+    if wait is not None:
+        return explain_breakpoint(stack, wait)
+    child = snapshot.choose_children().get(row.resource)
+    problem = next((each for each in stack.problems if each.get("resource") == row.resource), None)
+    nested = snapshot.nested.get(child.uid) if child is not None else None
+    if row.state is RowState.OBSOLETE:
+        child = next((each for each in snapshot.children if str(each) == row.object), child)
+    if nested is not None:
+        below = explain(nested, evidence)
+    elif child is not None and row.state is not RowState.WAITING:
+        below = object_causes.explain(child, evidence)
+    else:
+        below = ()
+    command = advice.advise_problem(stack, problem) if problem is not None else ""
+    if not command and child is not None and not below and row.state is not RowState.WAITING:
+        command = object_causes.describe(child)
+    subject = f"{row.resource} ({row.object})" if row.object else row.resource
+    return Cause(
+        subject=subject,
+        message=f"{row.state}: {row.note}" if row.note else str(row.state),
+        next_try=object_fields.text(problem, "nextRetryTime"),
+        command="" if below and any(each.command for each in below) else command,
+        causes=below,
+    )
+
+
+def explain_breakpoint(stack: StackState, wait: BreakpointEntry) -> Cause:
+    """Return that a resource waits at a breakpoint, with the command that continues it."""
+    where = f" of the nested Stack {wait.stack}" if wait.stack else ""
+    return Cause(
+        subject=safe_text.one_line(wait.resource),
+        message=safe_text.one_line(f"stopped at the breakpoint {wait.hook}{where}, until a user continues it"),
+        command=advice.join("kubectl stack continue", stack.name, str(wait), "-n", stack.namespace),
+    )
+
+
+def describe_ready(stack: StackState) -> str:
+    """Return the message of `Ready`."""
+    return safe_text.one_line(stack.ready.message) or f"its phase is {stack.phase}"
