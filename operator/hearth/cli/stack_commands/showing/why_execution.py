@@ -28,9 +28,7 @@ async def execute(session: Session, namespace: str, name: str, path: Sequence[st
         cluster_options.complain(f'Error from server (NotFound): stacks.hearth.dev "{name}" not found')
         return FAILED
     evidence = await collect(session, snapshot)
-    causes = (
-        stack_causes.explain_resource(snapshot, path, evidence) if path else stack_causes.explain(snapshot, evidence)
-    )
+    causes = find_causes(snapshot, path, evidence)
     if causes is None:
         known = ", ".join(sorted(snapshot.resources)) or "none"
         cluster_options.complain(f"error: stack/{name} has no resource {'/'.join(path)!r}; resources: {known}")
@@ -40,6 +38,13 @@ async def execute(session: Session, namespace: str, name: str, path: Sequence[st
     else:
         show(snapshot, path, causes)
     return FAILED if causes else DONE
+
+
+def find_causes(snapshot: StackSnapshot, path: Sequence[str], evidence: Evidence) -> tuple[Cause, ...] | None:
+    """Return the causes; None if there is no such resource. path: into nested Stacks, empty for the Stack."""
+    if path:
+        return stack_causes.explain_resource(snapshot, path, evidence)
+    return stack_causes.explain(snapshot, evidence)
 
 
 async def collect(session: Session, snapshot: StackSnapshot) -> Evidence:

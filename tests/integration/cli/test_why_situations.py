@@ -1,0 +1,220 @@
+"""`kubectl stack why` in each situation that people ask about, on a real API server with a real operator."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_access.stack_reader import StackReader
+from hearth.cli.stack_commands.showing import why_execution
+from hearth.kube.auth import credentials
+from hearth.kube.client import api_requests
+from hearth.kube.client.connection import Connection
+from hearth.kube.well_known_kinds import STACK
+from hearth.model import errors
+from hearth.model.kinds import Kind
+from support.real import situations
+from support.real.operator_fleet import Crew
+from support.real.real_user import RealUser
+from support.real.situations import Situation
+from support.real.stack_command import StackCommand
+
+PATIENCE_SECONDS = 60.0
+"""An order of magnitude above what a busy machine was seen to need."""
+POLL_SECONDS = 2.0
+POD = Kind(group="", version="v1", name="Pod", plural="pods", namespaced=True)
+EVENT = Kind(group="", version="v1", name="Event", plural="events", namespaced=True)
+MANAGER = {"fieldManager": "kubectl-stack-tests"}
+SETTLED = ("Complete", "Failed", "Stopped")
+
+
+@pytest.fixture
+async def session(kubeconfig: Path) -> AsyncIterator[Session]:
+    """The requests of a user with all rights."""
+    async with Connection(credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})) as connection:
+        yield Session(connection)
+
+
+def fill(value: Any, namespace: str) -> Any:
+    """The value with the namespace in place of NS."""
+    return json.loads(json.dumps(value).replace("NS", namespace))
+
+
+async def arrange(session: Session, namespace: str, situation: Situation) -> None:
+    """Make the objects and the Stack; nothing is waited for."""
+    for manifest in fill(list(situation.before), namespace):
+        kind = session.kinds.find(manifest["apiVersion"], manifest["kind"])
+        assert kind is not None
+        await session.create(kind, namespace if kind.namespaced else "", body=manifest)
+    template = {
+        "parameters": {"size": {"type": "string", "default": "s"}},
+        "resources": fill(dict(situation.resources), namespace),
+    }
+    body = {
+        "apiVersion": "hearth.dev/v1alpha1",
+        "kind": "Stack",
+        "metadata": {"name": situation.name, "namespace": namespace},
+        "spec": {"template": template, **fill(dict(situation.spec), namespace)},
+    }
+    await session.create(STACK, namespace, body=body)
+
+
+async def change(session: Session, namespace: str, situation: Situation) -> None:
+    """Do what comes once the Stack is settled."""
+    if not situation.then:
+        return
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        async for raw in session.watch_one(STACK, namespace, situation.name):
+            if raw is not None and str(raw["status"].get("phase")).endswith(SETTLED):
+                break
+    for kind_name, name, patch in situation.then:
+        kind = STACK if kind_name == "Stack" else session.kinds.find("v1", kind_name)
+        assert kind is not None
+        path = api_requests.object_path(kind, namespace, name)
+        if patch is None:
+            await session.connection.request("DELETE", path)
+        else:
+            await session.connection.request(
+                "PATCH", path, query=MANAGER, body=patch, content_type=api_requests.MERGE_PATCH
+            )
+
+
+async def play_kubelet(session: Session, namespace: str, situation: Situation) -> None:
+    """Give its pods the status that a kubelet would, and post the Warning."""
+    if situation.pod is None:
+        return
+    prefix = f"{situation.name}-"
+    found: list[Any] = []
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not found:
+            pods = await session.list(POD, namespace)
+            found = [pod for pod in pods if pod["metadata"]["name"].startswith(prefix) and is_running(pod)]
+            await asyncio.sleep(POLL_SECONDS / 5)
+    for pod in found:
+        path = api_requests.object_path(POD, namespace, pod["metadata"]["name"]) + "/status"
+        await session.connection.request(
+            "PATCH", path, body={"status": situation.pod}, content_type=api_requests.MERGE_PATCH
+        )
+        if situation.event is not None:
+            await post_warning(session, namespace, pod, *situation.event)
+
+
+def is_running(pod: Any) -> bool:
+    """Whether the control plane has given the pod its first status."""
+    return bool(pod.get("status", {}).get("phase") == "Running")
+
+
+async def post_warning(session: Session, namespace: str, pod: Any, reason: str, message: str) -> None:
+    """As a kubelet."""
+    metadata = pod["metadata"]
+    about = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": namespace,
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+    }
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    body = {
+        "metadata": {"generateName": "seen-", "namespace": namespace},
+        "involvedObject": about,
+        "type": "Warning",
+        "reason": reason,
+        "message": message,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+    }
+    await session.create(EVENT, namespace, body=body)
+
+
+async def explain(session: Session, namespace: str, situation: Situation) -> str:
+    """What `why` prints."""
+    snapshot = await StackReader(session).read(namespace, situation.name)
+    if snapshot is None:
+        return ""
+    evidence = await why_execution.collect(session, snapshot)
+    path = situation.where.split("/") if situation.where else []
+    causes = why_execution.find_causes(snapshot, path, evidence)
+    # Nothing in between may wait: other situations are explained at the same time.
+    written = io.StringIO()
+    with contextlib.redirect_stdout(written):
+        why_execution.show(snapshot, path, causes or ())
+    return written.getvalue()
+
+
+async def find_missing(session: Session, namespace: str, situation: Situation) -> str:
+    """What the explanation still lacks at the end of all patience; "" if nothing."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        shown = await explain(session, namespace, situation)
+        missing = [each for each in situation.expected if each.replace("NS", namespace) not in shown]
+        if not missing:
+            return ""
+        if time.monotonic() > deadline:
+            return f"{situation.name}: {missing} not in\n{shown}"
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def test_every_situation_is_explained_to_its_root(
+    workers: Crew, user: RealUser, session: Session, kubeconfig: Path
+) -> None:
+    """In the words of the component that refuses, with the command that helps."""
+    await workers.hire()
+    await session.kinds.refresh()
+    namespace = user.namespace
+    try:
+        for situation in situations.ALL:
+            await arrange(session, namespace, situation)
+        missing = await asyncio.gather(*(check(session, namespace, situation) for situation in situations.ALL))
+    finally:
+        await clean_up(session, namespace)
+
+    assert [each for each in missing if each] == []
+    assert len(situations.ALL) >= 30
+    command = StackCommand(kubeconfig=kubeconfig, namespace=namespace)
+    assert "nothing is wrong" in await command.expect("why", "fine")
+    assert "has no resource 'none'; resources: web" in await command.expect("why", "fine/none", code=1)
+
+
+async def check(session: Session, namespace: str, situation: Situation) -> str:
+    """Bring the situation about; what its explanation lacks."""
+    try:
+        await change(session, namespace, situation)
+        await play_kubelet(session, namespace, situation)
+    except TimeoutError:
+        return f"{situation.name}: it does not come about\n{await explain(session, namespace, situation)}"
+    return await find_missing(session, namespace, situation)
+
+
+async def clean_up(session: Session, namespace: str) -> None:
+    """Release what would hold the end of the test."""
+    hook = session.kinds.find("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration")
+    config = session.kinds.find("v1", "ConfigMap")
+    assert hook is not None
+    assert config is not None
+    await session.connection.request("DELETE", api_requests.object_path(hook, "", namespace))
+    for name in ("held-web", "deleted-web"):
+        path = api_requests.object_path(config, namespace, name)
+        with contextlib.suppress(errors.ApiStatusError):
+            await session.connection.request(
+                "PATCH", path, body={"metadata": {"finalizers": None}}, content_type=api_requests.MERGE_PATCH
+            )
+
+
+async def test_without_an_operator_it_says_so(user: RealUser, session: Session) -> None:
+    """The most common reason of all in a new cluster."""
+    fine = next(each for each in situations.ALL if each.name == "fine")
+    await arrange(session, user.namespace, fine)
+
+    shown = await explain(session, user.namespace, fine)
+
+    assert "no operator has reported on the present generation: is one running" in shown
