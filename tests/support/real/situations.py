@@ -68,7 +68,8 @@ def config(**fields: Any) -> Object:
 def held(**state: Any) -> Object:
     """The status of a pod whose container is in that state."""
     status = {"name": "app", "image": "web:1", "imageID": "", "ready": False, "restartCount": 0, **state}
-    return {"phase": "Pending", "containerStatuses": [status]}
+    # The stages of the control plane start a pod that is Pending.
+    return {"phase": "Running", "containerStatuses": [status]}
 
 
 def unready(reason: str = "ContainersNotReady") -> list[Object]:
@@ -156,8 +157,7 @@ POD_SITUATIONS = (
     Situation(
         name="probe",
         resources={"web": resource(deployment())},
-        pod=held(state={"running": {"startedAt": "2026-01-01T00:00:00Z"}})
-        | {"phase": "Running", "conditions": unready()},
+        pod=held(state={"running": {"startedAt": "2026-01-01T00:00:00Z"}}) | {"conditions": unready()},
         event=("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 500"),
         expected=["runs, but is not ready: Readiness probe failed: HTTP probe failed with statuscode: 500"],
     ),
@@ -165,7 +165,7 @@ POD_SITUATIONS = (
         name="gate",
         resources={"web": resource(deployment())},
         pod=held(state={"running": {"startedAt": "2026-01-01T00:00:00Z"}})
-        | {"phase": "Running", "conditions": unready("ReadinessGatesNotReady")},
+        | {"conditions": unready("ReadinessGatesNotReady")},
         expected=["runs, but is not ready: ReadinessGatesNotReady"],
     ),
     Situation(
@@ -304,7 +304,7 @@ STACK_SITUATIONS = (
     Situation(
         name="outside",
         resources={"web": resource(config(metadata={"namespace": "kube-system"}))},
-        expected=["NamespaceNotAllowed"],
+        expected=["the definition is rejected", "is in namespace kube-system"],
     ),
     Situation(
         name="kind",
@@ -452,7 +452,7 @@ STACK_SITUATIONS = (
     Situation(
         name="twice",
         resources={"a": resource(config(metadata={"name": "same"})), "b": resource(config(metadata={"name": "same"}))},
-        expected=["DuplicateObject"],
+        expected=["names configmap/same, which the resource 'a' also names; rename one of them"],
     ),
     Situation(
         name="fine",

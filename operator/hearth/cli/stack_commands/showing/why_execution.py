@@ -65,7 +65,7 @@ def show(snapshot: StackSnapshot, path: Sequence[str], causes: Sequence[Cause]) 
         click.echo(safe_text.one_line(f"stack/{subject}: nothing is wrong ({head})"))
         return
     text_output.write_segments(
-        [(safe_text.one_line(f"stack/{subject}"), "bold"), (safe_text.one_line(f"  {head}"), "yellow")]
+        [(safe_text.one_line(f"stack/{subject}"), "bold"), (f"  {safe_text.one_line(head)}", "yellow")]
     )
     for line in cause_drawing.draw(causes, now=time.time()):
         text_output.write_segments(line)

@@ -143,8 +143,9 @@ def explain_resources(snapshot: StackSnapshot, evidence: Evidence) -> Iterator[C
     """Yield each resource that is the beginning of a chain, and how many wait for it."""
     rows = flatten(stack_view.describe_rows(snapshot))
     waiting = count_waiting(snapshot, rows)
+    named = {object_fields.text(problem, "resource") for problem in snapshot.stack.problems}
     for row in rows:
-        is_end = row.state in UNSETTLED or (row.state is RowState.OBSOLETE and "held by" in row.note)
+        is_end = row.state in UNSETTLED or row.resource in named or is_held(row)
         if not is_end or row.object.endswith("[]"):
             continue
         cause = explain_row(snapshot, row, evidence)
@@ -157,6 +158,11 @@ def explain_resources(snapshot: StackSnapshot, evidence: Evidence) -> Iterator[C
     for entry in snapshot.stack.breakpoints:
         if entry.resource.partition("/")[0] not in listed:
             yield explain_breakpoint(snapshot.stack, entry)
+
+
+def is_held(row: ResourceRow) -> bool:
+    """Return whether finalizers hold the deletion of an obsolete object."""
+    return row.state is RowState.OBSOLETE and "held by" in row.note
 
 
 def flatten(rows: Sequence[ResourceRow]) -> list[ResourceRow]:
