@@ -54,9 +54,9 @@ def reject_rollback_request(error: RollbackRevisionNotFound, unverified: Revisio
 
 
 def describe_mistakes(error: InvalidDefinition, *, consequence: str = "the active revision is unchanged") -> str:
-    """Describe all errors in one message, one line each."""
+    """Describe all errors in one message, one line each. The first line has the first error: lists show no other."""
     count = len(error.mistakes)
-    head = "the definition has an error" if count == 1 else f"the definition has {count} errors"
-    shown = [f"- {str(mistake)[: limits.MISTAKE_LENGTH]}" for mistake in error.mistakes[: limits.MISTAKES]]
+    first, *others = [str(mistake)[: limits.MISTAKE_LENGTH] for mistake in error.mistakes[: limits.MISTAKES]]
+    head = f"{first} ({consequence})" if count == 1 else f"{first} (1 of {count} errors; {consequence})"
     rest = [f"- and {count - limits.MISTAKES} more, at least"] if count > limits.MISTAKES else []
-    return "\n".join([f"{head}; {consequence}:", *shown, *rest])
+    return "\n".join([head, *(f"- {other}" for other in others), *rest])

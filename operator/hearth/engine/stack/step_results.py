@@ -15,6 +15,7 @@ from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.services import Services
 from hearth.engine.writes import step_execution
 from hearth.model import redaction
+from hearth.model.kinds import ObjectRef
 from hearth.plan.health import suspend_rules
 from hearth.plan.ownership import field_ownership
 from hearth.plan.resource import decide
@@ -42,12 +43,14 @@ class StepResults:
     def record(self, key: str, step: Step, result: step_execution.StepResult) -> None:
         """Record the result of a step."""
         missed = self.memory.finish(key)
+        if isinstance(result, step_execution.StepDone):
+            self._log_write(step)
         match result, step:
             case StepFailure(immutable=field), Apply(uid=str(uid)) if field:
                 # Not a failure yet: the resource's policy decides what follows.
                 self.memory.immutable[uid] = (step.hash, field)
             case StepFailure(), _:
-                self._remember(key, result, subject=steps.attempt_id(step), missed=missed)
+                self._remember(key, result, subject=steps.attempt_id(step), missed=missed, about=find_subject(step))
             case step_execution.StepDone(child, left), Apply() if child is not None:
                 self.memory.forget_failures(key, steps.attempt_id(step))
                 # The operator never owned a field that is missing in the answer to its own apply. Only later losses are drift.
@@ -80,7 +83,7 @@ class StepResults:
                     self._count_mark(name, status.child.uid)
                     continue
                 trouble = StepFailure(reason=status.reason, message=status.message)
-                self._remember(name, trouble, subject=decide.failure_id(status.child))
+                self._remember(name, trouble, subject=decide.failure_id(status.child), about=(name, status.child.ref))
 
     def awaited_triggers(self, waiting: Collection[str]) -> set[retry_triggers.RetryTrigger]:
         """Return the retry triggers of the failed steps under these keys."""
@@ -97,9 +100,10 @@ class StepResults:
         trouble: StepFailure,
         *,
         subject: AttemptId,
+        about: tuple[str, ObjectRef],
         missed: Collection[retry_triggers.RetryTrigger] = (),
     ) -> None:
-        """missed: triggers that fired while the step was in flight."""
+        """about: the resource and its object; missed: triggers that fired while the step was in flight."""
         now = self.services.clock.monotonic()
         attempt = backoff.after_failure(
             self.memory.attempts.get(key), trouble, subject=subject, now=now, backoff=self._find_backoff()
@@ -110,7 +114,27 @@ class StepResults:
             self.services.find_children_cluster(self.uid).watch_trigger(cause)
         # The message may contain words of the child itself.
         message = redaction.redact(trouble.message, self.definition_sync.hidden_texts)
-        logger.info("step failed", stack=self.uid, key=key, reason=trouble.reason, message=message)
+        logger.warning(
+            "step failed",
+            stack=self._name_stack(),
+            resource=about[0],
+            object=str(about[1]),
+            reason=trouble.reason,
+            message=message,
+            attempt=attempt.failures,
+            retry_in_seconds=round(max(0.0, attempt.retry_at - now), 1),
+        )
+
+    def _log_write(self, step: Step) -> None:
+        """Log a successful write: at night, the log must show what the operator did."""
+        fields = {"fields": step.repaired_fields} if isinstance(step, Apply) and step.repaired_fields else {}
+        resource, ref = find_subject(step)
+        logger.info(steps.describe_write(step), stack=self._name_stack(), resource=resource, object=str(ref), **fields)
+
+    def _name_stack(self) -> str:
+        """Return `namespace/name` of the Stack; its UID if it is gone already."""
+        stack = self.services.management_cluster.find_stack(self.uid)
+        return f"{stack.namespace}/{stack.name}" if stack is not None else self.uid
 
     def _find_backoff(self) -> BackoffPolicy:
         """Return the backoff policy: the Stack's settings, otherwise the operator's."""
@@ -133,3 +157,8 @@ class StepResults:
         self.memory.mark_backoffs[name] = healing.after_mark(
             self.memory.mark_backoffs.get(name), uid, now=now, backoff=settings
         )
+
+
+def find_subject(step: Step) -> tuple[str, ObjectRef]:
+    """Return the resource and the object that the step writes."""
+    return steps.affected_keys(step)[-1], steps.find_ref(step)

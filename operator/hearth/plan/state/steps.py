@@ -107,6 +107,28 @@ def attempt_id(step: Step) -> AttemptId:
             return SuspendAttempt(uid=step.child.uid, purpose=step.purpose)
 
 
+def find_ref(step: Step) -> ObjectRef:
+    """Return the object that the step writes."""
+    return step.ref if isinstance(step, Apply) else step.child.ref
+
+
+def describe_write(step: Step) -> str:
+    """Describe what the step has done, once it succeeded."""
+    match step:
+        case Apply():
+            if step.uid is None:
+                return "object created"
+            return "object repaired" if step.repaired_fields else "object updated"
+        case Delete():
+            return "object deletion requested"
+        case Release():
+            return "object released"
+        case WriteHealthMark():
+            return "health mark written"
+        case Suspend():
+            return f"{step.purpose} applied"
+
+
 def affected_keys(step: Step) -> tuple[str, ...]:
     """Return the keys to plan again once the step was executed or rejected."""
     match step:
