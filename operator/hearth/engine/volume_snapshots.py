@@ -22,6 +22,7 @@ from hearth.plan.snapshot_decision import ObservedVolume, SnapshotVolume, Volume
 GROUP = "snapshot.storage.k8s.io"
 API_VERSION, KIND = f"{GROUP}/v1", "VolumeSnapshot"
 PURPOSE = "volume snapshot"
+FORBIDDEN = 403
 NOT_FOUND = 404
 CONFLICT = 409
 REFUSALS = frozenset({400, 403, 404, 405, 422})
@@ -56,7 +57,7 @@ class VolumeSnapshots:
         except ApiStatusError as refused:
             if refused.code == NOT_FOUND:
                 return error or ObservedVolume(volume=volume, state=VolumeState.ABSENT)
-            return ObservedVolume(volume=volume, state=VolumeState.UNKNOWN, message=str(refused))
+            return self._explain(volume, refused, kind)
         except Unreachable as lost:
             return ObservedVolume(volume=volume, state=VolumeState.UNKNOWN, message=str(lost))
         if not self._is_ours(volume, live):
@@ -73,8 +74,7 @@ class VolumeSnapshots:
         except ApiStatusError as refused:
             if refused.code == CONFLICT:
                 return None
-            state = VolumeState.FAILED if refused.code in REFUSALS else VolumeState.UNKNOWN
-            return ObservedVolume(volume=volume, state=state, message=str(refused))
+            return self._explain(volume, refused, kind)
         except Unreachable as lost:
             return ObservedVolume(volume=volume, state=VolumeState.UNKNOWN, message=str(lost))
         return None
@@ -89,10 +89,18 @@ class VolumeSnapshots:
             if self._is_ours(volume, live):
                 await self.cluster.delete_object(live, kind=kind)
         except ApiStatusError as refused:
-            return "" if refused.code in (NOT_FOUND, CONFLICT) else str(refused)
+            return "" if refused.code in (NOT_FOUND, CONFLICT) else self._explain(volume, refused, kind).message
         except Unreachable as lost:
             return str(lost)
         return ""
+
+    def _explain(self, volume: SnapshotVolume, refused: ApiStatusError, kind: Kind) -> ObservedVolume:
+        """Return the state of a VolumeSnapshot after a rejected request, with what would allow it."""
+        state = VolumeState.FAILED if refused.code in REFUSALS else VolumeState.UNKNOWN
+        message = str(refused)
+        if refused.code == FORBIDDEN and self.boundary.account:
+            message = f"{message}; to allow it, run: {self.boundary.explain_grant(kind, volume.namespace)}"
+        return ObservedVolume(volume=volume, state=state, message=message)
 
     def _make_manifest(self, volume: SnapshotVolume, *, stack: str) -> Object:
         return {

@@ -22,6 +22,8 @@ JSON = "application/json"
 HOME = {
     "Stack": (STACK_VERSION, "stacks"),
     "HealthMark": (STACK_VERSION, "healthmarks"),
+    "StackSnapshot": (STACK_VERSION, "stacksnapshots"),
+    "VolumeSnapshot": ("snapshot.storage.k8s.io/v1", "volumesnapshots"),
     "ControllerRevision": ("apps/v1", "controllerrevisions"),
     "Deployment": ("apps/v1", "deployments"),
     "StatefulSet": ("apps/v1", "statefulsets"),

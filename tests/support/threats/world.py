@@ -25,6 +25,7 @@ PATIENCE = 60.0
 CLEARED = (
     "Stack",
     "HealthMark",
+    "StackSnapshot",
     "ControllerRevision",
     "Deployment",
     "StatefulSet",

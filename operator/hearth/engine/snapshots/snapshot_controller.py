@@ -208,17 +208,18 @@ class SnapshotController:
         if self._stacks.is_being_restored(snapshot, state.memory):
             message = f"waits until Stack {snapshot.stack_name} is restored from this StackSnapshot"
             return snapshot_decision.decide_blocked(state, message, now=self._services.clock.now())
-        volumes, is_terminating = self._find_volumes(snapshot, state), False
+        volumes = self._find_volumes(snapshot, state)
         now, wanted = self._services.clock.now(), () if state.retains else state.memory.volumes
         observed = [await volumes.observe(each) for each in wanted]
-        if any(each.state is VolumeState.UNKNOWN for each in observed):
-            is_terminating = await stack_deletion.is_namespace_terminating(snapshot.namespace, self._services)
-        decision = snapshot_decision.decide_deletion(state, observed, is_namespace_terminating=is_terminating, now=now)
-        if not decision.delete:
-            return decision
-        errors = {each: await volumes.delete(each) for each in decision.delete}
-        observed = [await self._observe_deleted(volumes, each, errors) for each in observed]
-        return snapshot_decision.decide_deletion(state, observed, is_namespace_terminating=False, now=now)
+        decision = snapshot_decision.decide_deletion(state, observed, is_namespace_terminating=False, now=now)
+        if decision.delete:
+            errors = {each: await volumes.delete(each) for each in decision.delete}
+            observed = [await self._observe_deleted(volumes, each, errors) for each in observed]
+        is_unknown = any(each.state is VolumeState.UNKNOWN for each in observed)
+        is_terminating = is_unknown and await stack_deletion.is_namespace_terminating(
+            snapshot.namespace, self._services
+        )
+        return snapshot_decision.decide_deletion(state, observed, is_namespace_terminating=is_terminating, now=now)
 
     async def _observe_deleted(
         self, volumes: VolumeSnapshots, before: ObservedVolume, errors: dict[SnapshotVolume, str]
