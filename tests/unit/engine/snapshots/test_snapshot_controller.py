@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from hearth.model import limits
+from hearth.model import limits, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from support.checks import expectations
@@ -59,7 +59,8 @@ def test_scenario_with_a_death_at_every_write(scenario: Scenario) -> None:
         perform(scenario, interruption=Interruption(write=write, how=WAYS[write % len(WAYS)]))
 
 
-def test_no_claim_is_created_while_a_workload_runs() -> None:
+@pytest.mark.parametrize("metadata", [{}, {"name": "archive"}], ids=["by reference", "by name"])
+def test_no_claim_is_created_while_a_workload_runs(metadata: dict[str, str]) -> None:
     """A restore suspends all workloads first, and resumes them after every claim has its data."""
     seen: list[tuple[int, int]] = []
 
@@ -73,7 +74,7 @@ def test_no_claim_is_created_while_a_workload_runs() -> None:
         await world.start_controller()
         await world.user.create(volume_driver.definition())
         scene = Scene(world, StatusBinder(world))
-        await snapshot_scenarios.prepare(scene)
+        await snapshot_scenarios.prepare(scene, **metadata)
         scene.is_binding = False
         await scene.request(toSnapshot="before")
         await scene.reach(lambda: snapshot_scenarios.find_new_claim(scene))
@@ -246,5 +247,57 @@ def test_a_snapshot_costs_nothing_once_it_is_complete() -> None:
         await world.wait(3600)
         kinds = {volume_driver.VOLUME_SNAPSHOT.name, "StackSnapshot"}
         assert [each for each in world.traffic.requests[before:] if each.kind.name in kinds] == []
+
+    play(story)
+
+
+def test_a_taken_name_is_neither_used_nor_deleted() -> None:
+    """Not even with the label and a signature of another VolumeSnapshot."""
+
+    async def story(scene: Scene, world: FakeWorld) -> None:
+        await scene.apply({"data": scene.claim()})
+        await scene.reach_stack("CreateComplete")
+        await scene.snap("first")
+        await scene.reach_taken("first")
+        (copied,) = await scene.find_volumes("first")
+        assert copied is not None
+        await world.kill_controller()
+        await scene.snap("second")
+        snapshot = await world.user.find(scene.address("StackSnapshot", "second"))
+        assert snapshot is not None
+        uid = snapshot["metadata"]["uid"]
+        name = names.volume_snapshot_name(
+            snapshot="second", snapshot_uid=uid, namespace=world.namespace, claim="shop-data"
+        )
+        metadata = {"name": name, "namespace": world.namespace, "annotations": copied["metadata"]["annotations"]}
+        labels = {**copied["metadata"]["labels"], names.LABEL_SNAPSHOT_UID: uid}
+        head = {key: copied[key] for key in ("apiVersion", "kind", "spec")}
+        await world.user.create({**head, "metadata": {**metadata, "labels": labels}})
+        await world.start_controller()
+        await scene.reach_snapshot("Failed", "NameTaken", name="second")
+        await scene.delete("StackSnapshot", "second")
+        await scene.reach_gone(scene.address("StackSnapshot", "second"))
+        assert await world.user.find(scene.address_of_volume(name)) is not None
+
+    play(story)
+
+
+def test_a_restored_claim_is_not_replaced_for_its_content() -> None:
+    """Even where the template says that another content means another claim."""
+
+    async def story(scene: Scene, world: FakeWorld) -> None:
+        claim = {**scene.claim(), "updatePolicy": {"replaceOn": ["spec.dataSource"]}}
+        await scene.apply({"data": claim, "web": scene.config(a="b")})
+        await scene.reach_stack("CreateComplete")
+        await scene.snap()
+        await scene.reach_taken()
+        await scene.report()
+        await scene.reach_snapshot("Complete", "Complete")
+        await scene.request(toSnapshot="before")
+        await scene.reach_stack("RollbackComplete")
+        uid = (await scene.find_claim())["metadata"]["uid"]
+        await scene.apply({"data": claim, "web": scene.config(a="c")})
+        await scene.reach_stack("UpdateComplete")
+        assert (await scene.find_claim())["metadata"]["uid"] == uid
 
     play(story)
