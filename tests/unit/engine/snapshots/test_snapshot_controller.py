@@ -298,6 +298,8 @@ def test_a_restored_claim_is_not_replaced_for_its_content() -> None:
         uid = (await scene.find_claim())["metadata"]["uid"]
         await scene.apply({"data": claim, "web": scene.config(a="c")})
         await scene.reach_stack("UpdateComplete")
-        assert (await scene.find_claim())["metadata"]["uid"] == uid
+        claim = await scene.find_claim()
+        assert claim["metadata"]["uid"] == uid
+        assert "dataSource" in claim["spec"]
 
     play(story)
