@@ -70,7 +70,7 @@ class HealthMarkController:
         """Prepare the controller. It processes nothing before `start`."""
         self._services = services
         self._marks = SignedMarks(services.health_marks, services.hashes)
-        self._targets = Targets(services.find_children_cluster)
+        self._targets = Targets(services.find_link)
         self._places = ResourceLocator(services=services, find_runner=find_runner, targets=self._targets)
         self._executor = FairExecutor(
             workers=WORKERS, take_step=self._look, clock=services.clock, where="health_mark", on_error=self._retry

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from hearth.engine.ports import StackObject, WorkloadCluster
+from hearth.engine.cluster_links import ClusterLink
+from hearth.engine.ports import StackObject
 from hearth.engine.work_queue import DirtyItem, DirtyScope
 from hearth.model.child import Child
 
@@ -58,7 +59,7 @@ class Index:
 class Targets:
     """The objects of the namespaces with searching marks."""
 
-    find_cluster: Callable[[str], WorkloadCluster]
+    find_link: Callable[[str], ClusterLink]
     """Finds the cluster of a Stack's objects by its UID."""
     _indexes: dict[str, Index] = field(default_factory=dict)
     _waiting: dict[str, dict[Key, set[str]]] = field(default_factory=dict)
@@ -126,7 +127,9 @@ class Targets:
 
     def _list_children(self, stack: StackObject, what: Collection[DirtyItem]) -> Iterator[Child]:
         """List the objects of these resources that a mark in the Stack's namespace may name."""
-        found: Mapping[str, tuple[Child, ...]] = self.find_cluster(stack.uid).children(stack.uid)
+        link = self.find_link(stack.uid)
+        # A mark names an object of its own cluster; one of the same name elsewhere is another.
+        found: Mapping[str, tuple[Child, ...]] = {} if link.is_remote else link.cluster.children(stack.uid)
         dirty = (item for item in what if isinstance(item, str) and item in found)
         names = found if DirtyScope.ALL_RESOURCES in what else dirty
         for name in names:
@@ -136,7 +139,7 @@ class Targets:
 
     def _has(self, owner: Owner, key: Key, namespace: str) -> bool:
         """Return whether the owner still has the object."""
-        children = self.find_cluster(owner.stack.uid).children_of(owner.stack.uid, owner.resource)
+        children = self.find_link(owner.stack.uid).cluster.children_of(owner.stack.uid, owner.resource)
         return any(
             make_key(child) == key and child.is_identified and child.namespace in ("", namespace) for child in children
         )
