@@ -74,6 +74,20 @@ async def test_all_mistakes_are_one_denial() -> None:
     assert await make_reviewer().review_stack(write(SOUND)) == ReviewResult()
 
 
+async def test_all_mistakes_of_a_group_are_one_denial() -> None:
+    """With the paths of its own spec; a change of the size alone leaves a mistaken template as it is."""
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"k": "${params.nothing}"}}
+    rolling = {"maxBatchSize": 0, "minInService": 1}
+    spec = {"replicas": 2, "rollingUpdate": rolling, "template": {"manifest": manifest}}
+    group = {"kind": "ResourceGroup", "metadata": {"name": "workers", "namespace": "a"}, "spec": spec}
+    denied = await make_reviewer().review_stack(Review(new=group))
+    scaled = await make_reviewer().review_stack(Review(new=group, old={**group, "spec": {**spec, "paused": True}}))
+
+    for path in ("template.manifest.metadata.name", "template.manifest.data.k", "rollingUpdate.maxBatchSize"):
+        assert f"- spec.{path}: " in denied.denial
+    assert (scaled.denial, len(scaled.warnings)) == ("", 4)
+
+
 async def test_a_write_that_keeps_the_definition_is_never_denied() -> None:
     """An invalid Stack can be paused; a changed definition is judged."""
     old = {"template": {"resources": MISTAKEN}}
