@@ -37,6 +37,8 @@ class StackSeen:
     """UIDs of the children that were there when a revision was reached last."""
     is_waived: bool = False
     """Whether its user wanted nothing held back since."""
+    in_service: int = 0
+    """Of a group: how many members must stay ready once it was complete."""
     paused_at: float | None = None
     suspended_at: float | None = None
 
@@ -86,6 +88,8 @@ class Oversight:
         elif kind == fake_kinds.RESOURCE_GROUP.kind:
             self._take_stack({**raw, "spec": group_expansion.expand(raw["spec"])}, is_gone=after is None)
             if after is not None:
+                rolling = raw["spec"].get("rollingUpdate") or {}
+                self._stacks[raw["metadata"]["uid"]].in_service = rolling.get("minInService", 0)
                 # A group goes back to no revision, so that nothing of one is held back.
                 self._stacks[raw["metadata"]["uid"]].is_waived = True
         elif kind == fake_kinds.CONTROLLER_REVISION.kind:
@@ -144,6 +148,16 @@ class Oversight:
             self._children.pop(raw["metadata"]["uid"], None)
         else:
             self._children[raw["metadata"]["uid"]] = after
+        self._look_at_service(invariants.whose(raw)[0])
+
+    def _look_at_service(self, uid: str) -> None:
+        """Enough members of a group are ready, at every moment after it was complete first."""
+        seen = self._stacks.get(uid)
+        if seen is None or not seen.in_service or not seen.reached or "deletionTimestamp" in seen.raw["metadata"]:
+            return
+        ready = sum(is_ready(each) for each in self._children.values() if invariants.whose(each)[0] == uid)
+        if ready < seen.in_service:
+            self.wrong.append(f"{ready} members are ready, but {seen.in_service} must be")
 
     def _is_tampered(self, before: Object, after: Object | None) -> bool:
         return after is None or any(before.get(key) != after.get(key) for key in (before.keys() | after) - {"status"})
