@@ -183,6 +183,14 @@ class ResourceBlueprint:
         """Return the name by which its own rules read its object: that in the template."""
         return members.root_of(self.name)
 
+    def is_watched_like(self, other: ResourceBlueprint) -> bool:
+        """Return whether the same fields of objects of the same kind are needed, and the same resources, in the same place."""
+        mine, theirs = (
+            (each.api_version, each.kind, each.replace_on, each.ready_when, each.failed_when, each.requires, each.index)
+            for each in (self, other)
+        )
+        return mine == theirs and self.dependents == other.dependents
+
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionBlueprint:
@@ -225,6 +233,14 @@ class Blueprint:
     """By collection, how its members change, if not all at once."""
     surge: int = 0
     """How many members a group has beyond its size."""
+
+    def has_same_structure(self, other: Blueprint) -> bool:
+        """Return whether both have the same resources and collections in the same order, read and kept alike."""
+        mine, theirs = (
+            (each.collections, each.reads, each.retained, each.adopts, each.abandons, each.surge)
+            for each in (self, other)
+        )
+        return mine == theirs and list(self.resources) == list(other.resources)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -405,7 +405,9 @@ class DefinitionSync:
         """Activate the definition in the spec."""
         self.refreshed_parameters = ()
         try:
-            blueprint = await self.acceptor.compile(definition, stack, surge=self.targets.surge)
+            blueprint = await self.acceptor.compile(
+                definition, stack, surge=self.targets.surge, previous=self.blueprint
+            )
         except InvalidDefinition as error:
             await self._reject(stack, rejections.reject_definition(error))
             return

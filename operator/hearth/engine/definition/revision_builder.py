@@ -31,7 +31,7 @@ from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.target.target import EMPTY_REVISION
 from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition, StackIdentity
-from hearth.template.compiler import compiler
+from hearth.template.compiler import compiler, unchanged_resources
 from hearth.template.parser import policies
 
 EMPTY = Blueprint(resources={}, outputs={}, reads={})
@@ -141,25 +141,27 @@ class RevisionBuilder:
         hashes = self.hashes.of_stack(stack.uid)
         return stored_definition.hash_record(stored_definition.to_stored(definition, hashes), hashes)
 
-    async def compile(self, definition: Definition, stack: StackObject, *, surge: int = 0) -> Blueprint:
+    async def compile(
+        self, definition: Definition, stack: StackObject, *, surge: int = 0, previous: Blueprint | None = None
+    ) -> Blueprint:
         """Compile the blueprint, typed against the cluster's schemas. Raises InvalidDefinition.
 
-        surge: members of a group beyond its size. Raises Unevaluated while expressions are being evaluated: retry
-        afterward.
+        surge: members of a group beyond its size; previous: the Stack's active blueprint, which shares the resources that
+        do not change. Raises Unevaluated while expressions are being evaluated: retry afterward.
         """
         if definition.size is None:
-            return await self._compile(definition, stack)
+            return await self._compile(definition, stack, previous=previous)
         timeout = stack.spec.get("timeout")
         mistakes = list(resource_group.find_mistakes(definition.template, definition.size, timeout=timeout))
         try:
-            blueprint = await self._compile(dataclasses.replace(definition, surge=surge), stack)
+            blueprint = await self._compile(dataclasses.replace(definition, surge=surge), stack, previous=previous)
         except InvalidDefinition as error:
             raise resource_group.translate(error, mistakes) from None
         if mistakes:
             raise InvalidDefinition(mistakes)
         return blueprint
 
-    async def _compile(self, definition: Definition, stack: StackObject) -> Blueprint:
+    async def _compile(self, definition: Definition, stack: StackObject, *, previous: Blueprint | None) -> Blueprint:
         cluster, key = self.find_cluster(stack)
         kinds, identity = cluster.kinds, identify(stack)
         pairs = await cooperative_work.share(compiler.find_kinds_in_pieces(definition))
@@ -173,6 +175,8 @@ class RevisionBuilder:
         generation = kinds.generation
         pieces = compiler.compile_in_pieces(definition, stack=identity, kinds=kinds, evaluator=self.evaluations)
         made = await cooperative_work.share(pieces, begin=lambda: self.evaluations.begin(stack.uid))
+        if previous is not None:
+            made = await cooperative_work.share(unchanged_resources.share(made, previous))
         blueprint = dataclasses.replace(made, adopts=adopts)
         if kinds.generation == generation:
             self.shared.keep(digest, identity, blueprint)

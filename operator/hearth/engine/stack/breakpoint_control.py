@@ -48,7 +48,9 @@ class BreakpointControl:
             active_environment.UNRESTRICTED if is_swept_away else self._definition_sync.find_environment(),
         )
         planner.set_environment(wanted)
-        if (before.rules, before.revision) != (wanted.rules, wanted.revision):
+        # Without rules, nothing depends on the revision.
+        is_moved = before.revision != wanted.revision and not wanted.is_unrestricted
+        if before.rules != wanted.rules or is_moved:
             return {DirtyScope.ALL_RESOURCES}
         return {*before.cleared.find_changed(wanted.cleared)}
 

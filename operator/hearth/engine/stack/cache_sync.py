@@ -93,6 +93,11 @@ class CacheSync:
             self.unsynced.clear()
         self._services.queue.enqueue(self._uid, DirtyScope.ALL_RESOURCES)
 
+    @property
+    def is_synced(self) -> bool:
+        """Whether the caches are complete, and the planner has refreshed every resource since."""
+        return not (self.unsynced or self.denied or self._needs_full_refresh)
+
     def waits_for(self, kind: Kind) -> bool:
         """Return whether a sync or denial of that kind affects the Stack."""
         return kind in self.unsynced or kind in self.denied

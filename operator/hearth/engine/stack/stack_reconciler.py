@@ -51,6 +51,7 @@ from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Step
 from hearth.plan.status import ready_condition
+from hearth.template.blueprint import Blueprint
 
 
 class StackReconciler:
@@ -387,8 +388,11 @@ class StackReconciler:
         blueprint = self.definition.blueprint
         assert blueprint is not None  # noqa: S101 -- the definition sync calls this only with a blueprint
         self.memory.reset_for_target(blueprint.resources)
-        self._cache_sync.start(blueprint)
         link = self._services.find_link(self.uid)
+        is_same_cluster = self.planner is not None and self.planner.kinds is link.cluster.kinds
+        if is_same_cluster and self._cache_sync.is_synced and self._update_planner(stack, blueprint):
+            return
+        self._cache_sync.start(blueprint)
         self.planner = StackPlanner(
             blueprint=blueprint,
             stack=revision_builder.identify(stack),
@@ -408,6 +412,17 @@ class StackReconciler:
         self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())
         self._stopping.update(self.planner, is_swept_away=self._leaving.is_namespace_terminating)
         self._cache_sync.refresh()
+
+    def _update_planner(self, stack: StackObject, blueprint: Blueprint) -> bool:
+        """Continue with the present planner if only manifests of some resources changed; return whether that was so."""
+        planner = self.planner
+        if planner is None or stack.deleting or not planner.update_blueprint(blueprint):
+            return False
+        planner.set_cleanup_policy(self.definition.find_cleanup_policy())
+        dirty = self._stopping.update(planner, is_swept_away=self._leaving.is_namespace_terminating)
+        for what in (DirtyScope.STACK, *dirty):
+            self._services.queue.enqueue(self.uid, what)
+        return True
 
     def note_fault(self, work: str, *, what: DirtyItem = DirtyScope.ALL_RESOURCES) -> float:
         """Record an internal error for the status; enqueue `what` after the returned delay in seconds."""

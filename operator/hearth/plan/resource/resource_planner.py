@@ -98,7 +98,7 @@ class ResourcePlanner:
         self.rules = rules
         self._blueprint = blueprint
         self._stack = stack
-        self._kinds = kinds
+        self.kinds = kinds
         self._hashes = hashes
         self.records = SuspendRecords(hashes=hashes, rules=rules)
         self.unproven = Unproven()
@@ -113,6 +113,16 @@ class ResourcePlanner:
             for name, collection in blueprint.collections.items()
         }
         """By the name in `requires`. The caller updates them."""
+
+    def update_blueprint(self, blueprint: Blueprint, changed: Collection[str]) -> None:
+        """Continue with another blueprint of the same resources, of which these changed."""
+        for name in changed:
+            known = self._wanted.pop(name, None)
+            if known is not None and not self._blueprint.resources[name].is_constant:
+                self._size -= len(known.packed)
+        claimed = set(changed)
+        self._claims = {ref: name for ref, name in self._claims.items() if name not in claimed}
+        self._blueprint = blueprint
 
     def plan(
         self,
@@ -243,7 +253,7 @@ class ResourcePlanner:
     def has_lost_kinds(self) -> bool:
         """Return whether the cluster does not serve the kind of any resource."""
         resources = self._blueprint.resources.values()
-        return any(self._kinds.find(resource.api_version, resource.kind) is None for resource in resources)
+        return any(self.kinds.find(resource.api_version, resource.kind) is None for resource in resources)
 
     def _explain_unwatched(self, kind: Kind) -> Denial:
         """Return that the operator may not watch a kind, with the way out."""
@@ -259,7 +269,7 @@ class ResourcePlanner:
         self, resource: ResourceBlueprint, required: Required, values: Values
     ) -> DesiredResource | Unevaluated:
         """Evaluate the desired resource, or return why it has no manifest."""
-        kind = self._kinds.find(resource.api_version, resource.kind)
+        kind = self.kinds.find(resource.api_version, resource.kind)
         if kind is None:
             return KindUnavailable(
                 f"the cluster does not serve kind {resource.kind} in {resource.api_version}; the resource continues when it does"

@@ -51,6 +51,10 @@ class CleanupPlanner:
         """Return the resources with obsolete objects."""
         return self._by_resource.keys()
 
+    def update_blueprint(self, blueprint: Blueprint) -> None:
+        """Continue with another blueprint of the same resources."""
+        self._blueprint = blueprint
+
     def set_policy(self, policy: CleanupPolicy) -> None:
         """Change the policy. The next refresh plans the deletions that it allows."""
         self._policy = policy

@@ -65,6 +65,10 @@ class PlanIndex:
                 if condition.query is not None
             )
 
+    def forget(self, name: str) -> None:
+        """Forget the status of a resource without steps, stops and conditions."""
+        del self.by_state[self.statuses.pop(name).state][name]
+
     def plan(self, key: str, *, step: Step | None, wake_at: float | None) -> None:
         """Replace the step under a key, and the time of the next refresh of that key."""
         if step is not None:

@@ -110,6 +110,8 @@ class StackPlanner:
         self.preserved: Mapping[str, Child] = self._cleanup.preserved
         self.deletion_guard = self._cleanup.guard
         self._order = find_order(blueprint)
+        self._changed: set[str] = set()
+        """The resources whose manifest changed since the last refresh."""
 
     @property
     def denied(self) -> Mapping[Kind, str]:
@@ -157,6 +159,38 @@ class StackPlanner:
         if self.by_state[ResourceState.FAILED] or self.deletion_guard.denied:
             return True
         return any(attempt.is_exhausted for _, attempt in self.find_failed_deletions(memory))
+
+    @property
+    def kinds(self) -> Kinds:
+        """Return the kinds of the cluster that it plans for."""
+        return self._resolver.kinds
+
+    def update_blueprint(self, blueprint: Blueprint) -> bool:
+        """Continue with a blueprint in which only the manifests of some resources changed; return whether that was so.
+
+        Only a complete Stack continues in this way, so that no status depends on the target. The next refresh plans what
+        changed. The result is the same as that of a new planner, which would plan all resources.
+        """
+        index, known = self._index, self.blueprint
+        is_quiet = not (index.ready_steps or index.requeues or index.stopped or any(index.conditions.by_type.values()))
+        if self.suspension is not None or not self.is_complete or self.preserved or not is_quiet:
+            return False
+        if blueprint.rolling or known.rolling or not blueprint.has_same_structure(known):
+            return False
+        changed = [name for name, resource in blueprint.resources.items() if resource is not known.resources[name]]
+        if not 0 < len(changed) <= len(known.resources) / 2:
+            # A target without changes is confirmed by planning all; for most of them a new planner is not slower.
+            return False
+        if not all(blueprint.resources[name].is_watched_like(known.resources[name]) for name in changed):
+            return False
+        self.blueprint = blueprint
+        self._resolver.update_blueprint(blueprint, changed)
+        self._cleanup.update_blueprint(blueprint)
+        for name in changed:
+            # Until it is planned again, the Stack is not ready.
+            index.forget(name)
+        self._changed = set(changed)
+        return True
 
     def set_cleanup_policy(self, retention: CleanupPolicy) -> None:
         """Change the cleanup policy. The next refresh plans the deletions that it allows."""
@@ -248,6 +282,9 @@ class StackPlanner:
         dirty: resource names (also from labels, even if unknown to the blueprint) and keys of steps; memory: only read.
         """
         result = self._index.result = RefreshResult()
+        if self._changed:
+            dirty = {*dirty, *self._changed}
+            self._changed = set()
         if self.suspension is not None:
             self._refresh_suspension(self.suspension, dirty, children=children, memory=memory, now=now)
         else:
