@@ -110,7 +110,7 @@ class StackPlanner:
         self.preserved: Mapping[str, Child] = self._cleanup.preserved
         self.deletion_guard = self._cleanup.guard
         self._order = find_order(blueprint)
-        self._changed: set[str] = set()
+        self._changed: Collection[str] = ()
         """The resources whose manifest changed since the last refresh."""
 
     @property
@@ -189,7 +189,7 @@ class StackPlanner:
         for name in changed:
             # Until it is planned again, the Stack is not ready.
             index.forget(name)
-        self._changed = set(changed)
+        self._changed = tuple(changed)
         return True
 
     def set_cleanup_policy(self, retention: CleanupPolicy) -> None:
@@ -284,7 +284,7 @@ class StackPlanner:
         result = self._index.result = RefreshResult()
         if self._changed:
             dirty = {*dirty, *self._changed}
-            self._changed = set()
+            self._changed = ()
         if self.suspension is not None:
             self._refresh_suspension(self.suspension, dirty, children=children, memory=memory, now=now)
         else:

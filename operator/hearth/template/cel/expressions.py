@@ -378,11 +378,8 @@ def find_paths(parsed: Parsed, name: str, fields: Collection[str], *, is_list: b
 
     is_list: whether the name is a list, of whose objects the paths are returned.
     """
-    reads = (read for read in parsed.reading.reads if read.root == name)
-    if is_list:
-        # A loop over the objects reads of each what its body reads.
-        reads = (read.element for read in reads if read.steps or name not in parsed.reading.counted)
-    paths = {read.path for read in reads}
+    reads = field_references.find_object_reads(parsed.reading, (name,) if is_list else ())
+    paths = {read.path for read in reads if read.root == name}
     if () in paths:
         return frozenset((field,) for field in fields)
     return field_references.shorten(paths)

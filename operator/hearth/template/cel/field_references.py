@@ -5,7 +5,7 @@ Knows the syntax tree. Must not know which names exist or what they contain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -76,6 +76,20 @@ class ExpressionReads:
     """Whether a key or index is computed, so that a missing one cannot be detected beforehand."""
     counted: frozenset[str]
     """The names of which the expression only counts, or iterates over, the elements."""
+
+
+def find_object_reads(reading: ExpressionReads, lists: Collection[str]) -> Iterator[FieldRead]:
+    """Return what is read of objects: for the names in `lists`, which are lists of objects, of each of them.
+
+    A list that is only counted or iterated over is not read itself: the body of a loop reads what it needs.
+    """
+    for read in reading.reads:
+        if read.root not in lists:
+            yield read
+        elif read.steps:
+            yield read.element
+        elif read.root not in reading.counted:
+            yield read
 
 
 _Scope: TypeAlias = Mapping[str, FieldRead | None]

@@ -14,7 +14,7 @@ from typing import Any, cast
 from hearth.model import limits
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.template.blueprint import EvaluationError, Known, Outcome, Pending, SharingScope, Values
-from hearth.template.cel import cel_values, evaluation, expressions, value_sizes
+from hearth.template.cel import cel_values, evaluation, expressions, field_references, value_sizes
 from hearth.template.cel.evaluation import Evaluator
 from hearth.template.cel.expression_validator import ValidExpression
 from hearth.template.cel.expressions import Expression, Parsed, Reads
@@ -215,7 +215,7 @@ class PartialEvaluator:
 
     def is_sensitive(self, checked: ValidExpression) -> bool:
         """Return whether an expression reads a sensitive value."""
-        return self.secrecy.covers(checked.parsed.reading.reads)
+        return self.secrecy.covers(field_references.find_object_reads(checked.parsed.reading, self.collections))
 
     def bind_test(self, checked: ValidExpression, *, path: str) -> BooleanExpression | None:
         """Bind a test that is evaluated repeatedly."""

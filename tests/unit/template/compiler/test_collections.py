@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hearth.model import errors
+from hearth.model import errors, redaction
 from hearth.template.blueprint import Blueprint, Definition, EvaluationError, Known, Pending, StackIdentity
 from hearth.template.compiler import compiler
 from support.units import invalid_templates
@@ -378,3 +378,24 @@ def test_a_definition_is_refused_in_all_its_collections_at_once() -> None:
     with pytest.raises(errors.InvalidDefinition) as refusal:
         compile_text(write(config("{}", "forEach: params.zones, key: \"'X'\""), more))
     assert {each.path for each in refusal.value.mistakes} == {f"{RESOURCES}.workers.key", f"{RESOURCES}.others.key"}
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_sensitive"),
+    [
+        ("workers.map(each, each.metadata.name)", False),
+        ("size(workers)", False),
+        ("workers[0].metadata.name", False),
+        ("workers.map(each, each.data)", True),
+        ("workers", True),
+        ("workers.filter(each, has(each.data))", True),
+    ],
+)
+def test_of_secrets_only_their_data_is_sensitive(expression: str, is_sensitive: bool) -> None:
+    """Their names are not, as with a single one."""
+    secrets = "{forEach: params.zones, manifest: {apiVersion: v1, kind: Secret, data: {x: '${item.name}'}}}"
+    blueprint = compile_text(write(secrets, outputs=f"{{found: {{value: '${{{expression}}}'}}}}"))
+    objects = ({"metadata": {"name": "a"}, "data": {"x": "y"}},) * 2
+    outcome = blueprint.outputs["found"].evaluate({"workers": objects})
+    assert isinstance(outcome, Known)
+    assert (outcome.value == redaction.SENSITIVE) is is_sensitive

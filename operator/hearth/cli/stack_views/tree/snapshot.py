@@ -44,6 +44,10 @@ class FoundChild:
     def resource(self) -> str:
         """Return the resource that its label names: `workers[a]` for the label `workers.a`."""
         label = object_fields.text(self.raw, "metadata", "labels", names.LABEL_RESOURCE)
+        signed = object_fields.text(self.annotations, names.ANNOTATION_SIGNATURE).partition("/")[0]
+        if signed and names.resource_label(signed) == label:
+            # A label that is too long for the whole name is cut.
+            return signed
         root, dot, key = label.partition(".")
         return members.name_member(root, key) if dot else label
 
