@@ -186,7 +186,16 @@ class ResourceBlueprint:
     def is_watched_like(self, other: ResourceBlueprint) -> bool:
         """Return whether the same fields of objects of the same kind are needed, and the same resources, in the same place."""
         mine, theirs = (
-            (each.api_version, each.kind, each.replace_on, each.ready_when, each.failed_when, each.requires, each.index)
+            (
+                each.api_version,
+                each.kind,
+                each.replace_on,
+                each.ready_when,
+                each.failed_when,
+                each.requires,
+                each.after,
+                each.index,
+            )
             for each in (self, other)
         )
         return mine == theirs and self.dependents == other.dependents
