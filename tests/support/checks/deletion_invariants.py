@@ -179,9 +179,7 @@ class Oversight:
         is_going = "deletionTimestamp" in seen.raw["metadata"]
         policies = {find_policy(members.with_members(spec), resource) for spec in self._find_specs(seen)}
         policies |= {find_policy(each, resource) for each in self._find_followed(uid, seen)}
-        if raw["kind"] == CLAIM and any(
-            (spec.get("rollback") or {}).get("toSnapshot") for spec in self._find_specs(seen)
-        ):
+        if raw["kind"] == CLAIM and self._is_of_restore(raw, seen):
             policies |= {find_restore_policy(each, resource) for each in self._find_followed(uid, seen)}
         if "DeleteFirst" not in policies:
             target = expectations.status_of(seen.raw).get("target") or {}
@@ -199,6 +197,11 @@ class Oversight:
             missing = [list(self._find_missing(uid, template)) for template in self._find_followed(uid, seen)]
             if all(missing):
                 yield f"{raw['metadata']['name']}, which was reached, was deleted before {missing[0]} were ready"
+
+    def _is_of_restore(self, raw: Object, seen: StackSeen) -> bool:
+        """Whether a restore replaces a claim, or made it and was taken back."""
+        is_made = names.ANNOTATION_RESTORED in invariants.annotations_of(raw)
+        return is_made or any((spec.get("rollback") or {}).get("toSnapshot") for spec in self._find_specs(seen))
 
     def _is_known(self, raw: Object) -> bool:
         """Whether the operator can know of an object: late events and a lost answer to its creation hide it for a while."""

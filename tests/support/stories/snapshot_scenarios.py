@@ -346,6 +346,31 @@ async def deleted_while_restored(scene: Scene) -> None:
     await scene.reach_gone(scene.address("StackSnapshot", "before"))
 
 
+async def abandoned_restore(scene: Scene) -> None:
+    """A restore that is taken back before its claims are ready leaves the Stack with its old claim and data."""
+    before = await prepare(scene)
+    scene.is_binding = False
+    await scene.request(toSnapshot="before")
+    await scene.reach(lambda: find_new_claim(scene))
+    await scene.request()
+    await scene.reach_stack("UpdateComplete")
+    assert (await scene.find_claim())["metadata"]["uid"] == before
+    (web,) = await scene.find_children("Deployment")
+    assert web["spec"]["replicas"] == 1
+
+
+async def deleted_stack_during_restore(scene: Scene) -> None:
+    """A Stack can be deleted in the middle of its restore; the snapshot stays."""
+    await prepare(scene)
+    scene.is_binding = False
+    await scene.request(toSnapshot="before")
+    await scene.reach(lambda: find_new_claim(scene))
+    await scene.delete("Stack", "shop")
+    await scene.reach_gone(scene.address("Stack", "shop"))
+    await scene.reach_snapshot("Complete", "Complete")
+    assert all(each is not None for each in await scene.find_volumes())
+
+
 async def find_new_claim(scene: Scene) -> list[str]:
     """Whether the claim of a restore is missing."""
     claims = await scene.find_children("PersistentVolumeClaim")
@@ -357,4 +382,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     *(failed_volume, foreign_volume_snapshot, forged_status, two_stacks_of_one_name),
     *(restored_volume, restored_pinned_claim, restored_once, refused_restore, restore_of_lost_volume),
     *(deleted_while_restored, restored_members, restored_stateful_set),
+    *(abandoned_restore, deleted_stack_during_restore),
 )
