@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "guestbook.yaml"
+PROGRAM = Path(__file__).resolve().parents[2] / "control_plane" / "controlplane.py"
 PATIENCE_SECONDS = 90
 """An order of magnitude above what a busy machine was seen to need."""
 
@@ -85,6 +86,24 @@ def test_not_ready_in_time_is_reported_with_the_reason(kubeconfig: Path, namespa
         in done.stderr
     )
     assert find_operators(namespace) == []
+
+
+def test_a_mistake_is_reported_at_admission(kubeconfig: Path, namespace: str, tmp_path: Path) -> None:
+    """The demonstration serves the webhook, and leaves no configuration of it behind."""
+    stack = yaml.safe_load(EXAMPLE.read_text())
+    stack["spec"]["template"]["resources"]["frontend"]["dependsOn"] = ["nowhere"]
+    example = tmp_path / "example.yaml"
+    example.write_text(yaml.safe_dump(stack))
+
+    done = subprocess.run(command(kubeconfig, namespace, example=example), capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert 'admission webhook "stacks.hearth.dev" denied the request' in done.stderr
+    assert "there is no resource 'nowhere'" in done.stderr
+    assert "Traceback" not in done.stderr
+    kubectl = [sys.executable, str(PROGRAM), "kubectl", "get", "--kubeconfig", str(kubeconfig), "--output=name"]
+    left = subprocess.run([*kubectl, "validatingwebhookconfigurations"], capture_output=True, text=True, check=True)
+    assert namespace not in left.stdout
 
 
 def read_until(terminal: int, text: bytes) -> bytes:
