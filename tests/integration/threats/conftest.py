@@ -33,6 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import places
 import pytest
 
 from support.threats import installation
@@ -70,7 +71,8 @@ def threats(slots: Slots, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
             log_file=tmp_path / "operator.log",
             options=marker.args if marker is not None else (),
         )
-        made = ThreatWorld(api=api, operator=operator)
+        home = places.Home(kubeconfig.parent.name)
+        made = ThreatWorld(api=api, operator=operator, audit_log=home.audit_log)
         made.wait_for(lambda: installation.is_installed(api), what="CRDs and rights")
         made.clear()
         try:

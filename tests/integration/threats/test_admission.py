@@ -6,6 +6,7 @@ The API server has no Services here, so the configurations call a URL on loopbac
 from __future__ import annotations
 
 import dataclasses
+import signal
 import ssl
 import statistics
 import threading
@@ -369,3 +370,57 @@ def measure(api: Api, stack: Object, times: int) -> list[float]:
         try_dry_run(api, stack).expect()
         took.append(time.perf_counter() - began)
     return took
+
+
+SENSITIVE = "xy Correct-Horse-7_Battery!"
+UNFIT: dict[str, Object] = {
+    "type": {"type": "integer"},
+    "pattern": {"type": "string", "pattern": "^[0-9]+$"},
+    "choice": {"type": "string", "enum": ["a", "b"]},
+    "length": {"type": "string", "maxLength": 3},
+    "used": {"type": "string"},
+}
+"""By the name of its Stack, a sensitive parameter that the value does not fit, or whose use fails."""
+
+
+def test_no_review_writes_a_sensitive_value_down(reviewed: Reviewed, tmp_path: Path) -> None:
+    """Neither in a denial or warning, nor in the API server's audit log, nor in a log, profile or last words of ours."""
+    threats, tenant = reviewed.threats, reviewed.threats.tenant()
+    author, profile = tenant.author(), tmp_path / "profile"
+    threats.operator.options += ("--log-level=debug", f"--profile={profile}")
+    threats.operator.restart()
+    threats.wait_for(reviewed.is_reviewing, what="the API server asks the webhook")
+    metadata = {"name": "db", "namespace": tenant.namespace}
+    threats.api.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"pw": SENSITIVE}})
+    broken = {"r": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "${int(params.pw)}"}}}}
+    answers = []
+    sources: Object = {"parametersFrom": [{"secretRef": {"name": "db"}}]}
+    for name, parameter in UNFIT.items():
+        template = {"parameters": {"pw": {**parameter, "sensitive": True}}}
+        stated = make_stack(tenant.namespace, f"{name}-stated", broken, template=template)
+        stated["spec"]["parameters"] = {"pw": SENSITIVE}
+        answers.append(author.try_create(stated))
+        read = make_stack(tenant.namespace, f"{name}-read", broken, template=template, **sources)
+        answers.append(author.try_create(read))
+
+    assert any(not answer.is_accepted for answer in answers)
+    assert any(answer.warnings for answer in answers)
+    threats.canary()
+    assert threats.operator.stop() == 0
+    threats.operator.start()
+    assert threats.operator.process is not None
+    threats.operator.process.send_signal(signal.SIGABRT)
+    threats.operator.process.wait()
+    denied = "".join(answer.text for answer in answers if not answer.is_accepted)
+    places = {
+        "a denial": denied,
+        "a warning": str([answer.warnings for answer in answers]),
+        "the log": threats.operator.read_log(),
+        "the profile": profile.read_bytes().decode(errors="replace"),
+        "the audit log": threats.audit_log.read_text(errors="replace"),
+        "an Event": str(threats.api.list("Event", tenant.namespace)),
+        "a status": str([each.get("status") for each in threats.api.list("Stack", tenant.namespace)]),
+    }
+    assert all(places[place] for place in ("a denial", "the log", "the profile", "the audit log"))
+    core = "Correct-Horse-7"
+    assert [place for place, text in places.items() if core in text or core.lower() in text] == []

@@ -9,6 +9,7 @@ import itertools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from support.threats.api import STACK_VERSION, Api, Object
@@ -127,6 +128,8 @@ class ThreatWorld:
     api: Api
     """The administrator."""
     operator: Operator
+    audit_log: Path
+    """Where the API server logs requests, if it does."""
     numbers: itertools.count[int] = field(default_factory=itertools.count)
     _bystander: Api | None = None
     _bystander_namespace: str = ""
