@@ -13,7 +13,7 @@ from hearth.cli.lazy_group import Entry
 from hearth.cli.stack_commands import cluster_options
 
 PACKAGE: Final = "hearth.cli.stack_commands"
-SEE, STEER, FILES = "See", "Steer", "Files and pictures"
+SEE, STEER = "See", "Steer"
 
 
 def entry(
@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, Entry] = {
     "why": entry("showing.why_command", "Explain what is wrong, to the root cause, with commands.", section=SEE),
     "events": entry("showing.events_command", "Show one timeline of everything that belongs to a Stack.", section=SEE),
     "history": entry("showing.history_command", "Show revisions, and what changed between two.", section=SEE),
+    "graph": entry("showing.graph_command", "Draw the graph of resources for Graphviz or Mermaid.", section=SEE),
     "wait": entry("steering.wait_command", "Wait for a state, and fail as soon as it cannot be reached.", section=SEE),
     "retry": entry("steering.verb_commands", "Retry everything that failed now.", section=STEER, attribute="retry"),
     "rollback": entry("steering.verb_commands", "Go back to an earlier revision.", section=STEER, attribute="rollback"),

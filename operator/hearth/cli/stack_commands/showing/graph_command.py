@@ -1,0 +1,44 @@
+"""`kubectl stack graph`: a Stack as a picture, in the language of Graphviz or Mermaid."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from hearth.cli.example_command import ExampleCommand
+from hearth.cli.stack_commands import cluster_options
+from hearth.cli.stack_commands.cluster_options import ClusterOptions
+from hearth.cli.stack_commands.stack_argument import NAME
+
+if TYPE_CHECKING:
+    from hearth.cli.stack_access.session import Session
+
+DONE, FAILED = 0, 1
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=("kubectl stack graph shop -o mermaid", "kubectl stack graph shop | dot -Tsvg > shop.svg"),
+)
+@NAME
+@click.option(
+    "-o", "--output", type=click.Choice(["dot", "mermaid"]), default="dot", show_default=True, help="The language."
+)
+@cluster_options.cluster_options
+def graph(cluster: ClusterOptions, name: str, output: str) -> None:
+    """Draw the resources of a Stack with their states; an arrow leads from each to those that require it."""
+
+    async def work(session: Session) -> int:
+        from hearth.cli.stack_access.stack_reader import StackReader
+        from hearth.cli.stack_views.tree import graph_text
+
+        snapshot = await StackReader(session).read(cluster.find_namespace(), name)
+        if snapshot is None:
+            cluster_options.complain(f'Error from server (NotFound): stacks.hearth.dev "{name}" not found')
+            return FAILED
+        draw = graph_text.to_dot if output == "dot" else graph_text.to_mermaid
+        click.echo("\n".join(draw(snapshot)))
+        return DONE
+
+    cluster_options.run(cluster, work)
