@@ -25,6 +25,7 @@ from hearth.plan.status import (
     conditions,
     deletion_blockers,
     status_builder,
+    status_events,
     status_redaction,
 )
 from hearth.plan.target import status_signature
@@ -294,10 +295,11 @@ class StatusWriter:
         if news is not None:
             type_, reason, message = news
             await self._management_cluster.emit_event(stack, type_=type_, reason=reason, message=message)
-        if news is not None or (old.get("status"), old.get("reason")) == (new["status"], new["reason"]):
-            return
-        is_stalled = conditions.find(after, "Stalled").get("status") == "True"
-        if new["status"] == "True" or is_stalled:
+        for type_, reason in status_events.find_conditions(before, after):
+            message = conditions.find(after, reason)["message"]
+            await self._management_cluster.emit_event(stack, type_=type_, reason=reason, message=message)
+        if news is None and status_events.is_new_outcome(before, after):
+            is_stalled = conditions.find(after, "Stalled").get("status") == "True"
             await self._management_cluster.emit_event(
                 stack, type_="Warning" if is_stalled else "Normal", reason=new["reason"], message=new["message"]
             )
