@@ -13,7 +13,7 @@ from hearth.cli.lazy_group import Entry
 from hearth.cli.stack_commands import cluster_options
 
 PACKAGE: Final = "hearth.cli.stack_commands"
-SEE, STEER = "See", "Steer"
+SEE, STEER, FILES = "See", "Steer", "Files"
 
 
 def entry(
@@ -61,6 +61,10 @@ COMMANDS: Mapping[str, Entry] = {
     "unpause": entry("steering.verb_commands", "Permit writes again.", section=STEER, attribute="unpause"),
     "suspend": entry("steering.verb_commands", "Scale workloads to nothing.", section=STEER, attribute="suspend"),
     "resume": entry("steering.verb_commands", "Bring suspended workloads back.", section=STEER, attribute="resume"),
+    "lint": entry("files.file_commands", "Report the mistakes of Stacks in files.", section=FILES, attribute="lint"),
+    "render": entry(
+        "files.file_commands", "Write the manifests of Stacks in files.", section=FILES, attribute="render"
+    ),
 }
 
 

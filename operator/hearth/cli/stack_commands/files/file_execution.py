@@ -1,0 +1,138 @@
+"""Reads files, compiles the Stacks in them, and writes mistakes or manifests."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import click
+import yaml
+
+from hearth.cli.stack_access.schema_folder import FolderKinds
+from hearth.cli.stack_commands import cluster_options, text_output
+from hearth.cli.stack_commands.cluster_options import ClusterOptions
+from hearth.cli.stack_views import safe_text
+from hearth.cli.stack_views.files import stack_files
+from hearth.cli.stack_views.files.stack_files import StackFile
+from hearth.model import errors
+from hearth.model.child import Object
+from hearth.model.kinds import Kinds
+from hearth.template.text import kubectl_yaml
+
+if TYPE_CHECKING:
+    from hearth.cli.stack_access.session import Session
+    from hearth.template.blueprint import Blueprint
+
+STANDARD_INPUT: Final = "-"
+DONE, FAILED = 0, 1
+
+
+def read_stacks(files: Sequence[str]) -> list[StackFile]:
+    """Return the Stacks in the files. Ends the program if a file cannot be read, or there is no Stack."""
+    documents: dict[str, Sequence[Any]] = {}
+    for file in files:
+        try:
+            text = sys.stdin.read() if file == STANDARD_INPUT else Path(file).read_text(encoding="utf-8")
+            documents[file] = [document.value for document in kubectl_yaml.parse_documents(text)]
+        except (OSError, UnicodeDecodeError) as error:
+            raise click.ClickException(safe_text.clean(f"cannot read {file}: {error}")) from error
+        except yaml.YAMLError as error:
+            message = f"{file} is not valid YAML: {kubectl_yaml.describe(error)}"
+            raise click.ClickException(safe_text.clean(message)) from error
+    stacks = stack_files.find_stacks(documents)
+    if not stacks:
+        raise click.ClickException(safe_text.clean(f"there is no Stack in {', '.join(files)}"))
+    return stacks
+
+
+def with_kinds(
+    cluster: ClusterOptions, stacks: Sequence[StackFile], *, schemas: str | None, uses_cluster: bool, act: Any
+) -> NoReturn:
+    """Call `act` with the kinds, from the cluster or the folder, and end the program with its exit code."""
+    if not uses_cluster:
+        raise SystemExit(act(FolderKinds(Path(schemas) if schemas else None)))
+
+    async def work(session: Session) -> int:
+        await session.kinds.refresh()
+        pairs = {pair for found in stacks for pair in list_kinds(found)}
+        await session.schemas.load([kind for pair in pairs if (kind := session.kinds.find(*pair)) is not None])
+        code: int = act(session.kinds)
+        return code
+
+    cluster_options.run(cluster, work)
+
+
+def list_kinds(found: StackFile) -> list[tuple[str, str]]:
+    """Return apiVersion and kind of each manifest in a Stack, none if it has no template."""
+    from hearth.cli.stack_views import object_fields
+
+    try:
+        resources = object_fields.mapping(stack_files.find_template(found), "resources")
+    except errors.InvalidDefinition:
+        return []
+    manifests = [object_fields.mapping(each, "manifest") for each in resources.values()]
+    return [(object_fields.text(each, "apiVersion"), object_fields.text(each, "kind")) for each in manifests]
+
+
+def lint(
+    cluster: ClusterOptions, files: Sequence[str], *, schemas: str | None, uses_cluster: bool, output: str
+) -> NoReturn:
+    """Write the mistakes, and end the program."""
+    stacks = read_stacks(files)
+
+    def act(kinds: Kinds) -> int:
+        found = [mistake for each in stacks for mistake in find_mistakes(each, kinds)]
+        if output == "json":
+            text_output.write_object(found, output="json")
+        for mistake in found if output == "text" else ():
+            text_output.write_text(
+                f"{mistake['file']}: stack/{mistake['stack']}: {mistake['path']}: {mistake['message']}"
+            )
+        if not found and output == "text":
+            click.echo(f"{len(stacks)} Stack{'s'[: len(stacks) != 1]}: no mistake")
+        return FAILED if found else DONE
+
+    with_kinds(cluster, stacks, schemas=schemas, uses_cluster=uses_cluster, act=act)
+
+
+def find_mistakes(found: StackFile, kinds: Kinds) -> list[Object]:
+    """Return the mistakes of one Stack."""
+    try:
+        stack_files.compile_stack(found, kinds)
+    except errors.InvalidDefinition as error:
+        where = {"file": found.source, "stack": found.identity.name}
+        return [{**where, "path": mistake.path, "message": mistake.message} for mistake in error.mistakes]
+    except errors.SourceNotFound as unknown:
+        click.echo(
+            safe_text.clean(f"note: {found.source}: stack/{found.identity.name}: not checked: {unknown}"), err=True
+        )
+    return []
+
+
+def render(cluster: ClusterOptions, files: Sequence[str], *, schemas: str | None, uses_cluster: bool) -> NoReturn:
+    """Write the manifests, and end the program."""
+    stacks = read_stacks(files)
+
+    def act(kinds: Kinds) -> int:
+        code = DONE
+        for found in stacks:
+            try:
+                write_manifests(found, stack_files.compile_stack(found, kinds))
+            except errors.HearthError as error:
+                cluster_options.complain(f"error: {found.source}: stack/{found.identity.name}: {error}")
+                code = FAILED
+        return code
+
+    with_kinds(cluster, stacks, schemas=schemas, uses_cluster=uses_cluster, act=act)
+
+
+def write_manifests(found: StackFile, blueprint: Blueprint) -> None:
+    """Write the manifests of one Stack as documents; sensitive values are replaced."""
+    from hearth.model import redaction
+
+    for name, manifest, why in stack_files.render(found, blueprint):
+        click.echo(f"---\n# {safe_text.one_line(name)}{': ' + safe_text.one_line(why) if why else ''}")
+        if manifest is not None:
+            text_output.write_object(redaction.redact_within(manifest, blueprint.sensitive_texts), output="yaml")

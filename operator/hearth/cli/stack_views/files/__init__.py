@@ -1,0 +1,1 @@
+"""Stacks in files: their mistakes, and the manifests that they give. Pure."""

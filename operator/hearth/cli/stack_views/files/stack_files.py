@@ -1,0 +1,151 @@
+"""Stacks in documents of files: found, completed from the documents beside them, compiled, rendered. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from hearth.cli.importer import cluster_scoped_kinds
+from hearth.cli.stack_views import object_fields
+from hearth.model import errors, names
+from hearth.model.child import Object
+from hearth.model.errors import Mistake
+from hearth.model.kinds import Kinds
+from hearth.template.blueprint import (
+    Blueprint,
+    Definition,
+    EvaluationError,
+    Known,
+    Pending,
+    ResourceBlueprint,
+    StackIdentity,
+)
+from hearth.template.compiler import compiler
+from hearth.template.text import kubectl_yaml
+
+TEMPLATE_KEY: Final = "template.yaml"
+DEFAULT_NAMESPACE: Final = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackFile:
+    """One Stack in a file."""
+
+    source: str
+    """The name of the file."""
+    manifest: Object
+    beside: Sequence[Any]
+    """All documents of all files."""
+
+    @property
+    def identity(self) -> StackIdentity:
+        """Return what expressions read as `stack`; the UID is known to a cluster only."""
+        metadata = object_fields.mapping(self.manifest, "metadata")
+        namespace = object_fields.text(metadata, "namespace") or DEFAULT_NAMESPACE
+        return StackIdentity(name=object_fields.text(metadata, "name"), namespace=namespace, uid="")
+
+
+def find_stacks(documents: Mapping[str, Sequence[Any]]) -> list[StackFile]:
+    """Return the Stacks among the documents. documents: by file."""
+    beside = [each for found in documents.values() for each in found]
+    return [
+        StackFile(source=source, manifest=each, beside=beside)
+        for source, found in documents.items()
+        for each in found
+        if isinstance(each, dict) and is_stack(each)
+    ]
+
+
+def is_stack(document: Object) -> bool:
+    """Return whether a document is a Stack."""
+    group = object_fields.text(document, "apiVersion").partition("/")[0]
+    return object_fields.text(document, "kind") == names.STACK and group == names.GROUP
+
+
+def compile_stack(found: StackFile, kinds: Kinds) -> Blueprint:
+    """Compile a Stack as the operator does. Raises InvalidDefinition with every mistake."""
+    template = find_template(found)
+    parameters = object_fields.find(found.manifest, "spec", "parameters") or {}
+    try:
+        return compiler.compile_template(
+            Definition(template=template, parameters=parameters), stack=found.identity, kinds=kinds
+        )
+    except errors.InvalidDefinition as error:
+        kept = [mistake for mistake in error.mistakes if not is_given_elsewhere(found, mistake)]
+        if not kept:
+            raise errors.SourceNotFound(
+                "its parameters come from spec.parametersFrom, which only a cluster knows"
+            ) from None
+        raise errors.InvalidDefinition(kept) from None
+
+
+def is_given_elsewhere(found: StackFile, mistake: Mistake) -> bool:
+    """Return whether a parameter that is missing here may come from `spec.parametersFrom`."""
+    sources = object_fields.entries(found.manifest, "spec", "parametersFrom")
+    given = object_fields.mapping(found.manifest, "spec", "parameters")
+    prefix, _, name = mistake.path.rpartition(".")
+    return bool(sources) and prefix == "spec.parameters" and name not in given
+
+
+def find_template(found: StackFile) -> Any:
+    """Return the template of a Stack, also from a ConfigMap beside it. Raises InvalidDefinition."""
+    spec = object_fields.mapping(found.manifest, "spec")
+    if "template" in spec:
+        return spec["template"]
+    reference = object_fields.mapping(spec, "templateRef")
+    name, key = object_fields.text(reference, "name"), object_fields.text(reference, "key") or TEMPLATE_KEY
+    for document in found.beside:
+        if (
+            object_fields.text(document, "kind") == "ConfigMap"
+            and object_fields.text(document, "metadata", "name") == name
+        ):
+            return parse_template(object_fields.text(document, "data", key), f"configmap/{name} key {key}")
+    message = f"is in configmap/{name}; pass its file as well" if name else "is missing; set template"
+    raise errors.InvalidDefinition([Mistake(path="spec.template", message=message)])
+
+
+def parse_template(text: str, place: str) -> Any:
+    """Parse a template in a text. Raises InvalidDefinition."""
+    try:
+        (document,) = kubectl_yaml.parse_documents(text)
+    except (yaml.YAMLError, ValueError) as error:
+        why = kubectl_yaml.describe(error) if isinstance(error, yaml.YAMLError) else "must be one document"
+        raise errors.InvalidDefinition([Mistake(path=place, message=why)]) from error
+    return document.value
+
+
+def render(found: StackFile, blueprint: Blueprint) -> Iterator[tuple[str, Object | None, str]]:
+    """Yield for each resource its name, its manifest if that is known, and why it is not."""
+    for resource in blueprint.resources.values():
+        outcome = resource.manifest.evaluate({})
+        match outcome:
+            case Known(value=dict() as manifest):
+                yield resource.name, complete(found, resource, manifest), ""
+            case Pending(missing=missing):
+                yield resource.name, None, f"known after: {', '.join(missing)}"
+            case EvaluationError(path=path, message=message):
+                yield resource.name, None, f"{path}: {message}"
+            case _:
+                yield resource.name, None, "is no object"
+
+
+def complete(found: StackFile, resource: ResourceBlueprint, manifest: Object) -> Object:
+    """Return the manifest with the name and the namespace that Hearth adds; not with its labels."""
+    identity = found.identity
+    group = cluster_scoped_kinds.group_of(resource.api_version)
+    metadata = dict(object_fields.mapping(manifest, "metadata"))
+    is_wide = cluster_scoped_kinds.is_cluster_wide(group, resource.kind)
+    namespace = "" if is_wide else object_fields.text(metadata, "namespace") or identity.namespace
+    name = metadata.get("name") or names.child_name(
+        stack=identity.name,
+        stack_namespace=identity.namespace,
+        stack_uid=identity.uid,
+        resource=resource.name,
+        incarnation=1,
+        namespace=namespace,
+    )
+    stated = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {**manifest, "metadata": {**metadata, **stated}}

@@ -1,0 +1,157 @@
+"""`lint` and `render`: Stacks in files, without a cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import pytest
+import yaml
+
+from hearth.cli.stack_access import schema_folder
+from hearth.cli.stack_access.schema_folder import FolderKinds
+from hearth.cli.stack_commands import stack_group
+
+CONFIG: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap"}
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "apiVersion": {"type": ["string", "null"]},
+        "kind": {"type": ["string", "null"]},
+        "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},
+        "spec": {"type": "object", "properties": {"size": {"type": ["integer", "null"]}}},
+    },
+}
+
+
+def make(resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    template = {"parameters": {"password": {"type": "string", "sensitive": True}}, "resources": resources}
+    return {
+        "apiVersion": "hearth.dev/v1alpha1",
+        "kind": "Stack",
+        "metadata": {"name": "shop"},
+        "spec": {"template": template, "parameters": {"password": "geheim-1"}} | spec,
+    }
+
+
+def run(folder: Path, command: str, *documents: Any, options: tuple[str, ...] = ()) -> tuple[int, str]:
+    """Exit code and output of a command on these documents."""
+    file = folder / "stack.yaml"
+    file.write_text(yaml.safe_dump_all(documents))
+    result = click.testing.CliRunner().invoke(stack_group.stack, [command, "-f", str(file), *options])
+    return result.exit_code, result.output.replace(str(folder), "DIR")
+
+
+def test_all_mistakes_are_reported_with_their_place(tmp_path: Path) -> None:
+    """And the exit code says so."""
+    wrong = {
+        "a": {"manifest": CONFIG | {"data": {"x": "${params.none}"}}},
+        "b": {"dependsOn": ["c"], "manifest": CONFIG},
+    }
+
+    code, output = run(tmp_path, "lint", make(wrong))
+
+    assert code == 1
+    lines = output.splitlines()
+    assert lines[0].startswith("DIR/stack.yaml: stack/shop: spec.template.resources.a.manifest.data.x: ")
+    assert lines[1].startswith("DIR/stack.yaml: stack/shop: spec.template.resources.b.dependsOn[0]: ")
+
+
+def test_json_is_for_programs(tmp_path: Path) -> None:
+    """An empty list if there is no mistake."""
+    code, output = run(tmp_path, "lint", make({"a": {"manifest": CONFIG}}), options=("-o", "json"))
+
+    assert (code, json.loads(output)) == (0, [])
+
+
+def test_fields_are_checked_by_schemas_of_a_folder(tmp_path: Path) -> None:
+    """Of built-in kinds and of custom ones, in the layouts that people have."""
+    schemas = tmp_path / "schemas"
+    (schemas / "example.org").mkdir(parents=True)
+    (schemas / "example.org" / "widget_v1.json").write_text(json.dumps(SCHEMA))
+    (schemas / "thing-apps-v1.json").write_text(json.dumps(SCHEMA))
+    widget = {"manifest": {"apiVersion": "example.org/v1", "kind": "Widget", "spec": {"size": "large"}}}
+    thing = {"manifest": {"apiVersion": "apps/v1", "kind": "Thing", "spec": {"colour": "red"}}}
+
+    code, output = run(tmp_path, "lint", make({"w": widget, "t": thing}), options=("--schemas", str(schemas)))
+
+    assert code == 1
+    assert "spec.template.resources.w.manifest.spec.size" in output
+    assert "spec.template.resources.t.manifest.spec.colour" in output
+    assert run(tmp_path, "lint", make({"w": widget, "t": thing}))[0] == 0
+
+
+def test_what_only_a_cluster_knows_is_no_mistake(tmp_path: Path) -> None:
+    """Values of parameters from a Secret."""
+    code, output = run(
+        tmp_path,
+        "lint",
+        make({"a": {"manifest": CONFIG}}, parameters={}, parametersFrom=[{"secretRef": {"name": "s"}}]),
+    )
+
+    assert (code, "mistake" in output) == (0, True)
+
+
+def test_a_template_beside_the_stack_is_found(tmp_path: Path) -> None:
+    """In a ConfigMap of the same files; without it, that is said."""
+    stack = make({}, templateRef={"name": "parts"}, parameters={})
+    del stack["spec"]["template"]
+    template = yaml.safe_dump({"resources": {"a": {"manifest": CONFIG | {"data": {"x": "${params.none}"}}}}})
+    parts = CONFIG | {"metadata": {"name": "parts"}, "data": {"template.yaml": template}}
+
+    assert "data.x" in run(tmp_path, "lint", stack, parts)[1]
+    assert "is in configmap/parts; pass its file as well" in run(tmp_path, "lint", stack)[1]
+
+
+def test_manifests_are_rendered_without_secrets(tmp_path: Path) -> None:
+    """What only a run can know is a comment."""
+    resources = {
+        "db": {"manifest": CONFIG | {"data": {"password": "${params.password}"}}},
+        "web": {"manifest": CONFIG | {"data": {"of": "${db.metadata.uid}"}}},
+    }
+
+    code, output = run(tmp_path, "render", make(resources))
+
+    assert code == 0
+    first, second = list(yaml.safe_load_all(output))
+    assert first["metadata"] == {"name": "shop-db", "namespace": "default"}
+    assert first["data"] == {"password": "(sensitive)"}
+    assert second is None
+    assert "# web: known after: db.metadata.uid" in output
+
+
+@pytest.mark.parametrize("text", ["{", "kind: Pod", ""], ids=["no YAML", "no Stack", "empty"])
+def test_files_without_a_stack_are_refused(tmp_path: Path, text: str) -> None:
+    """By name."""
+    file = tmp_path / "x.yaml"
+    file.write_text(text)
+
+    result = click.testing.CliRunner().invoke(stack_group.stack, ["lint", "-f", str(file)])
+
+    assert result.exit_code == 1
+    assert "x.yaml" in result.output
+
+
+@pytest.mark.parametrize(
+    ("schema", "simple"),
+    [
+        ({"type": ["string", "null"]}, {"type": "string"}),
+        ({"type": ["string", "integer"]}, {}),
+        ({"items": {"type": ["null", "object"]}}, {"items": {"type": "object"}}),
+    ],
+)
+def test_a_type_is_one_word(schema: dict[str, Any], simple: dict[str, Any]) -> None:
+    """As in the schemas of a cluster."""
+    assert schema_folder.simplify(schema) == simple
+
+
+def test_a_file_that_is_no_schema_counts_as_absent(tmp_path: Path) -> None:
+    """A folder may contain anything."""
+    (tmp_path / "service-v1.json").write_text("[1")
+    kinds = FolderKinds(tmp_path)
+    service = kinds.find("v1", "Service")
+
+    assert service is not None
+    assert kinds.find_schema(service) is None
