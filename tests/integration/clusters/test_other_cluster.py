@@ -8,11 +8,11 @@ from pathlib import Path
 import yaml
 
 from hearth.model import names
-from hearth.model.api import crd
 from hearth.model.child import Object
 from support.real import other_cluster, real_user
 from support.real.fault_scenario import API_VERSION
 from support.real.other_cluster import Region, config
+from support.server import fake_kinds
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "other-cluster.yaml"
 
@@ -136,7 +136,7 @@ async def test_a_stack_there_and_objects_of_others_are_left_alone(region: Region
         body=foreign,
         content_type="application/apply-patch+yaml",
     )
-    await real_user.install(region.there, list(crd.make_crds()))
+    await real_user.install(region.there, list(fake_kinds.make_crds()))
     nested = {"apiVersion": API_VERSION, "kind": "Stack", "spec": {"template": {"resources": {}}}}
     await region.create({"db": {**config("1"), "adoptionPolicy": "Adopt"}, "inner": {"manifest": nested}})
     problems: dict[str, str] = {}

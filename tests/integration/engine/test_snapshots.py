@@ -11,10 +11,10 @@ import yaml
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
 from hearth.model import errors
-from hearth.model.api import crd
 from support.real import real_user, snapshot_crds
 from support.real.real_user import RealUser
 from support.real.real_world import RealWorld
+from support.server import fake_kinds
 from support.stories import probe_controller, snapshot_scenarios
 from support.stories.snapshot_scenarios import Scenario
 from support.stories.snapshot_scene import Scene
@@ -29,7 +29,7 @@ async def scene(kubeconfig: Path, namespace: str) -> AsyncIterator[Scene]:
     source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
     async with Connection(source) as connection:
         user = RealUser(connection, namespace)
-        await real_user.install(user, [*crd.make_crds(), probe_controller.definition(), *snapshot_crds.load()])
+        await real_user.install(user, [*fake_kinds.make_crds(), probe_controller.definition(), *snapshot_crds.load()])
         world = RealWorld(user, source)
         world.open()
         await world.start_controller()

@@ -17,12 +17,12 @@ from typing import Any
 from hearth.kube.auth.credentials import Credentials, CredentialSource
 from hearth.kube.client.connection import Connection
 from hearth.model import names
-from hearth.model.api import crd
 from hearth.model.child import Object
 from support.real import fault_scenario, real_user
 from support.real.fault_scenario import API_VERSION
 from support.real.operator_process import OperatorProcess
 from support.real.real_user import RealUser
+from support.server import fake_kinds
 from support.stories.world import Address
 
 POLL = 0.1
@@ -214,7 +214,7 @@ async def run_region(
         namespace = await fault_scenario.make_namespace(here, parts)
         await there.request("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
         user = RealUser(here, namespace)
-        await real_user.install(user, list(crd.make_crds()))
+        await real_user.install(user, list(fake_kinds.make_crds()))
         operator = OperatorProcess(
             kubeconfig=kubeconfig,
             namespace=namespace,
