@@ -50,6 +50,8 @@ class RollingUpdate:
     """The members that are up to date and ready."""
     unsettled: dict[str, None] = field(default_factory=dict)
     """All other members: missing, or up to date and not ready."""
+    _out_of_service: set[str] = field(default_factory=set)
+    """Those of the waiting members that are not ready."""
     _is_started: bool = False
     _has_ended: bool = False
     """Whether the last member of a batch became ready since the last choice."""
@@ -61,11 +63,15 @@ class RollingUpdate:
         if name in self.batch:
             return True
         self.waiting[name] = change
+        if change.is_available:
+            self._out_of_service.discard(name)
+        else:
+            self._out_of_service.add(name)
         return False
 
     def note_settled(self, name: str) -> None:
         """Record a member that is up to date and ready, or that must not change and holds up no other one."""
-        self.waiting.pop(name, None)
+        self._stop_waiting(name)
         self.unsettled.pop(name, None)
         self.settled.add(name)
         if name in self.batch:
@@ -74,7 +80,7 @@ class RollingUpdate:
 
     def note_unsettled(self, name: str) -> None:
         """Record a member that is not ready, and whose change needs no permission."""
-        self.waiting.pop(name, None)
+        self._stop_waiting(name)
         self.settled.discard(name)
         if name not in self.batch:
             self.unsettled[name] = None
@@ -82,10 +88,19 @@ class RollingUpdate:
     def _count_known(self) -> int:
         return len(self.settled) + len(self.unsettled) + len(self.waiting) + len(self.batch)
 
+    def _stop_waiting(self, name: str) -> None:
+        self.waiting.pop(name, None)
+        self._out_of_service.discard(name)
+
+    @property
+    def waiting_in_service(self) -> int:
+        """How many members are ready and wait for their change."""
+        return len(self.waiting) - len(self._out_of_service)
+
     @property
     def available(self) -> int:
         """How many members are in service."""
-        return len(self.settled) + sum(change.is_available for change in self.waiting.values())
+        return len(self.settled) + self.waiting_in_service
 
     @property
     def needs_surge(self) -> bool:
@@ -107,7 +122,7 @@ class RollingUpdate:
             self.last = BatchEnd(collection=self.policy.collection, since=now, updated=len(self.settled))
         chosen = list(self._find_next(now)) if self.waiting else []
         for name in chosen:
-            del self.waiting[name]
+            self._stop_waiting(name)
             self.batch[name] = None
         return chosen
 
@@ -133,19 +148,20 @@ class RollingUpdate:
         if self.batch or self.unsettled or is_paused:
             in_service = 0
         for is_available in (False, True):
+            # Most choices find nothing, and are made at every change of a member.
+            if room <= 0 or (in_service <= 0 if is_available else not self._out_of_service):
+                continue
             for name in self.policy.members:
                 change = self.waiting.get(name)
-                if room <= 0:
-                    return
                 if change is None or change.is_available is not is_available:
                     continue
-                if is_available and in_service <= 0:
-                    return
                 if is_paused and change.is_outdated:
                     continue
                 in_service -= is_available
                 room -= 1
                 yield name
+                if room <= 0 or (is_available and in_service <= 0):
+                    break
 
 
 class RollingUpdates:
@@ -189,4 +205,4 @@ class RollingUpdates:
 
     def count_in_service(self) -> int:
         """Return how many members are ready and wait for their change."""
-        return sum(change.is_available for each in self._updates for change in each.waiting.values())
+        return sum(each.waiting_in_service for each in self._updates)
