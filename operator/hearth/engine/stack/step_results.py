@@ -113,12 +113,12 @@ class StepResults:
         for cause in trouble.causes:
             self.services.find_children_cluster(self.uid).watch_trigger(cause)
         # The message may contain words of the child itself.
-        message = redaction.redact(trouble.message, self.definition_sync.hidden_texts)
+        message = self._redact(trouble.message)
         logger.warning(
             "step failed",
             stack=self._name_stack(),
             resource=about[0],
-            object=str(about[1]),
+            object=self._redact(str(about[1])),
             reason=trouble.reason,
             message=message,
             attempt=attempt.failures,
@@ -129,7 +129,17 @@ class StepResults:
         """Log a successful write: at night, the log must show what the operator did."""
         fields = {"fields": step.repaired_fields} if isinstance(step, Apply) and step.repaired_fields else {}
         resource, ref = find_subject(step)
-        logger.info(steps.describe_write(step), stack=self._name_stack(), resource=resource, object=str(ref), **fields)
+        logger.info(
+            steps.describe_write(step),
+            stack=self._name_stack(),
+            resource=resource,
+            object=self._redact(str(ref)),
+            **fields,
+        )
+
+    def _redact(self, text: str) -> str:
+        """Return a text without sensitive values; a name may contain one too."""
+        return redaction.redact(text, self.definition_sync.hidden_texts)
 
     def _name_stack(self) -> str:
         """Return `namespace/name` of the Stack; its UID if it is gone already."""
