@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from hearth.model import members
+from hearth.model.groups import members
 
 GROUP = "hearth.dev"
 VERSION = "v1alpha1"

@@ -1,6 +1,6 @@
 """A ResourceGroup in the form of a Stack: one resource, `member`, that stands for an object of each index.
 
-The only module that knows both forms. Must not know which indices there are: see `hearth.model.group_members`.
+The only module that knows both forms. Must not know which indices there are: see `hearth.model.groups.group_members`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hearth.model import members, rolling_batches, times
+from hearth.model import times
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
-from hearth.model.group_members import GroupSize
+from hearth.model.groups import members, rolling_batches
+from hearth.model.groups.group_members import GroupSize
 
 MEMBER = members.GROUP_MEMBER
 """The resource of the template; `readyWhen` and `failedWhen` name the object of a member so."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hearth.model import group_members
 from hearth.model.errors import InvalidDefinition, Mistake
+from hearth.model.groups import group_members
 from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition, StackIdentity
 from hearth.template.compiler import compiler

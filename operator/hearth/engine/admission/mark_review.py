@@ -9,8 +9,9 @@ from typing import Any
 from hearth.engine.admission import review as review_module
 from hearth.engine.admission.review import Review, ReviewResult
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.model import errors, members, names
+from hearth.model import errors, names
 from hearth.model.child import Object
+from hearth.model.groups import members
 from hearth.model.kinds import ObjectRef
 from hearth.plan import health_mark_decision
 from hearth.plan.resource.readiness import enumerate_names

@@ -22,9 +22,10 @@ from hearth.engine.no_cluster import NO_CLUSTER
 from hearth.engine.ports import Evaluations, ManagementCluster, Revision, StackObject, WorkloadCluster
 from hearth.engine.unassisted import Unassisted
 from hearth.engine.verified_revisions import RevisionSet
-from hearth.model import group_members, names
+from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound, TamperedRevision
+from hearth.model.groups import group_members
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import Tenancy
 from hearth.plan.ownership.keyed_hash import HashFunction

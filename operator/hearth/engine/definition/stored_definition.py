@@ -16,7 +16,7 @@ from hearth.engine.definition.source_reader import SourceReader
 from hearth.engine.ports import StackObject
 from hearth.model.child import Object
 from hearth.model.errors import SourceNotFound
-from hearth.model.group_members import GroupSize
+from hearth.model.groups.group_members import GroupSize
 from hearth.model.kinds import ObjectRef
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.template.blueprint import Definition

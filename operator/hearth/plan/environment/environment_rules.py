@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hearth.model import limits, members
+from hearth.model import limits
+from hearth.model.groups import members
 from hearth.template.text import patterns
 
 STAR, QUESTION_MARK = r"[a-zA-Z0-9\[\]-]*", r"[a-zA-Z0-9-]"

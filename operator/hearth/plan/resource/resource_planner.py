@@ -6,9 +6,10 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any, TypeAlias
 
-from hearth.model import field_paths, limits, members, tenancy
+from hearth.model import field_paths, limits, tenancy
 from hearth.model.child import Child, Path
 from hearth.model.errors import Mistake
+from hearth.model.groups import members
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.plan.environment import active_environment, inherited_rules
 from hearth.plan.environment.active_environment import ActiveEnvironment

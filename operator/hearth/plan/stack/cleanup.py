@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hearth.model import members
 from hearth.model.child import Child
+from hearth.model.groups import members
 
 
 def incarnation_key(child: Child) -> str:

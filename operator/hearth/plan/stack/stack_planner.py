@@ -10,8 +10,8 @@ import dataclasses
 import heapq
 from collections.abc import Collection, Iterator, Mapping
 
-from hearth.model import members
 from hearth.model.child import UNPROVEN, Child
+from hearth.model.groups import members
 from hearth.model.kinds import Kind, Kinds
 from hearth.model.tenancy import Boundary
 from hearth.plan.environment.active_environment import ActiveEnvironment

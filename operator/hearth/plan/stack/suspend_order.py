@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from hearth.model import members
+from hearth.model.groups import members
 
 
 @dataclass(slots=True)

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import orjson
 
 from hearth.graph import order
-from hearth.model import limits, members
+from hearth.model import limits
+from hearth.model.groups import members
 from hearth.template.blueprint import Blueprint, CollectionBlueprint, Evaluable, ResourceBlueprint, StackIdentity
 from hearth.template.cel import value_sizes
 from hearth.template.cel.expression_validator import ValidExpression

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.model import limits, members
+from hearth.model import limits
+from hearth.model.groups import members
 from hearth.template.cel import type_checker
 from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator, ValidExpression
 from hearth.template.cel.type_checker import TypeScope

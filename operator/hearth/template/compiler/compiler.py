@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from hearth.graph import order
-from hearth.model import errors, limits, members, redaction
+from hearth.model import errors, limits, redaction
 from hearth.model.errors import Mistake
+from hearth.model.groups import members
 from hearth.model.kinds import Kinds
 from hearth.template import chunked_work
 from hearth.template.blueprint import Blueprint, Definition, StackIdentity

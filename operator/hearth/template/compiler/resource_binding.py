@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hearth.model import limits, members, names, value_class
+from hearth.model import limits, names, value_class
+from hearth.model.groups import members
 from hearth.model.kinds import ObjectRef
 from hearth.template.blueprint import Evaluable, StackIdentity
 from hearth.template.cel.expression_validator import ValidExpression

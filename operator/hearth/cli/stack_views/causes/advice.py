@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from hearth.cli.stack_views import object_fields
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.model import members
+from hearth.model.groups import members
 
 QUOTA: Final = re.compile(r"exceeded quota: ([a-z0-9.-]{1,253})")
 WEBHOOK: Final = re.compile(r'(?:failed calling|admission) webhook "([a-zA-Z0-9.-]{1,253})"')

@@ -14,7 +14,7 @@ from hearth.cli.stack_views.tree import requirements, resource_state, stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import StackSnapshot
 from hearth.cli.stack_views.tree.stack_view import ResourceRow
-from hearth.model import members
+from hearth.model.groups import members
 
 UNSETTLED: Final = frozenset({RowState.PROGRESSING, RowState.FAILED, RowState.STOPPED})
 REJECTED: Final = frozenset(

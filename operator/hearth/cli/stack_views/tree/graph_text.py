@@ -9,7 +9,7 @@ from hearth.cli.stack_views.tree import requirements, stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import StackSnapshot
 from hearth.cli.stack_views.tree.stack_view import ResourceRow
-from hearth.model import members
+from hearth.model.groups import members
 
 COLORS: Final = {
     RowState.READY: "#2e7d32",

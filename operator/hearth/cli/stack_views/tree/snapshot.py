@@ -8,8 +8,9 @@ from typing import Any
 
 from hearth.cli.stack_views import object_fields, safe_text
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.model import members, names
+from hearth.model import names
 from hearth.model.child import Object
+from hearth.model.groups import members
 from hearth.model.kinds import Kind, ObjectRef
 
 

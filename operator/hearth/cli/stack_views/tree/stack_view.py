@@ -15,7 +15,7 @@ from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import requirements, resource_state
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
-from hearth.model import members
+from hearth.model.groups import members
 
 MET: Final = frozenset({RowState.READY, RowState.EXCLUDED})
 """States in which nothing waits for a resource."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.model import members, names
+from hearth.model import names
+from hearth.model.groups import members
 
 LABEL = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from hearth.model import group_members, limits
-from hearth.model.group_members import GroupSize
+from hearth.model import limits
+from hearth.model.groups import group_members
+from hearth.model.groups.group_members import GroupSize
 
 
 @pytest.mark.parametrize(
