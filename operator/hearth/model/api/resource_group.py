@@ -17,13 +17,13 @@ from hearth.model.api.stack import (
     Expression,
     FieldPath,
     Healing,
-    KubeConfig,
     Manifest,
     ReplacePolicy,
     Retry,
     ServiceAccountName,
 )
 from hearth.model.api.stack_environment import Environment
+from hearth.model.api.stack_sources import KubeConfig
 from hearth.model.api.stack_status import (
     PROBLEMS_LIMIT,
     BreakpointStatus,
