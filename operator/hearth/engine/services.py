@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from hearth.engine import cluster_links
-from hearth.engine.cluster_links import ClusterLink, ClusterLinks
+from hearth.engine.clusters import cluster_links
+from hearth.engine.clusters.cluster_links import ClusterLink, ClusterLinks
+from hearth.engine.clusters.remote_ports import RemoteClusters
 from hearth.engine.ports import (
     Clock,
     Evaluations,
     HealthMarkClient,
     ManagementCluster,
-    RemoteClusters,
     SnapshotClient,
     StackObject,
     WorkloadCluster,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from hearth import supervision
 from hearth.engine import internal_error_backoff
-from hearth.engine.cluster_links import HOME
+from hearth.engine.clusters.cluster_links import HOME
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.health_marks.health_mark_controller import HealthMarkController
 from hearth.engine.health_rule_loader import HealthRuleLoader

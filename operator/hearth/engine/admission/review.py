@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from hearth.engine import kubeconfig_reference
+from hearth.engine.clusters import kubeconfig_reference
 from hearth.engine.ports import StackObject
 from hearth.model import limits, names
 from hearth.model.child import Object

@@ -14,11 +14,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from hearth.engine import cooperative_work, verified_revisions
-from hearth.engine.cluster_links import ClusterLink
+from hearth.engine.clusters.cluster_links import ClusterLink
+from hearth.engine.clusters.no_cluster import NO_CLUSTER
 from hearth.engine.definition import blueprint_cache, parameter_sources, stored_definition, template_sources
 from hearth.engine.definition.blueprint_cache import BlueprintCache
 from hearth.engine.definition.source_reader import SourceReader
-from hearth.engine.no_cluster import NO_CLUSTER
 from hearth.engine.ports import Evaluations, ManagementCluster, Revision, StackObject, WorkloadCluster
 from hearth.engine.unassisted import Unassisted
 from hearth.engine.verified_revisions import RevisionSet

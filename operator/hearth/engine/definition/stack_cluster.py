@@ -12,9 +12,10 @@ from typing import Final
 
 import structlog
 
-from hearth.engine import kubeconfig_reference
+from hearth.engine.clusters import kubeconfig_reference
+from hearth.engine.clusters.remote_ports import RemoteCluster
 from hearth.engine.definition.source_reader import SourceReader
-from hearth.engine.ports import KubeconfigRef, RemoteCluster, StackObject
+from hearth.engine.ports import KubeconfigRef, StackObject
 from hearth.engine.services import Services
 from hearth.model import limits
 from hearth.model.errors import ApiStatusError, KubeconfigRefused, SourceForbidden, SourceNotFound, TooManyClusters

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import assert_never
 
 from hearth import supervision
-from hearth.engine import cluster_links, internal_error_backoff
+from hearth.engine import internal_error_backoff
+from hearth.engine.clusters import cluster_links
 from hearth.engine.definition import revision_builder
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.definition.revision_builder import RevisionBuilder

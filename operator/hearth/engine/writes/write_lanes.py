@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 from hearth import supervision
-from hearth.engine.cluster_links import HOME
+from hearth.engine.clusters.cluster_links import HOME
 from hearth.engine.ports import Clock
 from hearth.engine.writes.fair_executor import FairExecutor
 from hearth.engine.writes.write_throttle import WriteThrottle

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from hearth.engine import kubeconfig_reference
+from hearth.engine.clusters import kubeconfig_reference
 from hearth.engine.ports import StackObject
 from hearth.kube.cache import object_store
 from hearth.kube.cache.shard_filter import ShardFilter

@@ -1,4 +1,4 @@
-"""`hearth.engine.ports.RemoteCluster` on a real API server: reaches it, and notices when it is away and back.
+"""The port `RemoteCluster` on a real API server: reaches it, and notices when it is away and back.
 
 Must not know which Stacks use it.
 """

@@ -1,4 +1,4 @@
-"""`hearth.engine.ports.RemoteClusters`: opens a cluster for its first Stack and closes it a minute after its last.
+"""The port `RemoteClusters`: opens a cluster for its first Stack and closes it a minute after its last.
 
 Equal kubeconfigs share a cluster, since they grant the same; different ones share nothing, even for the same server.
 """

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hearth.engine.no_cluster import NO_CLUSTER
-from hearth.engine.ports import RemoteCluster, WorkloadCluster
+from hearth.engine.clusters.no_cluster import NO_CLUSTER
+from hearth.engine.clusters.remote_ports import RemoteCluster
+from hearth.engine.ports import WorkloadCluster
 from hearth.plan.health.health_rules import HealthRules
 
 HOME = ""
