@@ -68,6 +68,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*", metavar="ID", help=f"which benchmarks; all but those in brackets: {names}")
     parser.add_argument("--quick", action="store_true", help="with a few objects: to see that it works, not how fast")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there as well")
+    parser.add_argument("--account", action="store_true", help="let each Stack name a ServiceAccount")
     parser.add_argument("--keep", action="store_true", help="add the results to history/, and write the page of them")
     parser.add_argument("--write-docs", action="store_true", help="only write the page of what is in history/")
     parser.add_argument("--profile", action="store_true", help=f"profile the operator, into {PROFILES.name}/; slower")
@@ -84,7 +85,13 @@ def make_wish(arguments: argparse.Namespace) -> BenchmarkOptions:
     if arguments.profile:
         PROFILES.mkdir(exist_ok=True)
     profiles = PROFILES if arguments.profile else None
-    return BenchmarkOptions(kubeconfig=Path(kubeconfig).resolve(), quick=arguments.quick, profiles=profiles, say=say)
+    return BenchmarkOptions(
+        kubeconfig=Path(kubeconfig).resolve(),
+        quick=arguments.quick,
+        profiles=profiles,
+        say=say,
+        as_account=arguments.account,
+    )
 
 
 async def measure_all(options: BenchmarkOptions, chosen: Sequence[Benchmark]) -> Run:

@@ -37,6 +37,8 @@ class BenchmarkOptions:
     profiles: Path | None
     """A folder for profiles of the operator; making them slows it down by half."""
     say: Say
+    as_account: bool = False
+    """Whether each Stack names a ServiceAccount."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +144,8 @@ async def opened(options: BenchmarkOptions, benchmark: str, *, kinds: list[Kind]
         api = await parts.enter_async_context(bare_api.connected(str(options.kubeconfig)))
         await place.install(api)
         namespace = await parts.enter_async_context(place.namespace(api, benchmark))
+        if options.as_account:
+            await place.make_account(api, namespace)
         yield Lab(
             benchmark=benchmark,
             options=options,

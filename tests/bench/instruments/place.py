@@ -13,6 +13,7 @@ import yaml
 
 from bench.instruments import bare_api
 from bench.instruments.bare_api import BareApi
+from bench.instruments.workload import ROLE_BINDING, SERVICE_ACCOUNT
 from hearth.cli.demo.demo_cluster import DEFINITION
 from hearth.kube.client import api_requests
 from hearth.kube.objects.hash_key import NAMESPACES
@@ -39,6 +40,7 @@ MANIFESTS = Path(__file__).resolve().parents[3] / "manifests" / "finalizer"
 LABEL = "bench.hearth.dev/finalizer"
 """On a namespace in which Stacks get their finalizer at admission, as in an installation: see docs/finalizer.md."""
 NAME = "bench-stack-finalizer"
+ACCOUNT = "bench-account"
 LOOK = 0.1
 """Seconds between two looks at whether a kind is served."""
 PATIENCE = 30.0
@@ -69,6 +71,22 @@ async def install_policy(api: BareApi) -> None:
     binding["spec"]["matchResources"] = {"namespaceSelector": {"matchLabels": {LABEL: "policy"}}}
     for kind, raw in ((POLICY, policy), (BINDING, binding)):
         await api.apply(api_requests.object_path(kind, "", NAME), raw)
+
+
+async def make_account(api: BareApi, namespace: str) -> None:
+    """Make the ServiceAccount that Stacks may name; it may do everything in the namespace."""
+    await api.apply(api_requests.object_path(SERVICE_ACCOUNT, namespace, ACCOUNT), make_object(SERVICE_ACCOUNT))
+    binding = {
+        **make_object(ROLE_BINDING),
+        "roleRef": {"apiGroup": ROLE_BINDING.group, "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}],
+    }
+    await api.apply(api_requests.object_path(ROLE_BINDING, namespace, ACCOUNT), binding)
+
+
+def make_object(kind: Kind) -> Object:
+    """Make an object without content, of the account's name."""
+    return {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": ACCOUNT}}
 
 
 async def wait_policy(api: BareApi, namespace: str) -> None:

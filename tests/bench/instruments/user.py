@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.instruments import bare_api
+from bench.instruments import bare_api, place
 from bench.instruments import workload as workload_module
 from bench.instruments.lab import Lab
 from bench.instruments.workload import Workload
@@ -14,9 +14,10 @@ from hearth.model.child import Object
 async def create(lab: Lab, workload: Workload) -> None:
     """Create every Stack; returns when all say that they are as wanted."""
     path = api_requests.collection_path(STACK, lab.namespace)
+    account = {"serviceAccountName": place.ACCOUNT} if lab.options.as_account else {}
 
     async def send(stack: Object) -> None:
-        await lab.api.send("POST", path, body=stack)
+        await lab.api.send("POST", path, body={**stack, "spec": {**stack["spec"], **account}})
 
     await bare_api.for_each(workload.make_stacks(lab.namespace), send)
     await lab.stacks.wait_settled(workload.stacks, generation=1)
