@@ -95,8 +95,7 @@ class WorkloadCluster(Protocol):
     async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
         """Apply a complete manifest (name, namespace and labels included) by server-side apply.
 
-        Returns the object in the answer, which is already in the cache. force: take fields that other field managers
-        own.
+        Returns the object in the answer, which is already in the cache. force: take fields of other field managers.
         """
 
     async def apply_dry_run(self, manifest: Object, *, kind: Kind, manager: str) -> Object:
@@ -248,28 +247,6 @@ class HealthMarkObject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StackSnapshotObject:
-    """A StackSnapshot as cached from the management cluster."""
-
-    name: str
-    namespace: str
-    uid: str
-    generation: int
-    resource_version: int
-    created_at: str
-    """RFC 3339, UTC, whole seconds."""
-    deleting: bool
-    finalizers: tuple[str, ...]
-    spec: Object
-    status: Object
-
-    @property
-    def stack_name(self) -> str:
-        """Return the name of the Stack, which is in the same namespace."""
-        return str(self.spec.get("stackName") or "")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
     """A ControllerRevision of a Stack, as described by its metadata."""
 
@@ -366,41 +343,6 @@ class HealthMarkClient(Protocol):
         """Merge-patch the status of a HealthMark; ignore one that is gone.
 
         Raises `ApiStatusError` with 409 if the HealthMark changed.
-        """
-
-
-class SnapshotClient(Protocol):
-    """The StackSnapshots of the management cluster, and the watch of their VolumeSnapshots."""
-
-    @property
-    def is_synced(self) -> bool:
-        """Whether all StackSnapshots are known."""
-
-    def find_snapshot(self, uid: str) -> StackSnapshotObject | None:
-        """Return the StackSnapshot; None if it is gone."""
-
-    def find_snapshot_by_name(self, namespace: str, name: str) -> StackSnapshotObject | None:
-        """Return the StackSnapshot of that name; None if there is none."""
-
-    def snapshots(self) -> Collection[str]:
-        """Return the UIDs of all StackSnapshots."""
-
-    def snapshots_of(self, namespace: str, stack: str) -> Sequence[StackSnapshotObject]:
-        """Return the StackSnapshots that name that Stack; cheap."""
-
-    def watch_volumes(self, kind: Kind) -> None:
-        """Report changes of VolumeSnapshots with the label of a StackSnapshot from now on. kind: VolumeSnapshot."""
-
-    async def write_snapshot_status(self, snapshot: StackSnapshotObject, status: Object) -> None:
-        """Merge-patch the status of a StackSnapshot; ignore one that is gone.
-
-        Raises `ApiStatusError` with 409 if the StackSnapshot changed.
-        """
-
-    async def write_snapshot_finalizers(self, snapshot: StackSnapshotObject, finalizers: Sequence[str]) -> None:
-        """Replace the finalizers of a StackSnapshot; ignore one that is gone.
-
-        Raises `ApiStatusError` with 409 if the StackSnapshot changed.
         """
 
 

@@ -13,11 +13,11 @@ from hearth.engine.ports import (
     Evaluations,
     HealthMarkClient,
     ManagementCluster,
-    SnapshotClient,
     StackObject,
     WorkloadCluster,
 )
 from hearth.engine.read_rights import ReadRights
+from hearth.engine.snapshot_ports import SnapshotClient
 from hearth.engine.unassisted import Unassisted
 from hearth.engine.work_queue import DirtyItem, WorkQueue
 from hearth.model.child import Child

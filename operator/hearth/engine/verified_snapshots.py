@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hearth.engine.ports import StackObject, StackSnapshotObject
+from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
+from hearth.engine.snapshot_ports import StackSnapshotObject
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.plan import snapshot_decision

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hearth.engine.ports import StackSnapshotObject, WorkloadCluster
+from hearth.engine.ports import WorkloadCluster
+from hearth.engine.snapshot_ports import StackSnapshotObject
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, Unreachable

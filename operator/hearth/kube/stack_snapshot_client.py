@@ -1,4 +1,4 @@
-"""`hearth.engine.ports.SnapshotClient` on a real API server: StackSnapshots, their statuses and finalizers."""
+"""`hearth.engine.snapshot_ports.SnapshotClient` on a real API server: StackSnapshots, their statuses and finalizers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hearth.kube.well_known_kinds import STACK_SNAPSHOT
 from hearth.model import errors
 
 if TYPE_CHECKING:
-    from hearth.engine.ports import StackSnapshotObject
+    from hearth.engine.snapshot_ports import StackSnapshotObject
     from hearth.kube.cache.stack_snapshot_cache import StackSnapshotCache
     from hearth.kube.client.api_client import RequestObserver
     from hearth.kube.client.connection import Connection

@@ -13,11 +13,10 @@ from hearth.engine.ports import (
     HealthMarkObject,
     ManagementCluster,
     Revision,
-    SnapshotClient,
     StackObject,
-    StackSnapshotObject,
     WorkloadCluster,
 )
+from hearth.engine.snapshot_ports import SnapshotClient, StackSnapshotObject
 from hearth.model import errors, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef

@@ -6,8 +6,9 @@ Reads only. A request that was resolved is never resolved again.
 from __future__ import annotations
 
 from hearth.engine import verified_revisions, verified_snapshots
-from hearth.engine.ports import StackObject, StackSnapshotObject
+from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
+from hearth.engine.snapshot_ports import StackSnapshotObject
 from hearth.engine.volume_snapshots import VolumeSnapshots
 from hearth.model import names
 from hearth.model.errors import SnapshotNotUsable

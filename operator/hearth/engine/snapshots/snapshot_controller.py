@@ -14,8 +14,9 @@ import structlog
 
 from hearth import supervision
 from hearth.engine import verified_snapshots
-from hearth.engine.ports import StackObject, StackSnapshotObject
+from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
+from hearth.engine.snapshot_ports import StackSnapshotObject
 from hearth.engine.snapshots import snapshot_limits
 from hearth.engine.snapshots.snapshot_limits import SnapshotSlots
 from hearth.engine.snapshots.stack_observation import SnapshotStack, StackObserver

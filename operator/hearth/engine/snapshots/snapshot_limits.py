@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from hearth.engine.ports import StackSnapshotObject
+from hearth.engine.snapshot_ports import StackSnapshotObject
 from hearth.model import limits
 from hearth.plan.snapshot_decision import SnapshotProblem
 

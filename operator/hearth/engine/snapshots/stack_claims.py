@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hearth.engine.ports import StackObject, StackSnapshotObject, WorkloadCluster
+from hearth.engine.ports import StackObject, WorkloadCluster
 from hearth.engine.services import Services
+from hearth.engine.snapshot_ports import StackSnapshotObject
 from hearth.model import limits, names
 from hearth.model.child import Child
 from hearth.model.errors import ApiStatusError

@@ -8,8 +8,9 @@ from typing import Protocol
 
 from hearth.engine import verified_revisions, volume_snapshots
 from hearth.engine.definition.definition_sync import DefinitionSync
-from hearth.engine.ports import StackObject, StackSnapshotObject
+from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
+from hearth.engine.snapshot_ports import StackSnapshotObject
 from hearth.engine.snapshots import stack_claims
 from hearth.engine.snapshots.stack_claims import StackClaims
 from hearth.model import limits
