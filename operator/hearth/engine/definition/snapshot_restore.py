@@ -13,9 +13,9 @@ from hearth.engine.volume_snapshots import VolumeSnapshots
 from hearth.model import names
 from hearth.model.errors import SnapshotNotUsable
 from hearth.plan import snapshot_decision
-from hearth.plan.resource import resource_planner
 from hearth.plan.resource.readiness import enumerate_names
 from hearth.plan.snapshot_decision import ParsedSnapshot, SnapshotMemory, SnapshotPhase, SnapshotVolume, VolumeState
+from hearth.plan.state import requirements
 from hearth.plan.status import conditions
 from hearth.plan.target.target import RestoredClaim, RollbackRequest
 
@@ -55,7 +55,7 @@ def make_claim(volume: SnapshotVolume) -> RestoredClaim:
 def has_stateful_set(services: Services, stack: StackObject, volume: SnapshotVolume) -> bool:
     """Return whether the StatefulSet that made the claim exists."""
     children = services.find_children_cluster(stack.uid).children_of(stack.uid, volume.resource)
-    child = resource_planner.find_current(children)
+    child = requirements.find_current(children)
     stem = volume.claim.rpartition("-")[0]
     return child is not None and child.kind.name == "StatefulSet" and stem.endswith(f"-{child.name}")
 

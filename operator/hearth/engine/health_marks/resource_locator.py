@@ -13,9 +13,9 @@ from hearth.engine.stack.stack_view import StackView
 from hearth.model import names
 from hearth.plan import health_mark_decision
 from hearth.plan.health_mark_decision import MarkedResource, MarkProblem
-from hearth.plan.resource import resource_planner
 from hearth.plan.resource.readiness import enumerate_names
 from hearth.plan.stack.stack_plan import StackPlan
+from hearth.plan.state import requirements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class ResourceLocator:
             there = f"it has: {enumerate_names(sorted(wanted))}" if wanted else "it has none"
             return _without(gone, "ResourceNotFound", f"{place.owner} has no resource {place.resource}; {there}")
         status = runner.plan.statuses.get(place.resource)
-        current = (status.child if status is not None else None) or resource_planner.find_current(children)
+        current = (status.child if status is not None else None) or requirements.find_current(children)
         uid = mark.status.get("observedUID")
         return MarkedResource(
             stack=place.stack,

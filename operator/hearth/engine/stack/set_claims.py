@@ -18,7 +18,7 @@ from hearth.engine.services import Services
 from hearth.engine.work_queue import DirtyScope
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan.resource import resource_planner
+from hearth.plan.state import requirements
 from hearth.plan.target import claim_replacement
 from hearth.plan.target.claim_replacement import ClaimStep
 from hearth.plan.target.target import RestoredClaim, RollbackRequest
@@ -102,7 +102,7 @@ class SetClaims:
     ) -> Mapping[str, Any] | None:
         """Return the live StatefulSet that uses the claim."""
         children = self._services.find_children_cluster(stack.uid).children_of(stack.uid, claim.resource)
-        child = resource_planner.find_current(children)
+        child = requirements.find_current(children)
         return await find_live(cluster, child.ref, kind=child.kind) if child is not None else None
 
 

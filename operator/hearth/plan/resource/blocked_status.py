@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 from hearth.model import limits
 from hearth.model.child import Child, Path
 from hearth.model.errors import Mistake
 from hearth.plan.resource.readiness import enumerate_names
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
-from hearth.template.blueprint import EvaluationError, Pending
+from hearth.template.blueprint import EvaluationError, Pending, ResourceBlueprint
 from hearth.template.parser import object_metadata
 
 KIND_NOT_AVAILABLE = "KindNotServed"
@@ -88,3 +89,10 @@ def too_large(child: Child, path: Path) -> ResourceStatus:
         f"make it smaller, or read fewer of its fields"
     )
     return ResourceStatus(state=ResourceState.FAILED, reason="ObjectTooLarge", message=message, child=child)
+
+
+def find_mistake(resource: ResourceBlueprint, manifest: Mapping[str, Any]) -> Mistake | None:
+    """Find an error in metadata that expressions produced. The compiler checks all other metadata."""
+    return next(
+        object_metadata.find_mistakes(manifest.get("metadata"), path=f"{resource.path}.manifest.metadata"), None
+    )

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping
-from typing import Any, TypeAlias
 
 from hearth.model import field_paths, limits, tenancy
 from hearth.model.child import Child, Path
-from hearth.model.errors import Mistake
 from hearth.model.groups import members
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.plan.environment import active_environment, inherited_rules
@@ -30,13 +28,13 @@ from hearth.plan.resource import (
 from hearth.plan.resource.blocked_status import Denial, KindUnavailable, Unevaluated
 from hearth.plan.resource.readiness import enumerate_names
 from hearth.plan.resource.unproven import Unproven
-from hearth.plan.state import internal_errors, read_limits
-from hearth.plan.state.collection_status import CollectionStatus
+from hearth.plan.state import internal_errors, read_limits, requirements
 from hearth.plan.state.desired import ChildOwner, DesiredObject, DesiredResource, hash_desired, make_desired
 from hearth.plan.state.healing import UnhealthyTracker
 from hearth.plan.state.internal_errors import OnError, Retry
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.read_access import Reader
+from hearth.plan.state.requirements import CollectionStatus, Required, Value
 from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.rolling_updates import RollingUpdates
@@ -52,11 +50,6 @@ from hearth.template.blueprint import (
     Values,
 )
 from hearth.template.cel import expressions
-from hearth.template.parser import object_metadata
-
-Required: TypeAlias = Mapping[str, ResourceStatus | CollectionStatus]
-"""By the names in `requires`."""
-Value: TypeAlias = Mapping[str, object] | tuple[Mapping[str, object], ...] | None
 
 
 class ResourcePlanner:
@@ -167,7 +160,7 @@ class ResourcePlanner:
             reason=internal_errors.REASON,
             cause=Cause.INTERNAL_ERROR,
             message=internal_errors.explain("decide what to do about it"),
-            child=find_current(children),
+            child=requirements.find_current(children),
             requeue_at=retry.due,
         )
 
@@ -195,16 +188,25 @@ class ResourcePlanner:
         """Plan the resource without regard to suspension. unready: required resources that are not ready."""
         if unready:
             self._note_unsettled(resource.name)
-            return blocked_status.waiting(f"waits for {enumerate_names(unready)}", child=find_current(children))
+            return blocked_status.waiting(
+                f"waits for {enumerate_names(unready)}", child=requirements.find_current(children)
+            )
         if self.reader.is_limited:
-            objects = {find_value_name(each): find_children(found) for each, found in required.items()}
-            if unreadable := read_limits.find_unreadable(resource, objects, self.reader, child=find_current(children)):
+            objects = {
+                requirements.find_value_name(each): requirements.find_children(found)
+                for each, found in required.items()
+            }
+            if unreadable := read_limits.find_unreadable(
+                resource, objects, self.reader, child=requirements.find_current(children)
+            ):
                 return unreadable
-        values = {find_value_name(each): find_value(found) for each, found in required.items()}
+        values = {
+            requirements.find_value_name(each): requirements.find_value(found) for each, found in required.items()
+        }
         wanted = self._evaluate(resource, required, values)
         if not isinstance(wanted, DesiredResource):
             self._note_unsettled(resource.name)
-            return blocked_status.explain(wanted, child=find_current(children))
+            return blocked_status.explain(wanted, child=requirements.find_current(children))
         awaits_repair = any(found.is_held for found in required.values())
         adopts = self._blueprint.adopts if resource.adopts is None else resource.adopts
         subject = ResourceContext(
@@ -288,12 +290,15 @@ class ResourcePlanner:
         outcome = resource.manifest.evaluate({name: self._enlarge(name, fields) for name, fields in values.items()})
         if not isinstance(outcome, Known):
             return outcome
-        if resource.has_computed_metadata and (mistake := find_mistake(resource, outcome.value)) is not None:
+        if (
+            resource.has_computed_metadata
+            and (mistake := blocked_status.find_mistake(resource, outcome.value)) is not None
+        ):
             return mistake
         value = outcome.value
         if resource.restored is not None:
             value = claim_content.restore(value, resource.restored)
-        requires = tuple(f"{each}/{incarnation_of(found)}" for each, found in required.items())
+        requires = tuple(f"{each}/{requirements.incarnation_of(found)}" for each, found in required.items())
         whose = ChildOwner(stack=self._stack, resource=resource.name, requires=requires, signer=self._hashes)
         wanted = make_desired(
             value,
@@ -434,44 +439,6 @@ class ResourcePlanner:
         return None
 
 
-def find_current(children: tuple[Child, ...]) -> Child | None:
-    """Return the newest object of a resource, regardless of its plan."""
-    candidates = [child for child in children if child.is_identified]
-    return max(candidates, key=lambda child: (not child.deleting, child.incarnation), default=None)
-
-
-def find_value_name(required: str) -> str:
-    """Return the name by which expressions read a requirement: `workers` for `workers[*]`."""
-    return members.root_of(required) if members.is_all(required) else required
-
-
-def find_value(required: ResourceStatus | CollectionStatus) -> Value:
-    """Return the fields that expressions can read: of the child, or of all members' children."""
-    if isinstance(required, CollectionStatus):
-        return required.fields
-    return required.child.fields if required.child is not None else None
-
-
-def find_children(required: ResourceStatus | CollectionStatus) -> tuple[Child, ...]:
-    """Return the child, or the children of all members."""
-    if isinstance(required, CollectionStatus):
-        return required.children
-    return (required.child,) if required.child is not None else ()
-
-
 def see(child: Child | None) -> Mapping[str, object] | None:
     """Return the fields of a child in the form for expressions, for a single use."""
     return expressions.enlarge(child.fields) if child is not None else None
-
-
-def incarnation_of(required: ResourceStatus | CollectionStatus) -> int:
-    """Return the incarnation of a child, or the first if there is none yet. Of a collection, the record has no other."""
-    child = required.child if isinstance(required, ResourceStatus) else None
-    return child.incarnation if child is not None else 1
-
-
-def find_mistake(resource: ResourceBlueprint, manifest: Mapping[str, Any]) -> Mistake | None:
-    """Find an error in metadata that expressions produced. The compiler checks all other metadata."""
-    return next(
-        object_metadata.find_mistakes(manifest.get("metadata"), path=f"{resource.path}.manifest.metadata"), None
-    )

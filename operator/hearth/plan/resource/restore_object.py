@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from hearth.plan.resource import suspend_object
 from hearth.plan.state import steps
-from hearth.plan.state.collection_status import CollectionStatus
 from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.requirements import CollectionStatus
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.suspend_record import SuspendRecords
 

@@ -14,10 +14,10 @@ from hearth.model.child import Child
 from hearth.plan.health import suspend_rules
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.field_ownership import LostField
-from hearth.plan.resource import drift, readiness, resource_planner, suspend_object
+from hearth.plan.resource import drift, readiness, suspend_object
 from hearth.plan.stack import cleanup
 from hearth.plan.stack.suspend_order import SuspendOrder
-from hearth.plan.state import internal_errors, steps
+from hearth.plan.state import internal_errors, requirements, steps
 from hearth.plan.state.internal_errors import OnError, Retry
 from hearth.plan.state.memory import InMemoryState, ObservedChildren
 from hearth.plan.state.resource_conditions import ConditionType, ManagerQuery, ResourceCondition
@@ -103,7 +103,7 @@ class SuspendPlanner:
             state=ResourceState.FAILED,
             reason=internal_errors.REASON,
             message=message,
-            child=resource_planner.find_current(found),
+            child=requirements.find_current(found),
         )
         return SuspendedResource(name=name, children=found, status=status, plans={name: (None, retry.due)})
 
@@ -115,7 +115,7 @@ class SuspendPlanner:
         return child.deleting or not (rule.is_set(child) and rule.is_done(child))
 
     def _view(self, name: str, children: tuple[Child, ...], *, memory: InMemoryState, now: float) -> SuspendedResource:
-        current = resource_planner.find_current(children)
+        current = requirements.find_current(children)
         plans: dict[str, tuple[Suspend | None, float | None]] = {child.uid: (None, None) for child in children}
         statuses = [
             add_conditions(self._assess(child, plans, memory=memory, now=now), self.records.describe(child))

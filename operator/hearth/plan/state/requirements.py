@@ -1,4 +1,4 @@
-"""Status of all members of a collection together, for the resources that require all of them.
+"""What a resource reads of those that it requires: single resources, or all members of a collection together.
 
 A change of one member costs the same however many there are; only what reads their objects looks at all. Must not know
 how members are planned.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from hearth.model.child import Child
+from hearth.model.groups import members
 from hearth.plan.state.resource_status import ResourceStatus
 
 
@@ -96,3 +97,39 @@ def _set(names: set[str], name: str, *, is_in: bool) -> None:
         names.add(name)
     else:
         names.discard(name)
+
+
+Required: TypeAlias = Mapping[str, ResourceStatus | CollectionStatus]
+"""By the names in `requires`."""
+Value: TypeAlias = Mapping[str, object] | tuple[Mapping[str, object], ...] | None
+
+
+def find_current(children: tuple[Child, ...]) -> Child | None:
+    """Return the newest object of a resource, regardless of its plan."""
+    candidates = [child for child in children if child.is_identified]
+    return max(candidates, key=lambda child: (not child.deleting, child.incarnation), default=None)
+
+
+def find_value_name(required: str) -> str:
+    """Return the name by which expressions read a requirement: `workers` for `workers[*]`."""
+    return members.root_of(required) if members.is_all(required) else required
+
+
+def find_value(required: ResourceStatus | CollectionStatus) -> Value:
+    """Return the fields that expressions can read: of the child, or of all members' children."""
+    if isinstance(required, CollectionStatus):
+        return required.fields
+    return required.child.fields if required.child is not None else None
+
+
+def find_children(required: ResourceStatus | CollectionStatus) -> tuple[Child, ...]:
+    """Return the child, or the children of all members."""
+    if isinstance(required, CollectionStatus):
+        return required.children
+    return (required.child,) if required.child is not None else ()
+
+
+def incarnation_of(required: ResourceStatus | CollectionStatus) -> int:
+    """Return the incarnation of a child, or the first if there is none yet. Of a collection, the record has no other."""
+    child = required.child if isinstance(required, ResourceStatus) else None
+    return child.incarnation if child is not None else 1

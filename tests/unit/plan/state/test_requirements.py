@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from hearth.plan.state.collection_status import CollectionStatus
+from hearth.plan.state.requirements import CollectionStatus
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from support.units import blueprints
 
