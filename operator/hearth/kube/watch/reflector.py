@@ -24,11 +24,7 @@ from hearth.model.child import Object
 
 log = structlog.get_logger(__name__)
 
-SETTLED_AFTER = 10.0
-"""Minimum seconds of a stream after which its end counts as a first failure."""
 NOT_FOUND = 404
-UNKNOWN_PARAMETERS = frozenset({400, 422})
-"""Status codes of a server that cannot send the initial set as events."""
 ABSENCES_TO_BELIEVE = 2
 """404 responses in a row before a kind counts as absent. A new kind returns 404 for some 30 ms."""
 
@@ -157,7 +153,7 @@ class Reflector:
         except errors.ApiStatusError as refused:
             if refused.code == NOT_FOUND:
                 self._note_absence()
-            if refused.code in UNKNOWN_PARAMETERS and self._version is None and streams_list:
+            if refused.code in watch_errors.UNKNOWN_PARAMETERS and self._version is None and streams_list:
                 raise watch_errors.interrupt(WatchEndReason.NO_WATCH_LIST, str(refused)) from refused
             raise
 
@@ -339,7 +335,7 @@ class Reflector:
         self.restarts[reason.value] += 1
         if self._server.observer is not None:
             self._server.observer.on_watch_restart(kind=self.name, reason=reason.value)
-        if self._opened is not None and asyncio.get_running_loop().time() - self._opened >= SETTLED_AFTER:
+        if self._opened is not None and asyncio.get_running_loop().time() - self._opened >= watch_errors.SETTLED_AFTER:
             self._failures = 0
         self._failures += 1
         self._stalls += reason is WatchEndReason.STALLED
@@ -375,10 +371,7 @@ class Reflector:
         reason = interruption.reason
         if reason is WatchEndReason.UNEXPECTED and error is not None:
             supervision.report("watch", error, kind=self.name)
-        # If the watch resumes after a stall, the server most likely skipped a bookmark, and nothing is lost.
-        is_ordinary = reason in watch_errors.ORDINARY or (
-            reason is WatchEndReason.STALLED and self._version is not None
-        )
+        is_ordinary = watch_errors.is_ordinary(reason, is_resumable=self._version is not None)
         write = log.debug if is_ordinary else log.warning
         write(
             "watch restarted",

@@ -70,6 +70,10 @@ UNANSWERED = frozenset(
     }
 )
 """Failures that reveal nothing about what is watched; the next attempt may."""
+SETTLED_AFTER = 10.0
+"""Minimum seconds of a stream after which its end counts as a first failure."""
+UNKNOWN_PARAMETERS = frozenset({400, 422})
+"""Status codes of a server that cannot send the initial set as events."""
 ORDINARY = frozenset({WatchEndReason.ENDED, WatchEndReason.NO_WATCH_LIST})
 REASONS_BY_CODE = {
     401: WatchEndReason.UNAUTHORIZED,
@@ -152,3 +156,9 @@ def find_delay(interruption: WatchFailure, *, failures: int, uniform: Callable[[
     longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 16))
     requested_pause = min(interruption.retry_after or 0.0, LONGEST_OBEYED_PAUSE)
     return max(uniform(longest / 2, longest), requested_pause)
+
+
+def is_ordinary(reason: WatchEndReason, *, is_resumable: bool) -> bool:
+    """Return whether the end of an attempt is worth no warning. is_resumable: whether its version is still known."""
+    # If the watch resumes after a stall, the server most likely skipped a bookmark, and nothing is lost.
+    return reason in ORDINARY or (reason is WatchEndReason.STALLED and is_resumable)
