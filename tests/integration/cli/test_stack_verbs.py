@@ -130,3 +130,37 @@ async def test_a_failure_ends_the_wait_with_its_reason(
     assert 'Error from server (NotFound): stacks.hearth.dev "shop" not found' in await kubectl_stack.expect(
         "retry", "shop", code=1
     )
+
+
+async def test_a_snapshot_is_taken_and_restored_twice(
+    workers: Crew, user: RealUser, kubectl_stack: StackCommand
+) -> None:
+    """A request for the same snapshot counts again, after an edit as well as without one; a rollback replaces it."""
+    await workers.hire()
+    await user.create(make_stack(user.namespace, WEB))
+    await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
+    taken = await kubectl_stack.expect("snapshot", "shop", "--name", "before", "--retain", "--wait", "--timeout", "60s")
+    assert "stacksnapshot.hearth.dev/before created: spec.stackName=shop spec.deletionPolicy=Retain" in taken
+    assert "stacksnapshot/before: Complete: contains revision 1 of Stack shop" in taken
+    assert "stacksnapshot.hearth.dev/shop-" in await kubectl_stack.expect("snapshot", "shop")
+    assert '"nothing" not found' in await kubectl_stack.expect("restore", "shop", "nothing", code=1)
+
+    for size in ("m", "l"):
+        await user.patch(address(user.namespace), {"spec": {"parameters": {"size": size}}})
+        assert "UpdateComplete" in await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
+        done = await kubectl_stack.expect("restore", "shop", "before", "--wait", "--timeout", "60s")
+        assert "patched: spec.rollback.toSnapshot=before" in done
+        assert "RollbackComplete" in done
+    before = await user.find(address(user.namespace))
+    assert before is not None
+    again = await kubectl_stack.expect("restore", "shop", "before", "--wait", "--timeout", "60s")
+
+    after = await user.find(address(user.namespace))
+    assert after is not None
+    assert "RollbackComplete" in again
+    assert after["metadata"]["generation"] == before["metadata"]["generation"] + 2
+    assert after["status"]["revision"] == before["status"]["revision"]
+    web = await user.find(Address(api_version="v1", kind="ConfigMap", namespace=user.namespace, name="shop-web"))
+    assert web is not None
+    assert web["data"] == {"size": "s"}
+    await kubectl_stack.expect("rollback", "shop", "--to", "2", "--wait", "--timeout", "60s")

@@ -45,6 +45,15 @@ COMMANDS: Mapping[str, Entry] = {
     "wait": entry("steering.wait_command", "Wait for a state, and fail as soon as it cannot be reached.", section=SEE),
     "retry": entry("steering.verb_commands", "Retry everything that failed now.", section=STEER, attribute="retry"),
     "rollback": entry("steering.verb_commands", "Go back to an earlier revision.", section=STEER, attribute="rollback"),
+    "snapshot": entry(
+        "steering.snapshot_commands",
+        "Keep the revision and the data of its volumes.",
+        section=STEER,
+        attribute="snapshot",
+    ),
+    "restore": entry(
+        "steering.snapshot_commands", "Go back to a snapshot, with its data.", section=STEER, attribute="restore"
+    ),
     "continue": entry("steering.verb_commands", "Continue past a breakpoint.", section=STEER, attribute="continue_"),
     "mark": entry(
         "steering.mark_commands",

@@ -27,8 +27,13 @@ class ProgressOutput:
 
     def show(self, stack: StackState | None, state: GoalState) -> None:  # noqa: ARG002 -- followers show more of it
         """Show how far the Stack is; the end is shown by the caller."""
-        message = safe_text.first_line(state.message)
-        if state.verdict is not Verdict.WAITING or message == self.last:
+        if state.verdict is Verdict.WAITING:
+            self.tell(state.message)
+
+    def tell(self, message: str) -> None:
+        """Show the message, unless it is the last one."""
+        message = safe_text.first_line(message)
+        if message == self.last:
             return
         self.last = message
         line = f"{time.monotonic() - self._began:5.0f}s  {message}"

@@ -110,7 +110,8 @@ def rollback(stack: StackState, *, to_revision: int, stored: Collection[int]) ->
 
 def write_rollback(stack: StackState, wanted: int, *, stated: int | None) -> Write:
     """Write the request; a number that is already there is removed first, because only a new one counts."""
-    patch: Object = {"spec": {"rollback": {"toRevision": wanted}}}
+    # The API server rejects both beside each other.
+    patch: Object = {"spec": {"rollback": {"toRevision": wanted, "toSnapshot": None}}}
     removal: Object = {"spec": {"rollback": {"toRevision": None}}}
     source = (
         "the definition in spec stays and is not applied; the next change of template or parameters is newer, and wins"

@@ -1,0 +1,137 @@
+"""The StackSnapshot that `snapshot` creates, its state in words, and what `restore` writes onto the Stack. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hearth.cli.stack_views import object_fields
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.steering import verbs
+from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
+from hearth.model import names
+from hearth.model.child import Object
+
+PREFIX_LENGTH: Final = 50
+"""The API server adds five characters; a name has 63 at most in some of its uses."""
+NEEDS_HELP: Final = frozenset(
+    "StackNotFound StackDeleting OtherCluster TooManyVolumes TooManySnapshots NamespaceNotAllowed "
+    "ServiceAccountRequired".split()
+)
+"""Reasons of `Ready` under which a snapshot in progress does not complete unless a person helps."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotState:
+    """A StackSnapshot, read from its object."""
+
+    raw: Object | None
+    """None once it was deleted."""
+
+    @property
+    def phase(self) -> str:
+        """Return its phase, "" before the first one."""
+        return object_fields.text(self.raw, "status", "phase")
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether it has all of its content."""
+        return self.phase == "Complete"
+
+    @property
+    def needs_help(self) -> bool:
+        """Return whether it does not complete unless a person helps. The operator may still retry."""
+        return self.raw is None or self.phase == "Failed" or self.reason in NEEDS_HELP
+
+    @property
+    def reason(self) -> str:
+        """Return the reason of its condition Ready."""
+        return StackState(self.raw or {}).ready.reason
+
+    @property
+    def message(self) -> str:
+        """Return what it says of itself."""
+        if self.raw is None:
+            return "it was deleted"
+        ready = StackState(self.raw).ready
+        return f"{ready.reason}: {ready.message}" if ready.reason else "waits for the operator; is one running?"
+
+
+def find_refusal(stack: StackState) -> str:
+    """Return why no snapshot of the Stack is taken; "" if it is."""
+    if stack.is_deleting:
+        return f"stack/{stack.name} is being deleted; no snapshot is taken any more"
+    if object_fields.mapping(stack.spec, "kubeConfig"):
+        return f"the objects of stack/{stack.name} are in another cluster; a snapshot contains those of this one only"
+    return ""
+
+
+def make_snapshot(stack: StackState, *, name: str, is_retained: bool) -> Object:
+    """Return the StackSnapshot to create. name: "" for one that the API server makes."""
+    prefix = f"{stack.name[:PREFIX_LENGTH].rstrip('-.')}-"
+    spec: Object = {"stackName": stack.name} | ({"deletionPolicy": "Retain"} if is_retained else {})
+    return {
+        "apiVersion": f"{names.GROUP}/{names.VERSION}",
+        "kind": "StackSnapshot",
+        "metadata": {"namespace": stack.namespace, **({"name": name} if name else {"generateName": prefix})},
+        "spec": spec,
+    }
+
+
+def describe(snapshot: Object) -> str:
+    """Return what a snapshot keeps: `stackName=shop deletionPolicy=Retain`."""
+    return " ".join(f"spec.{key}={value}" for key, value in snapshot["spec"].items())
+
+
+def note_waiting(stack: StackState) -> tuple[str, ...]:
+    """Return that the snapshot waits for the Stack, unless the Stack is complete."""
+    if stack.is_observed and stack.phase.endswith("Complete"):
+        return ()
+    return (f"the Stack is {stack.phase or 'new'}: the snapshot is taken once a revision is complete",)
+
+
+def restore(stack: StackState, snapshot: Object) -> VerbResult:
+    """Make the revision of a snapshot the target, with the data of its volumes."""
+    if refusal := explain_unusable(stack, snapshot):
+        return Refusal(said=refusal)
+    name, stated = snapshot["metadata"]["name"], object_fields.text(stack.spec, "rollback", "toSnapshot")
+    is_target = object_fields.text(stack.status, "target", "cause") == "Rollback" and stack.is_observed
+    if stated == name and is_target and not stack.is_ready:
+        return AlreadySo(said=f"is already in progress to snapshot {name}")
+    notes = (
+        "data that was written since the snapshot is replaced; the definition in spec stays and is not applied",
+        *verbs.note_paused(stack),
+        *verbs.note_suspended(stack),
+        *verbs.note_git(stack, "spec.rollback"),
+    )
+    patch = make_patch(toRevision=None, toSnapshot=name)
+    # Without a request, the operator would apply the definition in the spec before the restore: the revision bridges it.
+    bridge = object_fields.number(snapshot, "status", "revision") if is_target else None
+    return Write(
+        patches=(make_patch(toRevision=bridge, toSnapshot=None), patch) if stated == name else (patch,),
+        said=f"patched: spec.rollback.toSnapshot={name}",
+        notes=notes,
+    )
+
+
+def make_patch(**request: Any) -> Object:
+    """Return the patch of `spec.rollback`; None removes a field."""
+    return {"spec": {"rollback": request}}
+
+
+def explain_unusable(stack: StackState, snapshot: Object) -> str:
+    """Return why the Stack cannot be restored from the snapshot now; "" if it may be."""
+    state, name = SnapshotState(snapshot), object_fields.text(snapshot, "metadata", "name")
+    of = object_fields.text(snapshot, "spec", "stackName")
+    if stack.is_deleting:
+        return f"stack/{stack.name} is being deleted; a deletion cannot be rolled back"
+    if of != stack.name:
+        return f"stacksnapshot/{name} is one of stack/{of}, not of stack/{stack.name}"
+    if object_fields.text(snapshot, "metadata", "deletionTimestamp"):
+        return f"stacksnapshot/{name} is being deleted"
+    if not state.is_complete:
+        advice = f"kubectl wait stacksnapshot/{name} -n {stack.namespace} --for=condition=Ready"
+        return f"stacksnapshot/{name} is not complete: {state.message}. To wait for it: {advice}"
+    if object_fields.text(snapshot, "status", "stackUID") != stack.uid:
+        return f"stacksnapshot/{name} is one of an earlier stack/{stack.name}, which was deleted"
+    return ""
