@@ -153,6 +153,10 @@ async def test_a_snapshot_is_taken_and_restored_twice(
         assert "RollbackComplete" in done
     before = await user.find(address(user.namespace))
     assert before is not None
+    config = Address(api_version="v1", kind="ConfigMap", namespace=user.namespace, name="shop-web")
+    web = await user.find(config)
+    assert web is not None
+    assert web["data"] == {"size": "s"}
     again = await kubectl_stack.expect("restore", "shop", "before", "--wait", "--timeout", "60s")
 
     after = await user.find(address(user.namespace))
@@ -160,7 +164,5 @@ async def test_a_snapshot_is_taken_and_restored_twice(
     assert "RollbackComplete" in again
     assert after["metadata"]["generation"] == before["metadata"]["generation"] + 2
     assert after["status"]["revision"] == before["status"]["revision"]
-    web = await user.find(Address(api_version="v1", kind="ConfigMap", namespace=user.namespace, name="shop-web"))
-    assert web is not None
-    assert web["data"] == {"size": "s"}
+    assert await user.find(config) == web, "the definition in the spec was not applied between"
     await kubectl_stack.expect("rollback", "shop", "--to", "2", "--wait", "--timeout", "60s")

@@ -14,12 +14,15 @@ from hearth.cli.stack_views.steering.goals import Goal, GoalState, Verdict
 from hearth.cli.stack_views.steering.verbs import Write
 from hearth.kube.well_known_kinds import STACK
 from hearth.model.child import Object
+from hearth.model.kinds import Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Followed:
     """What to wait for, on one Stack."""
 
+    kind: Kind = STACK
+    """Or ResourceGroup, which has the same status."""
     namespace: str
     name: str
     goal: Goal
@@ -38,7 +41,7 @@ async def follow(
     """Return the state in which the goal is reached or has failed; None when the time is over. timeout: seconds."""
     try:
         async with asyncio.timeout(timeout):
-            async for raw in session.watch_one(STACK, followed.namespace, followed.name):
+            async for raw in session.watch_one(followed.kind, followed.namespace, followed.name):
                 if raw is not None and (object_fields.number(raw, "metadata", "generation") or 0) < followed.generation:
                     continue
                 stack = StackState(raw) if raw is not None else None

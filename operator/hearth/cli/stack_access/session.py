@@ -74,9 +74,9 @@ class Session:
                 return found
             query["continue"] = continued
 
-    async def patch(self, kind: Kind, namespace: str, name: str, *, body: Object) -> Object:
-        """Send a merge patch; return the object. Raises ApiStatusError."""
-        path = api_requests.object_path(kind, namespace, name)
+    async def patch(self, kind: Kind, namespace: str, name: str, *, body: Object, subresource: str = "") -> Object:
+        """Send a merge patch; return the object, or the subresource. Raises ApiStatusError."""
+        path = api_requests.object_path(kind, namespace, name) + (f"/{subresource}" if subresource else "")
         query = {"fieldManager": MANAGER, "fieldValidation": "Strict"}
         return await self.connection.request(
             "PATCH", path, query=query, body=body, content_type=api_requests.MERGE_PATCH

@@ -9,7 +9,7 @@ import asyncio
 import functools
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -124,7 +124,15 @@ def is_terminal() -> bool:
 
 def strip_kind(name: str) -> str:
     """Return the name in `stack/shop`, `stacks.hearth.dev/shop` or `shop`."""
+    return _strip(name, {"stack", "stacks", "stk", "stack.hearth.dev", "stacks.hearth.dev"})
+
+
+def strip_group_kind(name: str) -> str:
+    """Return the name in `rg/queue`, `resourcegroups.hearth.dev/queue` or `queue`."""
+    words = {"rg", "resourcegroup", "resourcegroups", "resourcegroup.hearth.dev", "resourcegroups.hearth.dev"}
+    return _strip(name, words)
+
+
+def _strip(name: str, words: Set[str]) -> str:
     kind, slash, rest = name.partition("/")
-    return (
-        rest if slash and kind.lower() in {"stack", "stacks", "stk", "stack.hearth.dev", "stacks.hearth.dev"} else name
-    )
+    return rest if slash and kind.lower() in words else name

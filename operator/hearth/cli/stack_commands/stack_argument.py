@@ -39,6 +39,16 @@ class StackName(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
         return [CompletionItem(name) for name in found if name.startswith(incomplete)]
 
 
+class GroupName(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """The name of a ResourceGroup."""
+
+    name = "group"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ARG002 -- click calls it so
+        """`rg/workers` as `workers`."""
+        return cluster_options.strip_group_kind(value)
+
+
 class ResourceName(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
     """The name of a resource of the Stack that the argument before it names."""
 

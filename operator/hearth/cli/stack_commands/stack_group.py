@@ -70,6 +70,7 @@ COMMANDS: Mapping[str, Entry] = {
     "unpause": entry("steering.verb_commands", "Permit writes again.", section=STEER, attribute="unpause"),
     "suspend": entry("steering.verb_commands", "Scale workloads to nothing.", section=STEER, attribute="suspend"),
     "resume": entry("steering.verb_commands", "Bring suspended workloads back.", section=STEER, attribute="resume"),
+    "scale": entry("steering.scale_command", "Set the number of members of a ResourceGroup.", section=STEER),
     "lint": entry("files.file_commands", "Report the mistakes of Stacks in files.", section=FILES, attribute="lint"),
     "render": entry(
         "files.file_commands", "Write the manifests of Stacks in files.", section=FILES, attribute="render"

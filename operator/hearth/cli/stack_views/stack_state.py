@@ -59,6 +59,11 @@ class StackState:
     raw: Object
 
     @property
+    def is_group(self) -> bool:
+        """Return whether it is a ResourceGroup, which has the status of a Stack."""
+        return self.raw.get("kind") == names.GROUP_KIND
+
+    @property
     def name(self) -> str:
         """Return its name."""
         return object_fields.text(self.raw, "metadata", "name")

@@ -103,10 +103,11 @@ async def follow(
     """Show progress until the goal is reached; return the exit code."""
     with progress_output.opened() as progress:
         reached = await following.follow(session, followed, show=progress.show, timeout=timeout)
+    subject = f"{followed.kind.name.lower()}/{followed.name}"
     if reached is None:
-        cluster_options.complain(f"error: timed out waiting for stack/{followed.name}: {progress.last}")
+        cluster_options.complain(f"error: timed out waiting for {subject}: {progress.last}")
         return FAILED
-    message = f"stack/{followed.name}: {reached.message}"
+    message = f"{subject}: {reached.message}"
     if reached.verdict is Verdict.REACHED:
         click.echo(safe_text.clean(message))
         return DONE

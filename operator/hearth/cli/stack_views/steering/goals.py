@@ -117,12 +117,17 @@ def explain_failure(stack: StackState, goal: Goal) -> str:
     if goal.type is GoalType.READY and stack.phase.endswith("Stopped"):
         return describe(stack)
     if goal.type is GoalType.READY and stack.is_suspended:
-        return f"the Stack is suspended: kubectl stack resume {stack.name}"
+        return f"the Stack is suspended: kubectl stack resume {stack.name}" if not stack.is_group else "it is suspended"
     if stack.is_stalled:
         return describe(stack)
     if stack.is_paused and not stack.ready.is_true:
-        return f"the Stack is paused: {stack.condition('Paused').message or 'kubectl stack unpause ' + stack.name}"
+        return f"it is paused: {stack.condition('Paused').message}" if stack.is_group else explain_pause(stack)
     return ""
+
+
+def explain_pause(stack: StackState) -> str:
+    """Return what the Stack does not do, or what makes it do so."""
+    return f"the Stack is paused: {stack.condition('Paused').message or 'kubectl stack unpause ' + stack.name}"
 
 
 def assess_check(stack: StackState) -> GoalState:

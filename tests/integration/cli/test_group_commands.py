@@ -1,0 +1,49 @@
+"""What `kubectl stack` shows and writes of ResourceGroups, on a real API server with an operator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.real.operator_fleet import Crew
+from support.real.real_user import RealUser
+from support.real.stack_command import StackCommand
+from support.stories.world import Address
+
+
+@pytest.fixture
+def kubectl_stack(kubeconfig: Path, namespace: str) -> StackCommand:
+    """The command, in the namespace of the test."""
+    return StackCommand(kubeconfig=kubeconfig, namespace=namespace)
+
+
+def make_group(namespace: str) -> dict[str, Any]:
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"i": "${index}"}}
+    return {
+        "apiVersion": "hearth.dev/v1alpha1",
+        "kind": "ResourceGroup",
+        "metadata": {"name": "queue", "namespace": namespace},
+        "spec": {"replicas": 2, "template": {"manifest": manifest}},
+    }
+
+
+async def test_a_group_is_scaled_and_followed(workers: Crew, user: RealUser, kubectl_stack: StackCommand) -> None:
+    """Through the scale subresource, until its members are ready; an unknown group and a size out of range are errors."""
+    await workers.hire()
+    await user.create(make_group(user.namespace))
+
+    done = await kubectl_stack.expect("scale", "rg/queue", "--replicas", "3", "--wait", "--timeout", "60s")
+    assert "resourcegroup.hearth.dev/queue scaled: spec.replicas=3" in done
+    assert "resourcegroup/queue: CreateComplete 3/3" in done or "resourcegroup/queue: UpdateComplete 3/3" in done
+    last = Address(api_version="v1", kind="ConfigMap", namespace=user.namespace, name="queue-2")
+    assert await user.find(last) is not None
+    assert "already has spec.replicas=3" in await kubectl_stack.expect("scale", "queue", "--replicas", "3")
+    await kubectl_stack.expect("scale", "queue", "--replicas", "1", "--wait", "--timeout", "60s")
+
+    assert await user.find(last) is None
+    assert 'resourcegroups.hearth.dev "web" not found' in await kubectl_stack.expect(
+        "scale", "web", "--replicas", "1", code=1
+    )
+    await kubectl_stack.expect("scale", "queue", "--replicas", "10001", code=2)

@@ -1,0 +1,56 @@
+"""What `scale` writes, and how a group is followed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.cli.stack_commands import cluster_options
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.steering import goals, group_size
+from hearth.cli.stack_views.steering.goals import Goal, GoalType, Verdict
+
+
+def make_group(spec: dict[str, Any] | None = None, **metadata: Any) -> StackState:
+    known = {"name": "queue", "generation": 2}
+    return StackState(
+        {
+            "kind": "ResourceGroup",
+            "metadata": known | metadata,
+            "spec": {"replicas": 3} | (spec or {}),
+            "status": {"observedGeneration": 2, "phase": "UpdateInProgress"},
+        }
+    )
+
+
+def test_a_new_size_is_written_and_the_present_one_is_not() -> None:
+    """The patch is one of the scale subresource."""
+    assert group_size.decide(make_group(), 5).patch == {"spec": {"replicas": 5}}
+    assert group_size.decide(make_group(), 0).patch == {"spec": {"replicas": 0}}
+    assert group_size.decide(make_group(), 3) == group_size.SizeDecision()
+
+
+def test_a_group_in_deletion_is_not_scaled() -> None:
+    """Its members go anyway."""
+    assert "is being deleted" in group_size.decide(make_group(deletionTimestamp="now"), 5).refusal
+
+
+@pytest.mark.parametrize("field", ["paused", "suspended"])
+def test_what_holds_a_group_back_is_said(field: str) -> None:
+    """Before the wait and at its end, without a command that is for Stacks only."""
+    group = make_group({field: True})
+
+    (note,) = group_size.list_notes(group)
+    reached = goals.assess(group, Goal(type=GoalType.READY))
+
+    assert f"spec.{field}" in note
+    assert reached.verdict is Verdict.FAILED
+    assert field in reached.message
+    assert "kubectl stack" not in reached.message
+
+
+@pytest.mark.parametrize("name", ["queue", "rg/queue", "resourcegroups.hearth.dev/queue"])
+def test_a_group_is_named_with_and_without_its_kind(name: str) -> None:
+    """As kubectl prints it."""
+    assert cluster_options.strip_group_kind(name) == "queue"
