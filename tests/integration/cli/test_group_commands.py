@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -47,3 +48,17 @@ async def test_a_group_is_scaled_and_followed(workers: Crew, user: RealUser, kub
         "scale", "web", "--replicas", "1", code=1
     )
     await kubectl_stack.expect("scale", "queue", "--replicas", "10001", code=2)
+
+
+async def test_a_group_is_seen(workers: Crew, user: RealUser, kubectl_stack: StackCommand) -> None:
+    """In the list with all others and by its name, in every format."""
+    await workers.hire()
+    await user.create(make_group(user.namespace))
+    await kubectl_stack.expect("scale", "queue", "--replicas", "2", "--wait", "--timeout", "60s")
+
+    for asked in (("list",), ("list", "rg/queue")):
+        line = (await kubectl_stack.expect(*asked)).splitlines()[1]
+        assert line.split()[:4] == ["rg/queue", "CreateComplete", "True", "2/2"]
+    assert await kubectl_stack.expect("list", "-o", "name") == "resourcegroup.hearth.dev/queue\n"
+    assert json.loads(await kubectl_stack.expect("list", "rg/queue", "-o", "json"))["kind"] == "ResourceGroup"
+    assert 'stacks.hearth.dev "queue" not found' in await kubectl_stack.expect("list", "queue", code=1)

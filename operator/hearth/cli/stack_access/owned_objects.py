@@ -31,10 +31,12 @@ def list_namespaces(snapshot: StackSnapshot) -> set[str]:
     return found.union(*(list_namespaces(nested) for nested in snapshot.nested.values()))
 
 
-async def list_allowed(session: Session, kind: Kind, namespace: str, *, only_metadata: bool = False) -> list[Object]:
+async def list_allowed(
+    session: Session, kind: Kind, namespace: str, *, selector: str = "", only_metadata: bool = False
+) -> list[Object]:
     """Return the objects of a namespace; none if the user may not list them, or the kind is not served."""
     try:
-        return await session.list(kind, namespace, only_metadata=only_metadata)
+        return await session.list(kind, namespace, selector=selector, only_metadata=only_metadata)
     except errors.ApiStatusError as refused:
         if refused.code not in MAY_BE_ABSENT:
             raise

@@ -1,4 +1,4 @@
-"""`kubectl stack list`: the Stacks of a namespace or of all, as a table or as objects."""
+"""`kubectl stack list`: the Stacks and ResourceGroups of a namespace or of all, as a table or as objects."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def list_(
     all_namespaces: bool,
     watch: bool,
 ) -> None:
-    """List Stacks with phase, progress, and what needs attention. Sensitive parameters are never shown."""
+    """List Stacks and ResourceGroups (rg/NAME) with phase, progress, and what needs attention.
+
+    Sensitive parameters are never shown.
+    """
 
     async def work(session: Session) -> int:
         from hearth.cli.stack_commands.showing import list_execution
@@ -64,7 +67,7 @@ class Printer:
 
         if self._output == "name":
             for stack in stacks:
-                text_output.write_text(f"stack.hearth.dev/{stack.name}")
+                text_output.write_text(f"{'resourcegroup' if stack.is_group else 'stack'}.hearth.dev/{stack.name}")
         elif self._output in ("json", "yaml"):
             is_one = is_single or not is_first
             for content in map(stack_list.to_output, stacks) if is_one else [stack_list.to_list(stacks)]:

@@ -35,7 +35,7 @@ def make_row(stack: StackState, *, now: float, with_namespace: bool) -> list[Cel
     ready = stack.ready.status or "Unknown"
     phase_color = "green" if stack.is_ready else "red" if stack.is_stalled else "yellow"
     texts: list[Cell] = [
-        (safe_text.one_line(stack.name), ""),
+        (safe_text.one_line(f"rg/{stack.name}" if stack.is_group else stack.name), ""),
         (safe_text.one_line(stack.phase) or "New", phase_color),
         (safe_text.one_line(ready), phase_color),
         (safe_text.one_line(stack.summary), ""),
@@ -65,8 +65,8 @@ def find_words(stack: StackState) -> Iterator[str]:
 
 
 def sort(stacks: Iterable[StackState]) -> list[StackState]:
-    """Sort by namespace and name."""
-    return sorted(stacks, key=lambda stack: (stack.namespace, stack.name))
+    """Sort by namespace and name; in each namespace, ResourceGroups after Stacks."""
+    return sorted(stacks, key=lambda stack: (stack.namespace, stack.is_group, stack.name))
 
 
 def find_hidden(stack: StackState) -> list[str]:

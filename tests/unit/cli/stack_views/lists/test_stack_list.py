@@ -27,6 +27,17 @@ def condition(type_: str, status: str = "True", message: str = "m") -> dict[str,
     return {"type": type_, "status": status, "reason": "R", "message": message}
 
 
+def test_a_group_is_listed_as_a_stack_is() -> None:
+    """After the Stacks of its namespace; a Stack may have the same name."""
+    group = StackState(make(summary="2/3").raw | {"kind": "ResourceGroup"})
+
+    listed = stack_list.sort([group, make()])
+    rows = [stack_list.make_row(each, now=0, with_namespace=False) for each in listed]
+
+    assert [row[0][0] for row in rows] == ["shop", "rg/shop"]
+    assert rows[1][3][0] == "2/3"
+
+
 @pytest.mark.parametrize(
     ("stack", "words"),
     [
