@@ -62,3 +62,33 @@ async def test_a_group_is_seen(workers: Crew, user: RealUser, kubectl_stack: Sta
     assert await kubectl_stack.expect("list", "-o", "name") == "resourcegroup.hearth.dev/queue\n"
     assert json.loads(await kubectl_stack.expect("list", "rg/queue", "-o", "json"))["kind"] == "ResourceGroup"
     assert 'stacks.hearth.dev "queue" not found' in await kubectl_stack.expect("list", "queue", code=1)
+    tree = (await kubectl_stack.expect("tree", "resourcegroup/queue")).splitlines()
+    assert tree[0].startswith(f"rg/queue in {user.namespace}  CreateComplete  2/2")
+    assert [line.split()[:5] for line in tree[1:3]] == [
+        ["├─", "✔", "0", "configmap/queue-0", "ready"],
+        ["└─", "✔", "1", "configmap/queue-1", "ready"],
+    ]
+    assert 'resourcegroups.hearth.dev "shop" not found' in await kubectl_stack.expect("tree", "rg/shop", code=1)
+
+
+async def test_a_group_in_a_stack_is_seen_with_its_members(
+    workers: Crew, user: RealUser, kubectl_stack: StackCommand
+) -> None:
+    """Below its resource."""
+    await workers.hire()
+    group = make_group(user.namespace)
+    manifest = {"apiVersion": group["apiVersion"], "kind": group["kind"], "spec": group["spec"]}
+    await user.create(
+        {
+            "apiVersion": "hearth.dev/v1alpha1",
+            "kind": "Stack",
+            "metadata": {"name": "shop", "namespace": user.namespace},
+            "spec": {"template": {"resources": {"queue": {"manifest": manifest}}}},
+        }
+    )
+    await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
+
+    tree = (await kubectl_stack.expect("tree", "shop")).splitlines()
+
+    assert tree[1].split()[:5] == ["└─", "✔", "queue", "resourcegroup.hearth.dev/shop-queue", "ready"]
+    assert [line.split()[:3] for line in tree[2:4]] == [["├─", "✔", "0"], ["└─", "✔", "1"]]

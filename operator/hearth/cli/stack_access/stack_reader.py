@@ -15,6 +15,7 @@ from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
 from hearth.kube.well_known_kinds import STACK
 from hearth.model import errors, limits, names
+from hearth.model.groups import members
 from hearth.model.kinds import Kind
 
 FORBIDDEN, NOT_FOUND = 403, 404
@@ -27,15 +28,20 @@ class StackReader:
     """Reads Stacks; definitions that cannot change are read once."""
 
     session: Session
+    with_groups: bool = False
+    """Whether the members of ResourceGroups within Stacks are read too."""
     _templates: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """By UID of a ControllerRevision."""
     _is_limited: bool = False
     """Whether the user may list objects of single namespaces only."""
     _count: int = 0
 
-    async def read(self, namespace: str, name: str) -> StackSnapshot | None:
-        """Return the Stack with all that belongs to it, or None if it does not exist. Raises ApiStatusError."""
-        raw = await self.session.find(STACK, namespace, name)
+    async def read(self, namespace: str, name: str, *, kind: Kind = STACK) -> StackSnapshot | None:
+        """Return the Stack or ResourceGroup with all that belongs to it, or None if it does not exist.
+
+        Raises ApiStatusError.
+        """
+        raw = await self.session.find(kind, namespace, name)
         self._count = 0
         return await self.complete(StackState(raw)) if raw is not None else None
 
@@ -55,7 +61,7 @@ class StackReader:
         nested = {}
         if depth < limits.NESTED_DEPTH:
             for child in children:
-                if child.is_stack and self._count < NESTED_AT_MOST:
+                if (child.is_stack or (child.is_group and self.with_groups)) and self._count < NESTED_AT_MOST:
                     nested[child.uid] = await self.complete(StackState(child.raw), depth=depth + 1)
         return StackSnapshot(
             stack=stack, template=template, children=children, nested=nested, unreadable=tuple(unreadable.values())
@@ -63,6 +69,8 @@ class StackReader:
 
     async def find_template(self, stack: StackState, stored: StoredRevisions) -> Mapping[str, Any]:
         """Return the template of the active revision; that in the spec if it is not stored or not readable."""
+        if stack.is_group:
+            return {"resources": {members.GROUP_MEMBER: object_fields.mapping(stack.spec, "template")}}
         revision = stored.by_number.get(stack.revision) if stack.revision is not None else None
         if revision is None:
             return object_fields.mapping(stack.spec, "template")

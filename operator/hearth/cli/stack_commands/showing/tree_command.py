@@ -15,12 +15,18 @@ if TYPE_CHECKING:
     from hearth.cli.stack_access.session import Session
 
 
-@click.command(cls=ExampleCommand, examples=("kubectl stack tree shop", "kubectl stack tree shop -w"))
+@click.command(
+    cls=ExampleCommand,
+    examples=("kubectl stack tree shop", "kubectl stack tree shop -w", "kubectl stack tree rg/queue"),
+)
 @NAME
 @click.option("-w", "--watch", is_flag=True, help="Draw it again as it changes, until Ctrl-C.")
 @cluster_options.cluster_options
 def tree(cluster: ClusterOptions, name: str, *, watch: bool) -> None:
-    """Show a Stack as a tree: each resource with its object, state, age and reason, nested Stacks below."""
+    """Show a Stack as a tree: each resource with its object, state, age and reason, nested Stacks and groups below.
+
+    `rg/NAME` is a ResourceGroup.
+    """
 
     async def work(session: Session) -> int:
         from hearth.cli.stack_commands.showing import tree_execution

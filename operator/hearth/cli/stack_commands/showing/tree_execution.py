@@ -9,8 +9,11 @@ from typing import Final
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_commands import cluster_options, text_output
+from hearth.cli.stack_commands.showing import list_execution
 from hearth.cli.stack_views.tree import stack_view, tree_view
 from hearth.cli.stack_views.tree.stack_view import StackView
+from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
+from hearth.model.kinds import Kind
 
 PAUSE: Final = 0.5
 """Seconds between two snapshots, at least."""
@@ -21,10 +24,11 @@ DONE, FAILED = 0, 1
 
 async def execute(session: Session, namespace: str, name: str, *, watch: bool) -> int:
     """Return the exit code."""
-    reader = StackReader(session)
-    view = await look(reader, namespace, name)
+    reader = StackReader(session, with_groups=True)
+    kind, namespace, name = list_execution.locate(namespace, name)
+    view = await look(reader, kind, namespace, name)
     if not view.exists:
-        cluster_options.complain(f'Error from server (NotFound): stacks.hearth.dev "{name}" not found')
+        cluster_options.complain(f'Error from server (NotFound): {kind.plural}.{kind.group} "{name}" not found')
         return FAILED
     if watch:
         await follow(reader, view)
@@ -34,11 +38,11 @@ async def execute(session: Session, namespace: str, name: str, *, watch: bool) -
     return DONE
 
 
-async def look(reader: StackReader, namespace: str, name: str) -> StackView:
+async def look(reader: StackReader, kind: Kind, namespace: str, name: str) -> StackView:
     """Return the Stack as it is now."""
-    snapshot = await reader.read(namespace, name)
+    snapshot = await reader.read(namespace, name, kind=kind)
     if snapshot is None:
-        return StackView(name=name, namespace=namespace, exists=False)
+        return StackView(name=name, namespace=namespace, is_group=kind is RESOURCE_GROUP, exists=False)
     return stack_view.describe(snapshot)
 
 
@@ -56,5 +60,6 @@ async def follow(reader: StackReader, view: StackView) -> None:
             if not view.exists:
                 return
             looked = time.monotonic()
-            view = await look(reader, view.namespace, view.name)
+            kind = RESOURCE_GROUP if view.is_group else STACK
+            view = await look(reader, kind, view.namespace, view.name)
             await asyncio.sleep(max(PAUSE, PAUSES_PER_LOOK * (time.monotonic() - looked)))

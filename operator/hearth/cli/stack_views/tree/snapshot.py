@@ -79,6 +79,11 @@ class FoundChild:
         return self.kind.group == names.GROUP and self.kind.name == names.STACK
 
     @property
+    def is_group(self) -> bool:
+        """Return whether it is a ResourceGroup."""
+        return self.kind.group == names.GROUP and self.kind.name == names.GROUP_KIND
+
+    @property
     def requires(self) -> list[str]:
         """Return the resources that it was made from, as it records them."""
         text = object_fields.text(self.annotations, names.ANNOTATION_REQUIRES)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from hearth.cli.stack_views import object_fields, safe_text
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.tree import requirements, resource_state
+from hearth.cli.stack_views.tree import group_rows, requirements, resource_state
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
 from hearth.model.groups import members
@@ -54,6 +54,7 @@ class StackView:
 
     name: str
     namespace: str
+    is_group: bool = False
     exists: bool = True
     phase: str = ""
     summary: str = ""
@@ -68,6 +69,11 @@ class StackView:
     omissions: tuple[str, ...] = ()
     """What the view could not show."""
 
+    @property
+    def title(self) -> str:
+        """Return `stack/shop` or `rg/queue`."""
+        return f"{'rg' if self.is_group else 'stack'}/{self.name}"
+
 
 def describe(snapshot: StackSnapshot) -> StackView:
     """Describe a snapshot."""
@@ -76,6 +82,7 @@ def describe(snapshot: StackSnapshot) -> StackView:
     return StackView(
         name=safe_text.one_line(stack.name),
         namespace=safe_text.one_line(stack.namespace),
+        is_group=stack.is_group,
         phase=safe_text.one_line(stack.phase) or "New",
         summary=safe_text.one_line(stack.summary),
         revision=stack.revision,
@@ -91,7 +98,10 @@ def describe(snapshot: StackSnapshot) -> StackView:
 def describe_rows(snapshot: StackSnapshot) -> tuple[ResourceRow, ...]:
     """Describe each resource in the order of creation, then each obsolete object."""
     context = RowContext(snapshot)
-    rows = [context.describe_entry(name) for name in requirements.sort(context.requirements)]
+    wanted = group_rows.list_members(snapshot.stack) if snapshot.stack.is_group else {}
+    rows = [context.describe_resource(name) for name in wanted]
+    if not snapshot.stack.is_group:
+        rows = [context.describe_entry(name) for name in requirements.sort(context.requirements)]
     rows += [
         ResourceRow(
             resource=safe_text.one_line(child.resource),
@@ -101,7 +111,9 @@ def describe_rows(snapshot: StackSnapshot) -> tuple[ResourceRow, ...]:
             created=child.created,
         )
         for child in snapshot.children
-        if members.root_of(child.resource) not in snapshot.resources or child is not context.chosen[child.resource]
+        if members.root_of(child.resource) not in snapshot.resources
+        or child is not context.chosen[child.resource]
+        or (snapshot.stack.is_group and child.resource not in wanted)
     ]
     return tuple(rows)
 
@@ -194,7 +206,7 @@ class RowContext:
         """Return state and note of a resource without an object."""
         if self.snapshot.is_remote:
             return (RowState.READY, "") if stack.is_ready else (RowState.PROGRESSING, "in another cluster")
-        waits_for = [each for each in self.requirements[members.root_of(name)] if each in self.unready]
+        waits_for = [each for each in self.requirements.get(members.root_of(name), ()) if each in self.unready]
         if waits_for:
             return RowState.WAITING, f"waits for {resource_state.enumerate_names(waits_for)}"
         has_condition = bool(object_fields.text(self.snapshot.resources, name, "when"))

@@ -62,9 +62,9 @@ def flatten(rows: tuple[ResourceRow, ...], *, before: str = "") -> Iterator[tupl
 def draw_head(view: StackView, *, seconds: float | None) -> Line:
     """Return the line of the Stack itself."""
     if not view.exists:
-        return [(f"stack/{view.name}", "bold"), (f"{GAP}is gone", "magenta")]
+        return [(view.title, "bold"), (f"{GAP}is gone", "magenta")]
     style = "green" if view.is_ready else "red" if view.is_stalled else "yellow"
-    parts: Line = [(f"stack/{view.name}", "bold"), (f" in {view.namespace}", "dim"), (f"{GAP}{view.phase}", style)]
+    parts: Line = [(view.title, "bold"), (f" in {view.namespace}", "dim"), (f"{GAP}{view.phase}", style)]
     if view.summary:
         parts.append((f"{GAP}{view.summary}", style))
     if view.revision is not None:
@@ -96,7 +96,7 @@ def describe_changes(before: StackView | None, after: StackView) -> Iterator[str
     """Describe each change since the previous view: the phase, and each resource that changed."""
     if not after.exists:
         if before is None or before.exists:
-            yield f"stack/{after.name} is gone"
+            yield f"{after.title} is gone"
         return
     known = {(row.resource, row.object): row for row in before.rows} if before is not None else {}
     for row in after.rows:
@@ -117,4 +117,4 @@ def describe_row(row: ResourceRow) -> str:
 
 def describe_head(view: StackView) -> str:
     """Describe the Stack: `stack/shop  CreateInProgress  3/7`."""
-    return GAP.join(part for part in (f"stack/{view.name}", view.phase, view.summary) if part)
+    return GAP.join(part for part in (view.title, view.phase, view.summary) if part)

@@ -272,3 +272,30 @@ def test_objects_in_another_cluster_are_known_by_the_status_alone() -> None:
     rows = stack_view.describe(take(ready, template=TEMPLATE)).rows
 
     assert {row.state for row in rows} == {RowState.READY}
+
+
+def make_group(replicas: Any, **status: Any) -> StackState:
+    metadata = {"name": "queue", "namespace": "prod", "uid": "u-2", "generation": 1}
+    return StackState({"kind": "ResourceGroup", "metadata": metadata, "spec": {"replicas": replicas}, "status": status})
+
+
+def test_members_of_a_group_are_shown_in_the_order_of_their_indices() -> None:
+    """Those that are wanted, also without an object or beyond the size for an update; then those that go."""
+    template = {"resources": {"member": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}}}
+    children = [make_child(CONFIG, str(index)) for index in (0, 1, 9, 10, 12)]
+    group = make_group(10, controllerState={"removedMembers": [1], "surge": 1})
+
+    view = stack_view.describe(take(group, *children, template=template))
+
+    assert view.title == "rg/queue"
+    assert [row.resource for row in view.rows] == ["0", *map(str, range(2, 12)), "1", "12"]
+    assert [row.state for row in view.rows[-2:]] == [RowState.OBSOLETE] * 2
+    assert {row.resource for row in view.rows if row.state is RowState.READY} == {"0", "9", "10"}
+
+
+@pytest.mark.parametrize("state", [{"removedMembers": 1}, {"removedMembers": ["x", None]}, {"surge": 10**9}, []])
+def test_a_group_of_any_shape_is_shown(state: Any) -> None:
+    """Its status may have been changed, and must not cost more than the largest group."""
+    view = stack_view.describe(take(make_group("many", controllerState=state)))
+
+    assert 1 <= len(view.rows) <= 10_001
