@@ -63,7 +63,7 @@ def test_the_example_of_a_collection_converges(kubeconfig: Path, namespace: str)
 
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
-    assert any(line.endswith("servers[kitchen]  deployment/sites-servers-kitchen  ready") for line in lines)
+    assert any(line.endswith("servers  deployment[]  ready  2/2 members are ready") for line in lines)
     assert any(line.endswith("stack/sites  CreateComplete  5/5") for line in lines)
 
 

@@ -152,7 +152,7 @@ async def test_rights_that_are_granted(site: Site) -> None:
     """To an account that may watch the Roles of its namespace, and no others: that it may not is reported once and no more."""
     await site.create("ServiceAccount", "deployer")
     rules = [
-        rule([names.GROUP], ["stacks", "stacks/status"], ALL),
+        rule([names.GROUP], ["stacks", "stacks/status", "resourcegroups", "stacksnapshots"], ALL),
         rule(["apps"], ["controllerrevisions"], ALL),
         rule([""], ["secrets", "events"], ALL),
         rule(["", "testing.hearth.dev"], ["configmaps", "probes"], READ),

@@ -123,7 +123,7 @@ async def make_account(connection: Connection, namespace: str, source: Credentia
 def rules_of_the_operator() -> list[Object]:
     """What it needs for itself in one namespace."""
     return [
-        rule([names.GROUP], ["stacks", "stacks/status"], ALL),
+        rule([names.GROUP], ["stacks", "stacks/status", "resourcegroups", "stacksnapshots"], ALL),
         rule(["apps"], ["controllerrevisions"], ALL),
         rule([""], ["secrets", "events"], ALL),
     ]

@@ -90,7 +90,7 @@ class OperatorProcess:
             self.process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "hearth", "run", "--kubeconfig", str(self.kubeconfig)),
                 *(f"--namespace={self.namespace}", f"--operator-namespace={self.operator_namespace or self.namespace}"),
-                *(() if self.operator_namespace else ("--serve-operator-namespace",)),
+                *(("--serve-operator-namespace",) if self.operator_namespace in ("", self.namespace) else ()),
                 *("--http-address", f"127.0.0.1:{port}", "--max-backoff", self.max_backoff, "--log-format", "json"),
                 *self.options,
                 stdout=asyncio.subprocess.DEVNULL,
