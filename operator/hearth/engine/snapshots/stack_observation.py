@@ -125,12 +125,18 @@ class StackObserver:
                 f"of one StackSnapshot; divide the Stack"
             )
             return deny("TooManyVolumes", message)
-        kinds = self.services.workload_cluster.kinds
-        if found and kinds.find(volume_snapshots.API_VERSION, volume_snapshots.KIND) is None:
+        if found and not await self._has_volume_snapshots():
             names = enumerate_names([each.claim for each in found])
             warnings.append(f"{volume_snapshots.NOT_SERVED}, so the data of {names} is not included")
             found = ()
         return ObservedStack(uid=stack.uid, revision=revision, account=account, claims=found, warnings=tuple(warnings))
+
+    async def _has_volume_snapshots(self) -> bool:
+        """Return whether the cluster serves VolumeSnapshots. A known absence may be outdated."""
+        cluster = self.services.workload_cluster
+        if cluster.kinds.find(volume_snapshots.API_VERSION, volume_snapshots.KIND) is None:
+            await cluster.refresh_kinds()
+        return cluster.kinds.find(volume_snapshots.API_VERSION, volume_snapshots.KIND) is not None
 
 
 def deny(reason: str, message: str) -> ObservedStack:
