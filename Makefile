@@ -34,11 +34,11 @@ KUBECTL = --kubectl "$$($(CONTROLPLANE) build)/kubectl"
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run kind test test-fast soak mutants check format cluster cluster-down crds bench simulate test-import clean
+.PHONY: help run kind test test-fast test-ecosystem soak mutants check format cluster cluster-down crds bench simulate test-import clean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ## ---- see it work
 
@@ -56,6 +56,9 @@ test: check ## All checks, then all tests, including those on the local control 
 
 test-fast: check ## All checks, then the tests that need no control plane
 	@$(BIN)/pytest $(PYTEST_ARGS) -m "not cluster"
+
+test-ecosystem: $(INSTALLED) ## Tests with other projects' programs, built from source the first time: Helm and others
+	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest -m "ecosystem and not soak"
 
 soak: $(INSTALLED) ## Tests that take minutes: long faults on a real API server
 	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest -m soak

@@ -14,6 +14,8 @@ pytest_plugins = ["support.real.control_plane_fixtures", "support.unseen_failure
 # A busy machine draws slowly, which says nothing about the code: time never decides whether a test passes.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+LONG = ("soak", "ecosystem")
+"""Marks of tests that run only where `-m` names them."""
 WAITING = 9
 """Test processes of a run on a control plane: more than there are cores, as the tests there wait most of the time."""
 TOGETHER = 6
@@ -22,13 +24,18 @@ TOGETHER = 6
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what takes minutes, unless `-m` speaks of it, and mix who waits among those who compute."""
-    if "soak" not in config.option.markexpr:
-        long = [item for item in items if item.get_closest_marker("soak") is not None]
-        if long:
-            config.hook.pytest_deselected(items=long)
-            items[:] = [item for item in items if item.get_closest_marker("soak") is None]
+    long = [item for item in items if is_left_out(item, config.option.markexpr)]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not is_left_out(item, config.option.markexpr)]
     if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
         items[:] = mix(items)
+
+
+def is_left_out(item: pytest.Item, asked: str) -> bool:
+    """Whether the test is marked as long, and `-m` names none of its marks."""
+    marks = [mark for mark in LONG if item.get_closest_marker(mark) is not None]
+    return bool(marks) and not any(mark in asked for mark in marks)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

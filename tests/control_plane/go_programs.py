@@ -1,0 +1,143 @@
+"""Programs from pinned Go modules: built once, kept outside the checkout.
+
+A module is a folder with `go.mod` and `go.sum`; they pin the versions, and nothing else does. Knows nothing of what the
+programs are for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import failure
+import locks
+import places
+import progress
+import toolchain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """One program, and the package of a pinned module that it is built from."""
+
+    name: str
+    module: Path
+    """The folder of go.mod and go.sum."""
+    package: str
+    linker_flags: str = "-s -w"
+    """Small programs; `-X` sets a version."""
+
+
+def build_go_program(program: Program) -> Path:
+    """Return the path of the program; builds it first unless this machine has it."""
+    return build_together([program], title=program.name) / program.name
+
+
+def build_together(programs: Sequence[Program], *, title: str) -> Path:
+    """Return the folder that holds all of these programs; builds what is missing, in this order."""
+    folder = find_folder([program.module for program in programs])
+    if _missing(programs, folder):
+        with locks.only_one(
+            folder / ".lock",
+            when_waiting=lambda: progress.say(f"another build of {title} runs: waiting for it"),
+        ):
+            _build(programs, folder, title)
+    return folder
+
+
+def find_folder(modules: Sequence[Path]) -> Path:
+    """Where programs of exactly these modules are, or will be: other versions are in another folder."""
+    digest = hashlib.sha256()
+    for module in sorted(set(modules)):
+        for name in ("go.mod", "go.sum"):
+            digest.update(f"{module.name}/{name}\0".encode() + module.joinpath(name).read_bytes())
+    return places.cache() / "bin" / digest.hexdigest()[:16]
+
+
+def read_pin(module: Path, path: str) -> str:
+    """The version of the Go module `path` that go.mod asks for, as in `v1.36.3`."""
+    found = re.search(rf"{re.escape(path)} (v\S+)", _read_go_mod(module))
+    if found is None:
+        raise failure.Impossible(f"{module}/go.mod names no version of {path}: restore it")
+    return found[1]
+
+
+def _missing(programs: Sequence[Program], folder: Path) -> list[Program]:
+    return [program for program in programs if not folder.joinpath(program.name).exists()]
+
+
+def _build(programs: Sequence[Program], folder: Path, title: str) -> None:
+    missing = _missing(programs, folder)
+    if not missing:
+        return
+    for left_behind in folder.glob(".*-*"):  # by a build that was killed
+        shutil.rmtree(left_behind)
+    go = toolchain.find_or_fetch(_least_go(programs))
+    progress.say(
+        f"building {len(missing)} of {len(programs)} programs ({title}) with {go} into {folder}\n"
+        "  once per version; it takes minutes on two cores"
+    )
+    started = time.monotonic()
+    for program in missing:
+        with progress.step(f"  [{programs.index(program) + 1}/{len(programs)}] {program.name}") as tick:
+            _build_one(program, go=go, folder=folder, tick=tick)
+    progress.say(f"  built in {time.monotonic() - started:.0f} s altogether")
+
+
+def _build_one(program: Program, *, go: Path, folder: Path, tick: progress.Tick) -> None:
+    """Build into a name of its own and move it into place, so that an interruption leaves nothing half."""
+    with tempfile.TemporaryDirectory(dir=folder, prefix=f".{program.name}-") as beside:
+        product, log = Path(beside, program.name), Path(beside, "log")
+        command = [str(go), "build", "-buildvcs=false", "-trimpath", "-ldflags", program.linker_flags]
+        command += ["-o", str(product), program.package]
+        with log.open("w") as output, _start(command, program.module, output.fileno()) as process:
+            _wait(process, tick)
+        if process.returncode != 0:
+            raise failure.Impossible(
+                f"cannot build {program.name} from {program.module}/go.mod: go said\n{_tail(log)}\n"
+                "what was built so far is kept; when the cause is gone, run the same command again"
+            )
+        product.rename(folder / program.name)
+
+
+def _start(command: list[str], module: Path, output: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        cwd=module,
+        env=os.environ | toolchain.ENVIRONMENT,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+    )
+
+
+def _wait(process: subprocess.Popen[bytes], tick: progress.Tick) -> None:
+    try:
+        while process.poll() is None:
+            tick()
+            time.sleep(0.2)
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+
+
+def _least_go(programs: Sequence[Program]) -> toolchain.Version:
+    wanted = (re.search(r"^go (\S+)$", _read_go_mod(program.module), re.MULTILINE) for program in programs)
+    return max(toolchain.parse_version(line[1]) or (0, 0, 0) for line in wanted if line)
+
+
+def _read_go_mod(module: Path) -> str:
+    return module.joinpath("go.mod").read_text()
+
+
+def _tail(log: Path, lines: int = 15) -> str:
+    return "\n".join(f"  {line}" for line in log.read_text(errors="replace").splitlines()[-lines:])
