@@ -1,0 +1,35 @@
+"""Programs of other projects, built from source; all tests here have the mark `ecosystem`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.ecosystem import helm as helm_program
+from support.ecosystem.helm import Helm
+
+FOLDER = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark them before `-m` chooses by marks."""
+    for item in items:
+        if FOLDER in item.path.parents:
+            item.add_marker(pytest.mark.ecosystem)
+
+
+@pytest.fixture(scope="session")
+def helm_path(request: pytest.FixtureRequest) -> Path:
+    """Helm. The first build of all takes minutes, so its progress is shown."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    assert capture is not None
+    with capture.global_and_fixture_disabled():
+        return helm_program.build()
+
+
+@pytest.fixture
+def helm(helm_path: Path, tmp_path: Path) -> Helm:
+    """Helm without a cluster."""
+    return Helm(program=helm_path, home=tmp_path)
