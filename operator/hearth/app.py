@@ -70,6 +70,12 @@ class Runtime(Protocol):
     def count_stacks(self) -> Mapping[str, float]:
         """By phase."""
 
+    def count_conditions(self) -> Mapping[str, float]:
+        """Count the Stacks by true condition."""
+
+    def measure_actions(self) -> Mapping[str, float]:
+        """Age of the oldest action in progress, by phase, in seconds."""
+
     def count_writes(self) -> Mapping[str, float]:
         """Count the writes of children by their state."""
 
@@ -119,6 +125,8 @@ async def run_operator(settings: Settings, build: BuildRuntime, grace: float) ->
         cached_objects=engine.count_cached_objects,
         cached_bytes=engine.count_cached_bytes,
         stacks=engine.count_stacks,
+        conditions=engine.count_conditions,
+        actions=engine.measure_actions,
         writes=engine.count_writes,
         clusters=engine.measure_clusters,
     )

@@ -16,9 +16,10 @@ from typing import Any
 import structlog
 
 from hearth import supervision
-from hearth.engine.ports import Observer
+from hearth.engine.ports import Observer, StackObject
 from hearth.engine.services import Services
 from hearth.engine.stack_controller import StackController
+from hearth.engine.status import stack_measures
 from hearth.engine.work_queue import DirtyScope, WorkQueue
 from hearth.kube.auth.credentials import CredentialSource
 from hearth.kube.cache.child_cache import WatchStatus
@@ -194,8 +195,19 @@ class KubeRuntime:
 
     def count_stacks(self) -> Mapping[str, float]:
         """By phase."""
+        return stack_measures.count_phases(self._list_stacks())
+
+    def count_conditions(self) -> Mapping[str, float]:
+        """Count the Stacks by true condition."""
+        return stack_measures.count_conditions(self._list_stacks())
+
+    def measure_actions(self) -> Mapping[str, float]:
+        """Age of the oldest action in progress, by phase, in seconds."""
+        return stack_measures.find_oldest(self._list_stacks(), now=time.time())
+
+    def _list_stacks(self) -> Iterable[StackObject]:
         found = (self._management_cluster.find_stack(uid) for uid in self._management_cluster.stacks())
-        return collections.Counter(stack.phase for stack in found if stack is not None)
+        return (stack for stack in found if stack is not None)
 
     def count_writes(self) -> Mapping[str, float]:
         """Count the writes of children by their state."""

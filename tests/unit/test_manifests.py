@@ -129,15 +129,31 @@ def test_the_policy_adds_the_operators_own_finalizer_and_only_at_creation() -> N
     assert binding["spec"]["policyName"] == policy["metadata"]["name"]
 
 
-@pytest.mark.parametrize("folder", ["manifests/install", "manifests/rbac", "manifests/finalizer", "crds"])
-def test_every_file_is_part_of_its_kustomization(folder: str) -> None:
+@pytest.mark.parametrize(
+    "file",
+    [
+        "manifests/install/kustomization.yaml",
+        "manifests/rbac/kustomization.yaml",
+        "manifests/finalizer/kustomization.yaml",
+        "manifests/observability/kustomization.yaml",
+        "crds/Kustomization",
+    ],
+)
+def test_every_file_is_part_of_its_kustomization(file: str) -> None:
     """A file that is not listed is not installed."""
-    path = FOLDER.parent / folder
-    listed = yaml.safe_load((path / "kustomization.yaml").read_text())["resources"]
+    path = (FOLDER.parent / file).parent
+    listed = yaml.safe_load((FOLDER.parent / file).read_text())["resources"]
 
     files = {file.name for file in path.glob("*.yaml")} - {"kustomization.yaml"}
     assert files == {name for name in listed if name.endswith(".yaml")}
     assert all((path / name).exists() for name in listed)
+
+
+def test_kubectl_can_apply_the_folder_of_the_crds() -> None:
+    """It reads .yaml, .yml and .json, and rejects a Kustomization, which only `-k` understands."""
+    read = [file for file in (FOLDER.parent / "crds").iterdir() if file.suffix in {".yaml", ".yml", ".json"}]
+
+    assert {yaml.safe_load(file.read_text())["kind"] for file in read} == {"CustomResourceDefinition"}
 
 
 def test_only_monitoring_reaches_the_http_port(pod: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from support.units.restored_logging import restored_logging
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCKED = re.compile(r"[A-Za-z0-9._-]+(\[[a-z,]+\])?==[^ ]+( ; [^\\]+)?( --hash=sha256:[0-9a-f]{64})+")
-LABELS = {"code", "kind", "le", "limit", "phase", "reason", "result", "state", "verb", "where"}
+LABELS = {"code", "condition", "kind", "le", "limit", "phase", "reason", "result", "state", "verb", "where"}
 """Of our metrics: nothing of them is a name that a tenant chooses."""
 
 

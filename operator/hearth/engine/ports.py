@@ -205,6 +205,10 @@ class StackObject:
     packed_status: bytes = field(repr=False)
     phase: str = ""
     """The phase in the status."""
+    true_conditions: tuple[str, ...] = ()
+    """The conditions in the status that are True and that metrics show."""
+    in_progress_since: str = ""
+    """Since when the status says that an action is in progress; "" for none."""
     defect: str = ""
     """Why `spec` lacks unreadable parts; "" if it is complete."""
 

@@ -178,24 +178,29 @@ class Metrics:
         """This process works from now on."""
         self._leader.set(1)
 
-    def sample(
+    def sample(  # noqa: PLR0913 -- each is one family of gauges
         self,
         *,
         cached_objects: Sample,
         cached_bytes: Sample,
         stacks: Sample,
         writes: Sample,
+        conditions: Sample = dict,
+        actions: Sample = dict,
         clusters: Callable[[], Mapping[str, Mapping[str, float]]] = dict,
     ) -> None:
         """Where cached objects and bytes (by kind), Stacks (by phase) and writes are read when a scrape asks.
 
-        clusters: measures of the other clusters, by their hosts.
+        conditions: Stacks by true condition; actions: seconds of the oldest action in progress by phase; clusters:
+        measures of the other clusters, by their hosts.
         """
         self._sampler.clusters = clusters
         self._sampler.samples = (
             ("hearth_cached_objects", "Objects in the watch caches.", "kind", cached_objects),
             ("hearth_cached_bytes", "What is kept of the contents of children and Stacks.", "kind", cached_bytes),
             ("hearth_stacks", "Stacks by phase.", "phase", stacks),
+            ("hearth_stack_conditions", "Stacks by condition that is True.", "condition", conditions),
+            ("hearth_oldest_action_seconds", "Age of the oldest action in progress, by phase.", "phase", actions),
             ("hearth_writes", "Writes of children: limit of those in flight, in flight, and queued.", "state", writes),
         )
 

@@ -64,6 +64,14 @@ class IdleRuntime:
         """None."""
         return {}
 
+    def count_conditions(self) -> Mapping[str, float]:
+        """None."""
+        return {}
+
+    def measure_actions(self) -> Mapping[str, float]:
+        """None."""
+        return {}
+
 
 def main() -> int:
     """Run until a signal comes."""

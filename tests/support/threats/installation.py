@@ -71,7 +71,7 @@ def render(root: Path, variant: str) -> tuple[Object, ...]:
 def read_manifests(root: Path) -> tuple[Object, ...]:
     """The objects of an installation, apart from the operator's process, in the order in which they can be created."""
     install, crds = root / "manifests" / "install", root / "crds"
-    listed = yaml.safe_load((crds / "kustomization.yaml").read_text())["resources"]
+    listed = yaml.safe_load((crds / "Kustomization").read_text())["resources"]
     files = [install / "namespace.yaml", install / "rbac.yaml", *(crds / name for name in listed)]
     return tuple(manifest for file in files for manifest in yaml.load_all(file.read_text(), Loader=LOADER) if manifest)
 

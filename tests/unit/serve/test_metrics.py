@@ -129,6 +129,8 @@ def test_the_table_for_users_tells_of_every_metric() -> None:
         cached_objects=lambda: {"Pod": 1.0},
         cached_bytes=lambda: {"Pod": 1024.0},
         stacks=lambda: {"Ready": 1.0},
+        conditions=lambda: {"Drifted": 1.0},
+        actions=lambda: {"UpdateInProgress": 90.0},
         writes=lambda: {"queued": 1.0},
         clusters=lambda: {measure: {"east:6443": 1.0} for measure in CLUSTER_MEASURES},
     )

@@ -25,6 +25,7 @@ from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.sharding import WHOLE, Share
 from hearth.model.stack_tree import Node, StackTree
+from hearth.plan.status import condition_summary
 from hearth.template import resource_group
 
 
@@ -140,6 +141,8 @@ def parse_stack(raw: Object, *, kind: str = names.STACK) -> StackObject:
         packed_spec=packing.pack(read_spec(raw, kind=kind)),
         packed_status=status_fields.pack(status),
         phase=sys.intern(phase) if isinstance(phase, str) else "",
+        true_conditions=condition_summary.find_true(status),
+        in_progress_since=condition_summary.find_start(status),
         defect=str(defect or ""),
     )
 

@@ -1,0 +1,58 @@
+"""What metrics show of a status: true conditions of a fixed set, and since when an action is in progress."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.plan.status import condition_summary
+
+
+def make(*entries: tuple[str, str, str]) -> dict[str, Any]:
+    since = "2026-01-01T00:00:00Z"
+    return {
+        "conditions": [
+            {"type": type_, "status": status, "reason": reason, "lastTransitionTime": since}
+            for type_, status, reason in entries
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "found"),
+    [
+        pytest.param(make(("Ready", "True", "Complete"), ("Stalled", "False", "NotStalled")), (), id="complete"),
+        pytest.param(
+            make(("Ready", "False", "RolledBack"), ("Stalled", "True", "RolledBack")),
+            ("RolledBack", "Stalled"),
+            id="rolled back automatically",
+        ),
+        pytest.param(
+            make(("Drifted", "True", "FieldOwnershipLost"), ("DriftConflict", "False", "NotDriftConflict")),
+            ("Drifted",),
+            id="drifted",
+        ),
+        pytest.param(make(("my-own-series", "True", "Any")), (), id="a condition that another client invented"),
+        pytest.param({"conditions": [{"type": ["Drifted"], "status": "True"}, 5, None]}, (), id="not conditions"),
+        pytest.param({"conditions": "Drifted"}, (), id="not a list"),
+        pytest.param(None, (), id="no status"),
+    ],
+)
+def test_only_known_true_conditions_are_shown(status: Any, found: tuple[str, ...]) -> None:
+    """No client can add values of a label by what it writes into the status."""
+    assert condition_summary.find_true(status) == found
+
+
+def test_equal_results_are_one_object() -> None:
+    """Thousands of Stacks have the same few conditions."""
+    first, second = (condition_summary.find_true(make(("Drifted", "True", "R"))) for _ in range(2))
+
+    assert first is second
+
+
+def test_the_start_of_an_action_is_that_of_reconciling() -> None:
+    """While it is False, nothing is in progress."""
+    assert condition_summary.find_start(make(("Reconciling", "True", "Progressing"))) == "2026-01-01T00:00:00Z"
+    assert condition_summary.find_start(make(("Reconciling", "False", "Settled"))) == ""
+    assert condition_summary.find_start({"conditions": [{"type": "Reconciling", "status": "True"}]}) == ""
