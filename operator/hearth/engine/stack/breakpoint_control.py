@@ -80,7 +80,7 @@ class BreakpointControl:
             self._obey(stack, planner, order)
 
     def _obey(self, stack: StackObject, planner: StackPlanner, order: str) -> None:
-        answer = continue_requests.answer(order, planner)
+        answer = continue_requests.answer(order, planner, continue_requests.find_address(stack))
         self._definition_sync.targets.record_continue(order, answer.passed)
         self._services.queue.enqueue(self._uid, DirtyScope.STACK)
         emit = self._services.management_cluster.emit_event

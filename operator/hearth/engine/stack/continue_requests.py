@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hearth.engine.ports import StackObject
 from hearth.plan.environment import cleared_breakpoints
 from hearth.plan.resource import enforcement
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.status import breakpoint_waits
+from hearth.plan.status.breakpoint_waits import StackAddress
 
 MAX_ECHO = 120
 """Characters of a request that an answer repeats."""
@@ -29,8 +31,15 @@ def parse(order: str) -> tuple[str, str]:
     return (resource, hook) if hook in enforcement.HOOKS else (target, "")
 
 
-def answer(order: str, plan: StackPlan) -> ContinueResult:
-    """Answer a request after all resources were observed."""
+def find_address(stack: StackObject | None) -> StackAddress:
+    """Return what commands need to name the Stack; an empty address for one that is gone."""
+    if stack is None:
+        return StackAddress()
+    return StackAddress(name=stack.name, namespace=stack.namespace, is_group=stack.is_group)
+
+
+def answer(order: str, plan: StackPlan, owner: StackAddress) -> ContinueResult:
+    """Answer a request to the Stack `owner` after all resources were observed."""
     resource, hook = parse(order)
     waiting = list(breakpoint_waits.find_waits(plan))
     found = next((wait for wait in waiting if wait.resource == resource and hook in ("", wait.hook)), None)
@@ -38,14 +47,16 @@ def answer(order: str, plan: StackPlan) -> ContinueResult:
         # A request applies once. A copy stored in a manifest would conflict with later requests to that Stack itself.
         message = (
             f"hearth.dev/continue: {order[:MAX_ECHO]}: {found.resource} belongs to the nested Stack {found.stack}; "
-            f"annotate that one with hearth.dev/continue: {found.continue_value}"
+            f"continue it there: {owner.write_continue(found)}"
         )
         return ContinueResult(message=message)
     if found is not None:
         message = f"{resource} continues past {found.hook}, as hearth.dev/continue requests"
         return ContinueResult(message=message, passed=(resource, found.hook))
     keys = [cleared_breakpoints.breakpoint_key(wait.resource, wait.hook) for wait in waiting[:5]]
-    there = f"waiting breakpoints: {', '.join(keys)}" if keys else "no resource waits at a breakpoint"
+    there = "no resource waits at a breakpoint"
+    if keys:
+        there = f"waiting breakpoints: {', '.join(keys)}; to continue the first: {owner.write_continue(waiting[0])}"
     return ContinueResult(
         message=f"hearth.dev/continue: {order[:MAX_ECHO]}: no resource waits there; {there}{_advise(resource, plan)}"
     )
@@ -59,4 +70,4 @@ def _advise(resource: str, plan: StackPlan) -> str:
     children += [child for child in plan.cleanup.children.values() if child.resource == first]
     if not slash or not children:
         return ""
-    return f"; if {rest[:MAX_ECHO]} waits within {children[0].ref}, annotate that one"
+    return f"; if {rest[:MAX_ECHO]} waits within {children[0].ref}, continue it there"

@@ -19,7 +19,7 @@ from hearth.engine.internal_error_backoff import Faults
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.ports import StackObject
 from hearth.engine.services import Services, StackChildren
-from hearth.engine.stack import field_manager_lookup
+from hearth.engine.stack import continue_requests, field_manager_lookup
 from hearth.engine.stack.breakpoint_control import BreakpointControl
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.stack.check_control import CheckControl
@@ -264,6 +264,7 @@ class StackReconciler:
         definition_sync, targets = self.definition, self.definition.targets
         return ready_condition.StatusInput(
             generation=max(0, definition_sync.generation),
+            address=continue_requests.find_address(self._services.management_cluster.find_stack(self.uid)),
             group_uid=self.uid if definition_sync.is_group else "",
             is_deleting=definition_sync.is_deleting,
             target=targets.current,

@@ -22,6 +22,13 @@ ANYTHING = {"x-kubernetes-preserve-unknown-fields": True, "nullable": True}
 READING_ORDER = ("description", "type", "format", "enum", "default")
 """The words that come first in each node; what is within it comes last."""
 
+STATE_COLUMN = {
+    "name": "State",
+    "type": "string",
+    "jsonPath": ".status.state",
+    "description": "What a person should know besides the phase: paused, rolled back, drifted.",
+}
+
 PRINTER_COLUMNS = (
     {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
     {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
@@ -32,6 +39,7 @@ PRINTER_COLUMNS = (
         "description": "Ready resources of all resources.",
     },
     {"name": "Revision", "type": "integer", "jsonPath": ".status.revision"},
+    STATE_COLUMN,
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
     {
         "name": "Message",
@@ -53,6 +61,7 @@ GROUP_COLUMNS = (
         "description": "Members that have an object.",
     },
     {"name": "Ready", "type": "integer", "jsonPath": ".status.readyReplicas", "description": "Members that are ready."},
+    STATE_COLUMN,
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
     {
         "name": "Message",

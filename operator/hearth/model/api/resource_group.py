@@ -150,6 +150,8 @@ class ResourceGroupStatus(ApiModel):
 
     phase: str | None = None
     """One word for the whole: `CreateInProgress`, `UpdateComplete`, `DeleteFailed` and so on."""
+    state: str | None = None
+    """What a person should know besides the phase, in words: `paused, drifted`; absent if there is nothing."""
     observed_generation: int | None = pydantic.Field(default=None, ge=-1, json_schema_extra={"format": "int64"})
     """The `metadata.generation` that this status describes; -1 before the first one."""
     conditions: list[Condition] | None = pydantic.Field(

@@ -14,6 +14,7 @@ from hearth.model.child import Object
 
 TYPES: Mapping[str, type] = {
     "phase": str,
+    "state": str,
     "conditions": list,
     "warnings": list,
     "problems": list,

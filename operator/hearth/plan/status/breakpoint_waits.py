@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hearth.model import limits
+from hearth.model import limits, names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.plan.environment import cleared_breakpoints
@@ -42,6 +43,28 @@ class BreakpointWait:
     def __str__(self) -> str:
         called = f"{self.resource} ({self.ref})" if self.ref is not None else self.resource
         return f"{called} {enforcement.HOOK_TEXTS[self.hook]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackAddress:
+    """What a command needs to name the Stack."""
+
+    name: str = ""
+    namespace: str = ""
+    is_group: bool = False
+
+    def write_continue(self, wait: BreakpointWait) -> str:
+        """Return the commands that continue a resource, with and without the plugin.
+
+        The token is the time, because a value that was handled before has no effect. A nested Stack is always a Stack,
+        in the namespace of its parent. Its users can write its status, so its words are quoted for the shell.
+        """
+        kind = "resourcegroup" if self.is_group and not wait.stack else "stack"
+        name, value = shlex.quote(wait.stack or self.name), shlex.quote(wait.continue_value)
+        scope = f" -n {self.namespace}" if self.namespace else ""
+        plugin = f"kubectl stack continue {name} {value}{scope}, or " if kind == "stack" else ""
+        annotate = f"kubectl annotate --overwrite {kind} {name}{scope} {names.REQUEST_CONTINUE}={value}@$(date +%s)"
+        return plugin + annotate
 
 
 def find_waits(plan: StackPlan) -> Iterator[BreakpointWait]:
@@ -81,25 +104,24 @@ def is_stopped(plan: StackPlan, memory: InMemoryState) -> bool:
     return not any(child.deleting or uid in plan.requeues for uid, child in plan.cleanup.children.items())
 
 
-def explain(plan: StackPlan) -> str:
-    """Describe which resources wait at which breakpoint, and how to continue them."""
+def explain(plan: StackPlan, owner: StackAddress) -> str:
+    """Describe which resources wait at which breakpoint, and how to continue them. owner: the Stack."""
     waits = list(find_waits(plan))
     named = "; ".join(str(wait) for wait in waits[: readiness.NAMED_AT_MOST])
     more = len(waits) - readiness.NAMED_AT_MOST
     others = f"; and {more} more" if more > 0 else ""
-    stack = f"Stack {waits[0].stack}" if waits[0].stack else "the Stack"
     rules = plan.environment.rules.breakpoints
     where = rules[0].where_defined if rules else ""
     return (
-        f"stopped at a breakpoint: {named}{others}; to continue, annotate {stack} with hearth.dev/continue: "
-        f"{waits[0].continue_value}, or remove the entry from spec.environment.breakpoints{where}"
+        f"stopped at a breakpoint: {named}{others}; to continue: {owner.write_continue(waits[0])}; "
+        f"or remove the entry from spec.environment.breakpoints{where}"
     )
 
 
-def find_condition(plan: StackPlan) -> Iterator[ExtraCondition]:
-    """Return the condition while any resource waits, independent of other steps."""
+def find_condition(plan: StackPlan, owner: StackAddress) -> Iterator[ExtraCondition]:
+    """Return the condition while any resource waits, independent of other steps. owner: the Stack."""
     if next(find_waits(plan), None) is not None:
-        yield ExtraCondition(type=TYPE, reason="Breakpoint", message=explain(plan))
+        yield ExtraCondition(type=TYPE, reason="Breakpoint", message=explain(plan, owner))
 
 
 def list_waits(plan: StackPlan) -> list[Object]:

@@ -16,8 +16,16 @@ from hearth.plan.state.internal_errors import Fault
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_conditions import ExtraCondition
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
-from hearth.plan.state.steps import Apply, Suspend
-from hearth.plan.status import breakpoint_waits, check_result, cluster_state, conditions, deletion_blockers, problems
+from hearth.plan.status import (
+    breakpoint_waits,
+    check_result,
+    cluster_state,
+    conditions,
+    deletion_blockers,
+    paused_plan,
+    problems,
+)
+from hearth.plan.status.breakpoint_waits import StackAddress
 from hearth.plan.status.check_result import CheckResult
 from hearth.plan.target.target import EMPTY_REVISION, CompletedRevisions, Target, TargetCause
 
@@ -36,6 +44,8 @@ class StatusInput:
     """Input for the status from the Stack itself."""
 
     generation: int
+    address: StackAddress = field(default_factory=StackAddress)
+    """Its name in commands."""
     group_uid: str = ""
     """The UID of a ResourceGroup; "" for a Stack."""
     is_deleting: bool = False
@@ -168,7 +178,7 @@ def find_ready_reason(subject: StatusInput, plan: StackPlan | None, memory: InMe
     if is_complete(subject, plan):
         return _describe_end(subject, plan)
     if _progress(subject, plan, memory) == "Stopped":
-        return breakpoint_waits.TYPE, breakpoint_waits.explain(plan)
+        return breakpoint_waits.TYPE, breakpoint_waits.explain(plan, subject.address)
     reason, message = _find_problem(plan, memory)
     if subject.is_deleting:
         return "Deleting", message or _describe_wait(subject, plan) or subject.blocked_by or "nothing is left"
@@ -248,7 +258,7 @@ def _describe_end(subject: StatusInput, plan: StackPlan) -> tuple[str, str]:
 def _describe_wait(subject: StatusInput, plan: StackPlan) -> str:
     """Describe what the Stack waits for, and which deletions are deferred until then."""
     if subject.is_paused and plan.ready_steps:
-        return describe_plan(plan)
+        return paused_plan.describe(plan)
     waited = subject.halted_by or _waited_for(plan)
     kept = plan.find_deferred() if not subject.is_suspended else []
     if not kept:
@@ -257,26 +267,12 @@ def _describe_wait(subject: StatusInput, plan: StackPlan) -> str:
     return f"{waited}; deleted after all resources are ready: {refs} (annotation hearth.dev/cleanup deletes them now)"
 
 
-def describe_plan(plan: StackPlan) -> str:
-    """Describe the steps that `spec.paused` prevents."""
-    done: dict[str, list[str]] = {}
-    for name, step in plan.ready_steps.items():
-        if isinstance(step, Apply):
-            done.setdefault("apply", []).append(name)
-        elif isinstance(step, Suspend):
-            done.setdefault(str(step.purpose), []).append(step.child.resource)
-        else:
-            done.setdefault("delete", []).append(str(step.child.ref))
-    parts = [f"{verb} {readiness.enumerate_names(named)}" for verb, named in sorted(done.items())]
-    return f"spec.paused prevents: {', '.join(parts)}" if parts else "spec.paused is true; no step is pending"
-
-
 def find_extra_conditions(
     subject: StatusInput, plan: StackPlan | None, memory: InMemoryState
 ) -> Iterator[ExtraCondition]:
     """Find the extra conditions that are True."""
     if subject.is_paused:
-        paused_steps = describe_plan(plan) if plan is not None else "spec.paused is true"
+        paused_steps = paused_plan.describe(plan) if plan is not None else "spec.paused is true"
         yield ExtraCondition(type="Paused", reason="Paused", message=paused_steps)
     if subject.tampered:
         yield ExtraCondition(type=conditions.TAMPERED, reason="SignatureInvalid", message=subject.tampered)
@@ -286,7 +282,7 @@ def find_extra_conditions(
         yield ExtraCondition(type=cluster_state.TYPE, reason=problem.reason, message=problem.message)
     yield from check_result.find_condition(subject.check_error)
     if plan is not None and not subject.is_suspended:
-        yield from breakpoint_waits.find_condition(plan)
+        yield from breakpoint_waits.find_condition(plan, subject.address)
     if subject.is_deleting:
         yield from _find_blockage(subject, plan, memory)
     target = subject.target

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hearth.model import names, phases, times
@@ -10,7 +10,15 @@ from hearth.model.child import Object
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState
-from hearth.plan.status import breakpoint_waits, check_result, conditions, outputs, problems, ready_condition
+from hearth.plan.status import (
+    breakpoint_waits,
+    check_result,
+    conditions,
+    outputs,
+    problems,
+    ready_condition,
+    state_words,
+)
 from hearth.plan.status.ready_condition import StatusInput
 from hearth.plan.target import status_signature, target_status
 
@@ -19,7 +27,7 @@ PROGRESS = frozenset({"conditions", "resources", "members", "replicas", "readyRe
 START = frozenset(
     {
         *PROGRESS,
-        *("observedGeneration", "phase", "revision", "problems", "outputs", "selector"),
+        *("observedGeneration", "phase", "state", "revision", "problems", "outputs", "selector"),
         *(target_status.TARGET, target_status.CONTROLLER_STATE, status_signature.FIELD),
     }
 )
@@ -62,6 +70,8 @@ def build_status(
     }
     is_failed = str(phase).endswith("Failed") and phase not in phases.CHECK
     status.update(_describe_wish(subject, is_failed=is_failed))
+    if words := ", ".join(_find_words(subject, status)):
+        status["state"] = words
     status.update(check_result.encode(subject.check))
     if plan is None and subject.cluster_problem is not None:
         # What the cluster had when it was last seen.
@@ -79,6 +89,16 @@ def build_status(
         found = {"breakpoints": breakpoint_waits.list_waits(plan), "warnings": warnings}
         status.update({key: entries for key, entries in found.items() if entries})
     return status
+
+
+def _find_words(subject: StatusInput, status: Object) -> Iterator[str]:
+    """Find the words for lists."""
+    return state_words.find_words(
+        [each["type"] for each in status["conditions"] if each["status"] == "True"],
+        is_paused=subject.is_paused,
+        is_suspended=subject.is_suspended,
+        is_rolled_back=subject.target is not None and subject.target.is_rollback,
+    )
 
 
 def build_without_details(subject: StatusInput, *, before: Mapping[str, Any], now: float) -> Object:

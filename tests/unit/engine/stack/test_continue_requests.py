@@ -7,6 +7,7 @@ import pytest
 from hearth.engine.stack import continue_requests
 from hearth.plan.environment import environment_rules
 from hearth.plan.environment.active_environment import ActiveEnvironment
+from hearth.plan.status import breakpoint_waits
 from support.units import blueprints
 from support.units.blueprints import World
 
@@ -46,8 +47,8 @@ def test_who_continues(order: str, passed: tuple[str, str] | None) -> None:
         ActiveEnvironment(rules=environment_rules.parse({"breakpoints": [{"resource": "a", "at": ["PreCreate"]}]}))
     )
     World().refresh(board)
-    answer = continue_requests.answer(order, board)
+    answer = continue_requests.answer(order, board, breakpoint_waits.StackAddress(name="shop", namespace="prod"))
     assert answer.passed == passed
-    assert len(answer.message) < 300
+    assert len(answer.message) < 500
     if passed is None:
         assert "waiting breakpoints: a/PreCreate" in answer.message

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import pytest
+
 from hearth.engine.stack import continue_requests
 from hearth.model import names
 from hearth.model.kinds import Kind
@@ -19,6 +21,11 @@ from support.units.blueprints import ServedKinds, World
 
 NESTED = Kind(group=names.GROUP, version=names.VERSION, name=names.STACK, plural="stacks", namespaced=True)
 DEEP = {"resource": "deep/db", "hook": "PreCreate", "kind": "Probe", "name": "x", "stack": "shop-cache-deep"}
+SHOP = breakpoint_waits.StackAddress(name="shop", namespace="prod")
+CONTINUE = (
+    "kubectl stack continue shop-cache-deep db/PreCreate -n prod, or kubectl annotate --overwrite stack "
+    "shop-cache-deep -n prod hearth.dev/continue=db/PreCreate@$(date +%s)"
+)
 
 
 def make_board(*breakpoints: dict[str, Any]) -> StackPlanner:
@@ -63,23 +70,46 @@ def test_who_waits_within_is_reported_by_path_with_whom_to_annotate() -> None:
         True,
     )
     assert breakpoint_waits.list_waits(board) == [{**DEEP, "resource": "cache/deep/db"}]
-    said = breakpoint_waits.explain(board)
+    said = breakpoint_waits.explain(board, SHOP)
     assert "cache/deep/db (probe/x) before its creation" in said
-    assert "annotate Stack shop-cache-deep with hearth.dev/continue: db/PreCreate" in said
+    assert CONTINUE in said
 
 
 def test_an_order_by_path_is_answered_with_whom_to_annotate() -> None:
     """It is not passed on: nothing continues here, and nothing is noted as passed."""
     board, _ = make_stopped()
     for order in ("cache/deep/db", "cache/deep/db/PreCreate@2"):
-        answer = continue_requests.answer(order, board)
+        answer = continue_requests.answer(order, board, SHOP)
         assert answer.passed is None
-        assert (
-            "the nested Stack shop-cache-deep; annotate that one with hearth.dev/continue: db/PreCreate"
-            in answer.message
-        )
-    other = continue_requests.answer("cache/other", board)
+        assert f"the nested Stack shop-cache-deep; continue it there: {CONTINUE}" in answer.message
+    other = continue_requests.answer("cache/other", board, SHOP)
     assert (other.passed, "if other waits within stack.hearth.dev/shop-cache" in other.message) == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("wait", "owner", "command"),
+    [
+        pytest.param(
+            breakpoint_waits.BreakpointWait(resource="workers[a]", hook="PreUpdate"),
+            breakpoint_waits.StackAddress(name="pool", namespace="prod", is_group=True),
+            "kubectl annotate --overwrite resourcegroup pool -n prod "
+            "hearth.dev/continue='workers[a]/PreUpdate'@$(date +%s)",
+            id="a member of a group, which the plugin does not continue",
+        ),
+        pytest.param(
+            breakpoint_waits.BreakpointWait(resource="cache/$(id)", hook="PreUpdate", stack="x; rm -rf ~"),
+            SHOP,
+            "kubectl stack continue 'x; rm -rf ~' '$(id)/PreUpdate' -n prod, or kubectl annotate --overwrite stack "
+            "'x; rm -rf ~' -n prod hearth.dev/continue='$(id)/PreUpdate'@$(date +%s)",
+            id="a nested Stack whose users forged its status",
+        ),
+    ],
+)
+def test_commands_in_messages_are_safe_to_paste(
+    wait: breakpoint_waits.BreakpointWait, owner: breakpoint_waits.StackAddress, command: str
+) -> None:
+    """A shell expands nothing of what others wrote."""
+    assert owner.write_continue(wait) == command
 
 
 def test_what_is_given_is_written_once_and_taken_out_once() -> None:

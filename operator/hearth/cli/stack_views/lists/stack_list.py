@@ -10,17 +10,9 @@ from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.text_table import Cell
 from hearth.model import redaction
 from hearth.model.child import Object
+from hearth.plan.status import state_words
 
 HEADER: Final = ("NAME", "PHASE", "READY", "RESOURCES", "REVISION", "STATE", "AGE", "MESSAGE")
-CONDITIONS: Final = (
-    ("Drifted", "drifted"),
-    ("DriftConflict", "drift conflict"),
-    ("Unhealthy", "unhealthy"),
-    ("DeletionBlocked", "deletion blocked"),
-    ("RevisionTampered", "tampered"),
-    ("InternalError", "internal error"),
-)
-"""Conditions that a person should see, and their words in the list."""
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """The annotation repeats the whole spec."""
 
@@ -51,17 +43,12 @@ def find_words(stack: StackState) -> Iterator[str]:
     """Yield in words what a person should know besides the phase."""
     if stack.is_deleting:
         yield "deleting"
-    if stack.is_paused:
-        yield "paused"
-    if stack.is_suspended:
-        yield "suspended"
-    if stack.is_rolled_back:
-        yield "rolled back"
-    if stack.condition("Stopped").is_true:
-        yield "stopped"
-    for type_, word in CONDITIONS:
-        if stack.condition(type_).is_true:
-            yield word
+    yield from state_words.find_words(
+        [type_ for type_, _ in state_words.CONDITIONS if stack.condition(type_).is_true],
+        is_paused=stack.is_paused,
+        is_suspended=stack.is_suspended,
+        is_rolled_back=stack.is_rolled_back,
+    )
 
 
 def sort(stacks: Iterable[StackState]) -> list[StackState]:
