@@ -159,7 +159,7 @@ class StackController:
 
     def _note_lost_broadcast(self, uid: str, each: StackReconciler) -> None:
         # The lost event may concern the definition.
-        each.definition.request_resync()
+        each.definition.schedule.request()
         each.note_fault("broadcast")
         self._services.queue.enqueue(uid, DirtyScope.STACK)
 
@@ -310,7 +310,7 @@ class StackController:
         self._services.clock.call_later(TRIGGER_RETENTION, self._look_at_causes)
         awaited: dict[str, set[RetryTrigger]] = {HOME: self._services.read_rights.watched}
         for uid, each in self._unsettled.items():
-            awaited[HOME] |= each.definition.awaited
+            awaited[HOME] |= each.definition.schedule.awaited
             awaited.setdefault(self._services.find_link(uid).key, set()).update(each.awaited_triggers())
         before, self._awaited = self._awaited, awaited
         clusters = {HOME: self._services.workload_cluster, **self._services.links.remotes()}

@@ -16,6 +16,7 @@ from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.steps import Apply
+from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.template.blueprint import (
     Blueprint,
     Evaluable,
@@ -192,10 +193,10 @@ def make_board(
     return StackPlanner(
         blueprint=blueprint,
         stack=STACK,
-        kinds=kinds or ServedKinds(CONFIG_MAP, GADGET),
+        kinds=WatchedKinds(
+            served=kinds or ServedKinds(CONFIG_MAP, GADGET), unsynced=unwatched, only_namespace=only_namespace
+        ),
         hashes=HASHER,
-        unwatched=unwatched,
         rules=health_rules.DEFAULT_RULES,
-        only_namespace=only_namespace,
         boundary=boundary,
     )

@@ -243,7 +243,7 @@ def test_error_in_other_work_is_a_condition_of_its_own(monkeypatch: pytest.Monke
         "truncate_history",
         lambda self: is_shop(self.services.management_cluster.find_stack(self.uid)),
     )
-    monkeypatch.setattr(DefinitionSync, "_look", look_without_trimming(DefinitionSync._look))
+    monkeypatch.setattr(DefinitionSync, "_process", look_without_trimming(DefinitionSync._process))
     phases: list[str] = []
 
     async def test(world: FakeWorld) -> None:

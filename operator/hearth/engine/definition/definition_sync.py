@@ -13,52 +13,43 @@ from dataclasses import dataclass, field
 import structlog
 
 from hearth.engine import verified_revisions
-from hearth.engine.definition import rejections, revision_builder, revision_history, snapshot_restore
+from hearth.engine.definition import rejections, revision_history
+from hearth.engine.definition.definition_inputs import DefinitionInputs
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.definition.revision_resources import RevisionResources
 from hearth.engine.definition.stack_cluster import StackCluster
+from hearth.engine.definition.sync_schedule import SyncSchedule
 from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.engine.ports import Revision, StackObject
 from hearth.engine.services import Services
-from hearth.engine.verified_revisions import RevisionSet
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.errors import (
     ApiStatusError,
     InvalidDefinition,
-    RollbackRevisionNotFound,
-    SnapshotNotUsable,
-    SourceForbidden,
     SourceNotFound,
     TamperedRevision,
     Unreachable,
 )
-from hearth.model.kinds import ObjectRef
 from hearth.plan.environment.active_environment import ActiveEnvironment
-from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 from hearth.plan.stack import options
 from hearth.plan.stack.cleanup_policy import CleanupPolicy
 from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.state import internal_errors
-from hearth.plan.status import cluster_state
 from hearth.plan.status.ready_condition import DefinitionRejection
 from hearth.plan.target import volume_restore
-from hearth.plan.target.target import EMPTY_REVISION, RollbackRequest, TargetCause, TargetChoice
+from hearth.plan.target.target import EMPTY_REVISION, TargetCause, TargetChoice
 from hearth.template.blueprint import Blueprint, Definition
 from hearth.template.chunked_work import Unevaluated
 from hearth.template.parser import policies
 
 logger = structlog.get_logger(__name__)
 
-SNAPSHOT_RETRY = 10.0
-"""Seconds until a StackSnapshot that could not be restored is read again. A change of it is noticed at once."""
 RETRY = 2.0
 """Seconds until a failed read or store of a definition is retried."""
 AWAY_RETRY = 60.0
 """Seconds until a Stack looks again at a cluster that is away; its return is reported at once."""
-FULL_RETRY = 30.0
-"""Seconds until a Stack looks again for a place among the other clusters."""
 HIDDEN_KEPT = 8
 """Number of definitions whose sensitive texts are redacted. Children no longer contain older ones."""
 
@@ -80,14 +71,13 @@ class DefinitionSync:
     """Describes stored revisions that are not as this operator wrote them; "" for none."""
     refreshed_parameters: tuple[str, ...] = ()
     """Sensitive parameters of an earlier target revision whose values changed since."""
-    sources: frozenset[ObjectRef] = frozenset()
-    """Objects besides the spec that the definition was read from."""
-    awaited: frozenset[RetryTrigger] = frozenset()
-    """What may let the account read the sources that it may not read now."""
     options: ReconcileOptions = field(default_factory=ReconcileOptions)
     targets: TargetTracker = field(default_factory=TargetTracker)
     cluster: StackCluster = field(init=False)
     """The cluster of the objects."""
+    schedule: SyncSchedule = field(init=False)
+    """When the next sync is due."""
+    _inputs: DefinitionInputs = field(init=False)
     generation: int = -1
     """Generation of the last accepted or rejected spec; -1 before the first."""
     is_deleting: bool = False
@@ -95,26 +85,24 @@ class DefinitionSync:
     """Whether the Stack is a ResourceGroup."""
     sensitive_texts: tuple[frozenset[str], ...] = field(default=(), repr=False)
     """Sensitive texts of the current and earlier definitions, which a child's status may still contain."""
-    _resync_requested: bool = True
-    """Whether a change besides the spec affects the definition or the target."""
     _resources: RevisionResources = field(default_factory=RevisionResources)
     _present: int | None = None
     """The revision with the definition in the spec, if it was accepted before."""
-    _heard: int = 0
-    """Number of changes of `sources`."""
-    _heard_before: int = 0
-    """The same number at the last accepted or rejected definition."""
     _is_sound: bool = True
-    _looked_at: int = 0
-    """The resource version of the last processed Stack."""
-    _put_off: int | None = None
-    """The resource version of the Stack whose processing waits for a retry."""
     _options_generation: int = -1
     """The generation that `options` was read from."""
 
     def __post_init__(self) -> None:
-        """Prepare the cluster, which is read with the definition."""
+        """Prepare the cluster, which is read with the definition, and the schedule of the first sync."""
+        self.schedule = SyncSchedule(uid=self.uid, services=self.services)
         self.cluster = StackCluster(self.uid, services=self.services)
+        self._inputs = DefinitionInputs(
+            services=self.services,
+            acceptor=self.acceptor,
+            targets=self.targets,
+            cluster=self.cluster,
+            schedule=self.schedule,
+        )
 
     @property
     def hidden_texts(self) -> frozenset[str]:
@@ -135,29 +123,11 @@ class DefinitionSync:
 
     def needs_sync(self, stack: StackObject) -> bool:
         """Return whether the Stack differs from what was last processed."""
-        return self._resync_requested or stack.generation != self.generation or stack.deleting != self.is_deleting
+        return self.schedule.is_requested or stack.generation != self.generation or stack.deleting != self.is_deleting
 
     def has_unprocessed_spec(self, stack: StackObject) -> bool:
         """Return whether the spec or a source has a change that was neither accepted nor rejected yet."""
-        return stack.generation != self.generation or self._heard != self._heard_before
-
-    def on_source_changed(self, ref: ObjectRef) -> None:
-        """Handle a changed source of definitions, which may be another Stack's."""
-        if ref in self.sources:
-            self._heard += 1
-            self.request_resync()
-            self.services.queue.enqueue(self.uid, DirtyScope.STACK)
-
-    def on_retry_trigger(self, trigger: RetryTrigger) -> None:
-        """Handle a changed trigger, which may concern other Stacks only."""
-        if trigger in self.awaited:
-            self._heard += 1
-            self.request_resync()
-            self.services.queue.enqueue(self.uid, DirtyScope.STACK)
-
-    def request_resync(self) -> None:
-        """Choose the target again at the next sync. The caller enqueues the Stack."""
-        self._resync_requested = True
+        return stack.generation != self.generation or self.schedule.has_unhandled_changes
 
     def note_tampered(self, found: Collection[Revision]) -> None:
         """Report stored revisions that are not as this operator wrote them, and no others."""
@@ -166,18 +136,18 @@ class DefinitionSync:
     def set_surge(self, surge: int) -> None:
         """Set how many members a group has beyond its size; the next sync compiles the definition with them."""
         if self.targets.set_surge(surge):
-            self.request_resync()
+            self.schedule.request()
             self.services.queue.enqueue(self.uid, DirtyScope.STACK)
 
     def request_retry(self) -> None:
         """Try the target once more, at the user's request."""
         self.targets.request_retry()
-        self.request_resync()
+        self.schedule.request()
 
     def fail(self, reason: str) -> None:
         """Give up the target: the next sync may choose another one."""
         self.targets.fail(reason)
-        self.request_resync()
+        self.schedule.request()
         self.services.queue.enqueue(self.uid, DirtyScope.STACK)
 
     def read_options(self, stack: StackObject) -> None:
@@ -197,7 +167,7 @@ class DefinitionSync:
 
     def is_due(self, stack: StackObject) -> bool:
         """Return whether to sync now. A failed sync waits for its retry unless the Stack changes."""
-        return self.needs_sync(stack) and stack.resource_version != self._put_off
+        return self.needs_sync(stack) and not self.schedule.is_waiting(stack)
 
     @property
     def is_sound(self) -> bool:
@@ -213,22 +183,21 @@ class DefinitionSync:
                     latest = management_cluster.find_stack(self.uid)
                     if latest is None or latest.deleting != stack.deleting:
                         continue
-                    self._looked_at, heard = latest.resource_version, self._heard
-                    is_outdated, self._resync_requested = self._resync_requested, False
+                    is_outdated = self.schedule.start(latest)
                     self.read_options(latest)
-                    is_evaluated = await self._look_unless_evaluating(latest, is_outdated=is_outdated)
+                    is_evaluated = await self._process_unless_evaluating(latest, is_outdated=is_outdated)
                     if is_evaluated:
-                        self._heard_before = heard
+                        self.schedule.finish()
                 if not is_evaluated:
                     # Wait outside the slot, because other Stacks need it.
                     await self.services.evaluations.wait(self.uid)
         except (ApiStatusError, Unreachable) as error:
             logger.warning("cannot store the revision; retrying", stack=self.uid, error=str(error))
-            self.request_resync()
+            self.schedule.request()
             self.rejection = DefinitionRejection(
                 reason="RevisionStoreFailed", message=f"cannot store the definition: {error}; the operator retries"
             )
-            self._put_off_until(max(RETRY, error.retry_after or 0.0))
+            self.schedule.put_off(max(RETRY, error.retry_after or 0.0))
         self._is_sound = True
         self.services.queue.enqueue(self.uid, DirtyScope.STACK)
         return True
@@ -236,7 +205,7 @@ class DefinitionSync:
     async def give_up(self, message: str, *, delay: float) -> None:
         """Keep the active revision after an internal error; sync again after `delay` seconds or once the Stack changes."""
         self._is_sound = False
-        self._put_off_until(delay)
+        self.schedule.put_off(delay)
         stack = self.services.management_cluster.find_stack(self.uid)
         if stack is None:
             return
@@ -248,49 +217,37 @@ class DefinitionSync:
         with contextlib.suppress(ApiStatusError, Unreachable):
             await self._reject(stack, refusal)
 
-    def _put_off_until(self, delay: float) -> None:
-        """Retry a failed sync after `delay` seconds or once the Stack changes."""
-        self.request_resync()
-        self._put_off = self._looked_at
-        self.services.clock.call_later(delay, self._try_again)
-
-    def _try_again(self) -> None:
-        self._put_off = None
-        self.services.queue.enqueue(self.uid, DirtyScope.STACK)
-
-    async def _look_unless_evaluating(self, stack: StackObject, *, is_outdated: bool) -> bool:
+    async def _process_unless_evaluating(self, stack: StackObject, *, is_outdated: bool) -> bool:
         """Process the spec; return False while its expressions are still being evaluated."""
         try:
-            await self._look(stack, is_outdated=is_outdated)
+            await self._process(stack, is_outdated=is_outdated)
         except Unevaluated:
-            self.request_resync()
+            self.schedule.request()
             return False
         return True
 
-    async def _look(self, stack: StackObject, *, is_outdated: bool) -> None:
-        self._follow_sources(stack)
-        self.awaited = frozenset()
+    async def _process(self, stack: StackObject, *, is_outdated: bool) -> None:
+        self._inputs.follow_sources(stack)
+        self.schedule.awaited = frozenset()
         boundary = self.services.find_boundary(stack)
         if boundary.stack_denial and not stack.deleting:
             rejection = DefinitionRejection(reason=boundary.denial_reason, message=boundary.stack_denial)
             await self._reject(stack, rejection)
             return
-        is_moved = await self._choose_cluster(stack)
+        is_moved = await self._inputs.choose_cluster(stack)
         if stack.deleting:
             self._activate(stack, await self.acceptor.make_deletion_blueprint(stack), revision=self.revision)
         elif self.cluster.problem is not None:
             await self._wait_for_cluster(stack)
         else:
-            await self._look_at_definition(stack, is_outdated=is_outdated or is_moved)
+            await self._process_definition(stack, is_outdated=is_outdated or is_moved)
 
-    async def _look_at_definition(self, stack: StackObject, *, is_outdated: bool) -> None:
-        spec = stack.spec
-        read = await self._read(stack, spec)
+    async def _process_definition(self, stack: StackObject, *, is_outdated: bool) -> None:
+        read = await self._inputs.read(stack)
         hashed = self.acceptor.hash(read, stack) if isinstance(read, Definition) else ""
         known = self.acceptor.load_revisions(stack)
         self.note_tampered(known.tampered)
-        revisions = known.verified
-        aim = await self._choose(stack, hashed, known)
+        aim = await self._inputs.choose_target(stack, hashed, known, requested=self.options)
         if isinstance(aim, DefinitionRejection):
             await self._reject(stack, aim)
             return
@@ -298,72 +255,17 @@ class DefinitionSync:
             await self._activate_revision(stack, aim, aim.revision)
         elif isinstance(read, DefinitionRejection):
             await self._reject(stack, read)
-        elif not is_outdated and self._runs(hashed, spec):
+        elif not is_outdated and self._runs(hashed, stack.spec):
             self._keep(stack, aim)
         else:
             await self._activate_spec(stack, aim, read)
-        self._present = next((each.number for each in revisions if each.hash == hashed), None)
+        self._present = next((each.number for each in known.verified if each.hash == hashed), None)
         await self.truncate_history()
-
-    async def _choose(self, stack: StackObject, hashed: str, known: RevisionSet) -> TargetChoice | DefinitionRejection:
-        """Choose the target, or return why the requested one is impossible. hashed: see `TargetTracker.choose`."""
-        try:
-            restore = await self._resolve_snapshot(stack)
-            return self.targets.choose(hashed, self.options, revisions=known.verified, restore=restore)
-        except SnapshotNotUsable as error:
-            self._put_off_until(SNAPSHOT_RETRY)
-            return DefinitionRejection(reason=error.reason, message=str(error))
-        except RollbackRevisionNotFound as error:
-            unverified = known.find_unverified(self.options.to_revision or 0)
-            return rejections.reject_rollback_request(error, unverified)
-
-    async def _resolve_snapshot(self, stack: StackObject) -> RollbackRequest | None:
-        """Return what the requested snapshot resolves to; None if there is none or it was resolved before."""
-        name = self.options.to_snapshot
-        if not name or self.targets.has_resolved(name):
-            return None
-        return await snapshot_restore.resolve(self.services, stack, name)
 
     def on_snapshot_changed(self, name: str) -> None:
         """Handle a changed StackSnapshot of this Stack's namespace, which a request may wait for."""
         if self.rejection is not None and name == self.options.to_snapshot and not self.targets.has_resolved(name):
-            self._put_off = None
-            self.request_resync()
-            self.services.queue.enqueue(self.uid, DirtyScope.STACK)
-
-    def _follow_sources(self, stack: StackObject) -> None:
-        """Follow exactly the sources of the current definition."""
-        is_denied = bool(self.services.find_boundary(stack).stack_denial)
-        is_readable = not stack.deleting and not is_denied
-        self.sources = revision_builder.find_sources(stack.namespace, stack.spec) if is_readable else frozenset()
-        if not is_denied:
-            # A deletion needs the cluster too.
-            self.sources |= self.cluster.find_sources(stack)
-        self.services.management_cluster.follow_sources(self.uid, self.sources)
-
-    async def _read(self, stack: StackObject, spec: Object) -> Definition | DefinitionRejection:
-        """Read the definition in the spec, or return why it is unavailable."""
-        if stack.defect:
-            message = f"the spec cannot be read: {stack.defect}; the active revision is unchanged"
-            return DefinitionRejection(reason="SpecUnreadable", message=message)
-        try:
-            reader = self.acceptor.find_reader(stack)
-            return await self.acceptor.read_spec(stack.namespace, spec, reader=reader, removed=self.targets.removed)
-        except (InvalidDefinition, SourceForbidden, SourceNotFound) as error:
-            if isinstance(error, SourceForbidden):
-                self._await_rights(stack)
-            return rejections.reject_definition(error)
-
-    async def _choose_cluster(self, stack: StackObject) -> bool:
-        """Link the cluster of the objects; return whether that is another connection than before."""
-        target = self.targets.current
-        is_moved = await self.cluster.choose(stack, target.cluster if target is not None else None)
-        problem = self.cluster.problem
-        if problem is not None and problem.reason == cluster_state.FORBIDDEN:
-            self._await_rights(stack)
-        if self.cluster.is_full:
-            self._put_off_until(FULL_RETRY)
-        return is_moved
+            self.schedule.request_now()
 
     async def _wait_for_cluster(self, stack: StackObject) -> None:
         """Keep the active revision while the cluster cannot be used."""
@@ -371,19 +273,7 @@ class DefinitionSync:
             await self._reject(stack, self.cluster.refusal)
         else:
             # A newer spec is read when the cluster is back, which is reported.
-            self._put_off_until(AWAY_RETRY)
-
-    def on_cluster_changed(self) -> None:
-        """Handle a cluster that was reached, went away or came back."""
-        self._put_off = None
-        self.request_resync()
-        self.services.queue.enqueue(self.uid, DirtyScope.STACK)
-
-    def _await_rights(self, stack: StackObject) -> None:
-        """Read the sources again when rights in the namespace of the Stack change."""
-        rights = RetryTrigger(type=TriggerType.RIGHTS, namespace=stack.namespace)
-        self.awaited = frozenset({rights})
-        self.services.workload_cluster.watch_trigger(rights)
+            self.schedule.put_off(AWAY_RETRY)
 
     def _runs(self, hashed: str, spec: Object) -> bool:
         """Return whether the definition of that hash is active as the spec requires."""
@@ -489,16 +379,11 @@ class DefinitionSync:
 
     async def truncate_history(self) -> None:
         """Delete revisions beyond the history limit."""
-        stack, target = self.services.management_cluster.find_stack(self.uid), self.targets.current
-        if (
-            stack is None
-            or target is None
-            or len(self.services.management_cluster.revisions(self.uid)) <= self.options.history_limit + 1
-        ):
-            return
-        present = {self._present} if self._present is not None else set()
-        needed = self.targets.needed | present
-        await revision_history.truncate(stack, self.services, needed=needed, limit=self.options.history_limit)
+        stack = self.services.management_cluster.find_stack(self.uid)
+        if stack is not None and self.targets.current is not None:
+            present = {self._present} if self._present is not None else set()
+            needed = self.targets.needed | present
+            await revision_history.truncate(stack, self.services, needed=needed, limit=self.options.history_limit)
 
     def find_kinds(self) -> frozenset[str]:
         """Return every kind that the Stack may have applied."""

@@ -19,6 +19,8 @@ async def truncate(stack: StackObject, services: Services, *, needed: Collection
 
     Those that StackSnapshots pin stay, and do not count. Nothing is deleted before all StackSnapshots are known.
     """
+    if len(services.management_cluster.revisions(stack.uid)) <= limit + 1:
+        return
     pinned = verified_snapshots.find_pinned(services, stack)
     if pinned is None:
         return

@@ -192,11 +192,11 @@ def describe_rejection(runner: StackView, place: ResourceKey) -> MarkedResource 
 def is_unsynced(plan: StackPlan, place: ResourceKey, *, is_seen: bool) -> bool:
     """Return whether the caches may lack objects of the resource. is_seen: whether they contain the bound object."""
     resource = plan.blueprint.resources.get(place.resource)
-    if is_seen or not plan.unsynced:
+    if is_seen or not plan.kinds.unsynced:
         return False
     # A kind that cannot be watched does not block marks on other kinds.
     return resource is None or any(
-        (kind.api_version, kind.name) == (resource.api_version, resource.kind) for kind in plan.unsynced
+        (kind.api_version, kind.name) == (resource.api_version, resource.kind) for kind in plan.kinds.unsynced
     )
 
 

@@ -146,7 +146,7 @@ def deny(reason: str, message: str) -> ObservedStack:
 
 def find_settled_revision(stack: StackObject, runner: SnapshotStack | None) -> int | None:
     """Return the revision that is complete while no action is in progress; None if there is none."""
-    if runner is None or runner.plan is None or runner.plan.unsynced:
+    if runner is None or runner.plan is None or runner.plan.kinds.unsynced:
         return None
     target = runner.definition.targets.current
     if target is None or target.revision == EMPTY_REVISION or runner.definition.has_unprocessed_spec(stack):

@@ -6,12 +6,8 @@ Slow work runs in tasks, and each finished task enqueues the Stack.
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from hearth import supervision
 from hearth.engine import internal_error_backoff
-from hearth.engine.clusters import cluster_links
-from hearth.engine.definition import revision_builder
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.definition.tampered_revisions import TamperedRevisions
@@ -19,10 +15,12 @@ from hearth.engine.internal_error_backoff import Faults
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.ports import StackObject
 from hearth.engine.services import Services, StackChildren
-from hearth.engine.stack import continue_requests, field_manager_lookup
-from hearth.engine.stack.breakpoint_control import BreakpointControl
+from hearth.engine.stack import broadcasts, field_manager_lookup, planner_creation
+from hearth.engine.stack.breakpoints import continue_requests
+from hearth.engine.stack.breakpoints.breakpoint_control import BreakpointControl
+from hearth.engine.stack.broadcasts import BroadcastHandler
 from hearth.engine.stack.cache_sync import CacheSync
-from hearth.engine.stack.check_control import CheckControl
+from hearth.engine.stack.checks.check_control import CheckControl
 from hearth.engine.stack.requeue_timer import RequeueTimer
 from hearth.engine.stack.rolling_progress import RollingProgress
 from hearth.engine.stack.stack_deletion import StackDeletion
@@ -30,24 +28,14 @@ from hearth.engine.stack.step_results import StepResults
 from hearth.engine.stack.supersession import Supersession
 from hearth.engine.stack.target_progress import TargetProgress
 from hearth.engine.stack.unproven_objects import UnprovenObjects
-from hearth.engine.work_queue import (
-    Broadcast,
-    CacheSynced,
-    ClusterEvent,
-    ClusterStateChanged,
-    DirtyItem,
-    DirtyScope,
-    KindsChanged,
-    SourceChanged,
-)
+from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope
 from hearth.engine.writes import step_execution
 from hearth.model.child import Object
-from hearth.plan.health.health_rules import RuleChange
 from hearth.plan.retry import retry_triggers
 from hearth.plan.stack.plan_index import RefreshResult
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state import internal_errors, read_access, steps
+from hearth.plan.state import internal_errors, steps
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Step
@@ -80,6 +68,9 @@ class StackReconciler:
         self._cache_sync = CacheSync(uid, services=services, definition_sync=self.definition)
         self._leaving = StackDeletion(
             uid, services=services, definition_sync=self.definition, tasks=self._tasks, cache_sync=self._cache_sync
+        )
+        self._broadcasts = BroadcastHandler(
+            uid, services=services, definition_sync=self.definition, results=self.results, cache_sync=self._cache_sync
         )
         self._supersession = Supersession(uid, services=services, definition_sync=self.definition)
         self._timer = RequeueTimer(
@@ -289,50 +280,7 @@ class StackReconciler:
 
     def on_broadcast(self, event: Broadcast) -> None:
         """Handle an event that names no single Stack."""
-        if isinstance(event, ClusterEvent):
-            if self._services.links.concerns(self.uid, event.key):
-                self._on_cluster_event(event.event)
-            return
-        is_home = self._services.links.concerns(self.uid, cluster_links.HOME)
-        match event:
-            case CacheSynced() | KindsChanged() if not is_home:
-                pass
-            case retry_triggers.RetryTrigger():
-                # The sources of its definition are in the home cluster in any case.
-                self.definition.on_retry_trigger(event)
-                if is_home:
-                    self.results.expedite(event)
-            case RuleChange():
-                if self.planner is not None:
-                    self._cache_sync.on_rules_changed(self.planner.blueprint, event)
-            case SourceChanged(ref):
-                self.definition.on_source_changed(ref)
-            case CacheSynced() | KindsChanged():
-                self._on_cluster_event(event)
-            case _:
-                assert_never(event)
-
-    def _on_cluster_event(
-        self, event: CacheSynced | KindsChanged | retry_triggers.RetryTrigger | ClusterStateChanged
-    ) -> None:
-        """Handle an event in the cluster of the objects."""
-        match event:
-            case CacheSynced(kind):
-                if self._cache_sync.waits_for(kind):
-                    self._cache_sync.check_synced()
-            case retry_triggers.RetryTrigger():
-                self.results.expedite(event)
-            case ClusterStateChanged():
-                self.definition.on_cluster_changed()
-            case KindsChanged():
-                self.results.expedite(retry_triggers.KINDS)
-                if self.planner is not None:
-                    self._cache_sync.on_kinds_changed(self.planner.blueprint)
-                if self.is_waiting_for_kinds or (self.planner is not None and self.planner.has_lost_kinds()):
-                    self.definition.request_resync()
-                    self._services.queue.enqueue(self.uid, DirtyScope.STACK)
-            case _:
-                assert_never(event)
+        self._broadcasts.handle(event, planner=self.planner)
 
     @property
     def is_unsettled(self) -> bool:
@@ -353,7 +301,7 @@ class StackReconciler:
     @property
     def is_waiting_for_kinds(self) -> bool:
         """Whether the Stack needs a kind that the cluster did not serve at the last check."""
-        return self.definition.rejection is not None or (self.planner is not None and self.planner.is_waiting_for_kinds)
+        return broadcasts.is_waiting_for_kinds(self.definition, self.planner)
 
     def take_step(self, key: str) -> Step | None:
         """Return the current step for that key and count it as in flight."""
@@ -391,25 +339,11 @@ class StackReconciler:
         assert blueprint is not None  # noqa: S101 -- the definition sync calls this only with a blueprint
         self.memory.reset_for_target(blueprint.resources)
         link = self._services.find_link(self.uid)
-        is_same_cluster = self.planner is not None and self.planner.kinds is link.cluster.kinds
+        is_same_cluster = self.planner is not None and self.planner.kinds.served is link.cluster.kinds
         if is_same_cluster and self._cache_sync.is_synced and self._update_planner(stack, blueprint):
             return
         self._cache_sync.start(blueprint)
-        self.planner = StackPlanner(
-            blueprint=blueprint,
-            stack=revision_builder.identify(stack),
-            kinds=link.cluster.kinds,
-            hashes=self._services.hashes.of_stack(stack.uid),
-            unwatched=self._cache_sync.unsynced.keys(),
-            denied=self._cache_sync.denied,
-            rules=link.rules,
-            on_error=lambda resource, error: supervision.report("resource", error, stack=self.uid, resource=resource),
-            only_namespace=link.namespace,
-            namespaced_watches=() if link.is_remote else self._services.namespaced_watches,
-            boundary=self._services.find_boundary(stack),
-            # What a kubeconfig opens, every account that may read the kubeconfig may read.
-            access=read_access.UNLIMITED if link.is_remote else self._services.read_rights.of(self.uid),
-        )
+        self.planner = planner_creation.create(stack, blueprint, services=self._services, cache_sync=self._cache_sync)
         self.planner.set_rolling(self._rolling.make_updates(blueprint))
         self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())
         self._stopping.update(self.planner, is_swept_away=self._leaving.is_namespace_terminating)

@@ -84,7 +84,7 @@ class TargetProgress:
     def _end_restore(self, target: Target) -> None:
         """Activate the revision of a completed restore without the content of its claims, which they keep."""
         if target.restore is not None:
-            self._definition_sync.request_resync()
+            self._definition_sync.schedule.request()
             self._services.queue.enqueue(self._definition_sync.uid, DirtyScope.STACK)
 
     def _may_give_up(self, target: Target) -> bool:

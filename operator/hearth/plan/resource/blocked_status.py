@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias, assert_never
 
 from hearth.model import limits
@@ -11,6 +10,7 @@ from hearth.model.child import Child, Path
 from hearth.model.errors import Mistake
 from hearth.plan.resource.readiness import enumerate_names
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
+from hearth.plan.state.watched_kinds import Denial, KindUnavailable
 from hearth.template.blueprint import EvaluationError, Pending, ResourceBlueprint
 from hearth.template.parser import object_metadata
 
@@ -18,20 +18,6 @@ KIND_NOT_AVAILABLE = "KindNotServed"
 """The reason of a resource whose kind is not served, or not watched yet."""
 VALUE_MISSING = "FieldNotFound"
 """The reason of a resource that waits for a value although its required resources are ready."""
-
-
-@dataclass(frozen=True, slots=True)
-class Denial:
-    """Reason why the operator may not watch the objects of a kind."""
-
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class KindUnavailable:
-    """Reason why a kind is not served, or not watched yet."""
-
-    message: str
 
 
 Unevaluated: TypeAlias = Pending | EvaluationError | Mistake | Denial | KindUnavailable

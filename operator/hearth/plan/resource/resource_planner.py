@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 
-from hearth.model import field_paths, limits, tenancy
+from hearth.model import field_paths, tenancy
 from hearth.model.child import Child, Path
 from hearth.model.groups import members
-from hearth.model.kinds import Kind, Kinds, ObjectRef
+from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.environment import active_environment, inherited_rules
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.health.health_rules import HealthRules
-from hearth.plan.ownership import applied_fields
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.resource import (
     blocked_status,
@@ -21,35 +20,32 @@ from hearth.plan.resource import (
     enforcement,
     replace_unhealthy,
     replacement,
-    restore_object,
     rolling_control,
     step_planning,
 )
-from hearth.plan.resource.blocked_status import Denial, KindUnavailable, Unevaluated
+from hearth.plan.resource.blocked_status import Unevaluated
+from hearth.plan.resource.desired_objects import DesiredObjects
 from hearth.plan.resource.readiness import enumerate_names
+from hearth.plan.resource.suspend import restore_object
 from hearth.plan.resource.unproven import Unproven
 from hearth.plan.state import internal_errors, read_limits, requirements
-from hearth.plan.state.desired import ChildOwner, DesiredObject, DesiredResource, hash_desired, make_desired
+from hearth.plan.state.desired import DesiredObject, DesiredResource
 from hearth.plan.state.healing import UnhealthyTracker
 from hearth.plan.state.internal_errors import OnError, Retry
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.read_access import Reader
-from hearth.plan.state.requirements import CollectionStatus, Required, Value
+from hearth.plan.state.requirements import CollectionStatus, Required
 from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.rolling_updates import RollingUpdates
 from hearth.plan.state.suspend_record import SuspendRecords
-from hearth.plan.target import claim_content
+from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.template.blueprint import (
     Blueprint,
-    DriftPolicy,
-    EvaluationError,
-    Known,
     ResourceBlueprint,
     StackIdentity,
     Values,
 )
-from hearth.template.cel import expressions
 
 
 class ResourcePlanner:
@@ -60,15 +56,11 @@ class ResourcePlanner:
         *,
         blueprint: Blueprint,
         stack: StackIdentity,
-        kinds: Kinds,
+        kinds: WatchedKinds,
         hashes: HashFunction,
-        unwatched: Collection[Kind],
         reader: Reader,
-        only_namespace: str,
-        namespaced_watches: Collection[str],
         rules: HealthRules,
         on_error: OnError = internal_errors.ignore_nothing,
-        denied: Mapping[Kind, str],
     ) -> None:
         """Evaluate nothing before it is requested.
 
@@ -76,7 +68,6 @@ class ResourcePlanner:
         exception, after which that one resource has failed.
         """
         self.on_error = on_error
-        self.denied = denied
         self._errors: dict[str, Retry] = {}
         """Consecutive internal errors by resource."""
         self.environment: ActiveEnvironment = active_environment.UNRESTRICTED
@@ -84,24 +75,17 @@ class ResourcePlanner:
         self.is_paused = False
         self.is_at_rest = False
         """See `ResourceContext`."""
-        self._unwatched = unwatched
         self.reader = reader
-        self._only_namespace = only_namespace
-        self._namespaced_watches = namespaced_watches
         self.unhealthy = UnhealthyTracker(total=len(blueprint.resources))
         self.rules = rules
         self._blueprint = blueprint
         self._stack = stack
         self.kinds = kinds
-        self._hashes = hashes
         self.records = SuspendRecords(hashes=hashes, rules=rules)
         self.unproven = Unproven()
-        self._wanted: dict[str, DesiredResource] = {}
-        self._seen: dict[str, tuple[Mapping[str, object], Mapping[str, object]]] = {}
-        """By resource, the fields of its child and their form for expressions."""
-        self._size = 0
-        """Size in bytes of the manifests that depend on other resources."""
+        self.desired = DesiredObjects(blueprint, stack=stack, hashes=hashes)
         self._claims: dict[ObjectRef, str] = {}
+        """The resource of each object that may be written."""
         self.collections = {
             members.name_all(name): CollectionStatus(collection.members)
             for name, collection in blueprint.collections.items()
@@ -110,12 +94,8 @@ class ResourcePlanner:
 
     def update_blueprint(self, blueprint: Blueprint, changed: Collection[str]) -> None:
         """Continue with another blueprint of the same resources, of which these changed."""
-        for name in changed:
-            known = self._wanted.pop(name, None)
-            if known is not None and not self._blueprint.resources[name].is_constant:
-                self._size -= len(known.packed)
-        claimed = set(changed)
-        self._claims = {ref: name for ref, name in self._claims.items() if name not in claimed}
+        self.desired.update_blueprint(blueprint, changed)
+        self._release_claims(set(changed))
         self._blueprint = blueprint
 
     def plan(
@@ -237,103 +217,23 @@ class ResourcePlanner:
         if (update := self.rolling.find(name)) is not None:
             update.note_unsettled(name)
 
-    def _enlarge(self, name: str, fields: Value) -> Value:
-        """Return the fields of a child as expressions take them. Their size is checked only when they change."""
-        if fields is None or isinstance(fields, tuple):
-            return fields
-        seen = self._seen.get(name)
-        if seen is None or seen[0] is not fields:
-            seen = self._seen[name] = fields, expressions.enlarge(fields)
-        return seen[1]
-
-    def find_desired(self, name: str, child: Child | None = None) -> DesiredObject | None:
-        """Return the desired object as last evaluated: for that child, otherwise for the first incarnation."""
-        known = self._wanted.get(name)
-        if known is None or child is None:
-            return known.at(1) if known is not None else None
-        return known.at(child.incarnation, child=child)
-
-    def has_lost_kinds(self) -> bool:
-        """Return whether the cluster does not serve the kind of any resource."""
-        resources = self._blueprint.resources.values()
-        return any(self.kinds.find(resource.api_version, resource.kind) is None for resource in resources)
-
-    def _explain_unwatched(self, kind: Kind) -> Denial:
-        """Return that the operator may not watch a kind, with the way out."""
-        way_out = "grant it that right, or remove the resource"
-        if kind.key in self._namespaced_watches:
-            way_out = (
-                f"let it list and watch them in namespace {self._stack.namespace} by a RoleBinding, for Secrets to the "
-                f"ClusterRole hearth-watch-secrets"
-            )
-        return Denial(f"the operator is not allowed to watch {kind.key} objects: {self.denied[kind]}; {way_out}")
-
     def _evaluate(
         self, resource: ResourceBlueprint, required: Required, values: Values
     ) -> DesiredResource | Unevaluated:
         """Evaluate the desired resource, or return why it has no manifest."""
-        kind = self.kinds.find(resource.api_version, resource.kind)
-        if kind is None:
-            return KindUnavailable(
-                f"the cluster does not serve kind {resource.kind} in {resource.api_version}; the resource continues when it does"
-            )
-        if self.denied and kind in self.denied:
-            return self._explain_unwatched(kind)
-        if kind in self._unwatched:
-            return KindUnavailable(f"{kind.key} objects cannot be watched yet; the resource continues when they can")
+        kind = self.kinds.find(resource, namespace=self._stack.namespace)
+        if not isinstance(kind, Kind):
+            return kind
         inherited = inherited_rules.find(self.environment.rules, resource.name) if resource.is_stack else None
-        signatures = [found.fingerprint for found in required.values()]
-        inputs: object = (kind, inherited, *signatures) if signatures or inherited is not None else kind
-        known = self._wanted.get(resource.name)
-        if known is not None and (known.inputs is inputs or known.inputs == inputs):
-            return known
-        outcome = resource.manifest.evaluate({name: self._enlarge(name, fields) for name, fields in values.items()})
-        if not isinstance(outcome, Known):
-            return outcome
-        if (
-            resource.has_computed_metadata
-            and (mistake := blocked_status.find_mistake(resource, outcome.value)) is not None
-        ):
-            return mistake
-        value = outcome.value
-        if resource.restored is not None:
-            value = claim_content.restore(value, resource.restored)
-        requires = tuple(f"{each}/{requirements.incarnation_of(found)}" for each, found in required.items())
-        whose = ChildOwner(stack=self._stack, resource=resource.name, requires=requires, signer=self._hashes)
-        wanted = make_desired(
-            value,
-            kind=kind,
-            hash_=hash_desired(value, is_retained=resource.is_retained, hashes=self._hashes),
-            whose=whose,
-            packed=resource.constant if resource.restored is None else None,
-            inputs=inputs,
-            is_retained=resource.is_retained,
-            inherited=inherited,
-            statement=applied_fields.make_applied_fields(
-                value,
-                whole=resource.drift_policy is not DriftPolicy.REPAIR,
-                ignored=resource.ignore_fields,
-                owner=f"{self._stack.uid}/{resource.name}",
-                hashes=self._hashes,
-            ),
-        )
-        if not resource.is_constant and not self._count(known, wanted):
-            message = (
-                f"makes the objects of the Stack together larger than {limits.WANTED_BYTES} bytes; split the Stack"
-            )
-            return EvaluationError(path=f"{resource.path}.manifest", message=message)
-        if known is not None:
-            self._claims = {ref: name for ref, name in self._claims.items() if name != resource.name}
-        self._wanted[resource.name] = wanted
-        return wanted
+        known = self.desired.get(resource.name)
+        desired = self.desired.evaluate(resource, kind, required=required, values=values, inherited=inherited)
+        if known is not None and desired is not known and isinstance(desired, DesiredResource):
+            self._release_claims({resource.name})
+        return desired
 
-    def _count(self, known: DesiredResource | None, wanted: DesiredResource) -> bool:
-        """Replace the size of the known manifest with the new one. Return whether it is within the limit."""
-        size = self._size + len(wanted.packed) - (len(known.packed) if known is not None else 0)
-        if size > limits.WANTED_BYTES:
-            return False
-        self._size = size
-        return True
+    def _release_claims(self, resources: Collection[str]) -> None:
+        """Forget which objects these resources name, because they may name others now."""
+        self._claims = {ref: name for ref, name in self._claims.items() if name not in resources}
 
     def _decide(self, subject: ResourceContext) -> ResourceStatus:
         """Plan a resource whose manifest is known."""
@@ -417,16 +317,7 @@ class ResourcePlanner:
             return ResourceStatus(
                 state=ResourceState.FAILED, reason=tenancy.REASON, message=message, planned_ref=ref, child=child
             )
-        if self._only_namespace and ref.namespace not in ("", self._only_namespace):
-            message = f"is in namespace {ref.namespace}, but this operator serves only {self._only_namespace}"
-            return ResourceStatus(
-                state=ResourceState.FAILED, reason="NamespaceNotServed", message=message, planned_ref=ref
-            )
-        if desired.kind.key in self._namespaced_watches and ref.namespace != self._stack.namespace:
-            message = (
-                f"is in namespace {ref.namespace}, but this operator watches {desired.kind.key} objects only in the "
-                f"namespace of their Stack (--namespaced-watches); create the Stack in namespace {ref.namespace}"
-            )
+        if message := self.kinds.find_unwatched_place(desired.kind, ref, namespace=self._stack.namespace):
             return ResourceStatus(
                 state=ResourceState.FAILED, reason="NamespaceNotServed", message=message, planned_ref=ref
             )
@@ -437,8 +328,3 @@ class ResourcePlanner:
                 state=ResourceState.FAILED, reason="DuplicateObject", message=message, planned_ref=ref
             )
         return None
-
-
-def see(child: Child | None) -> Mapping[str, object] | None:
-    """Return the fields of a child in the form for expressions, for a single use."""
-    return expressions.enlarge(child.fields) if child is not None else None

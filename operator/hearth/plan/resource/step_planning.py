@@ -6,7 +6,8 @@ import dataclasses
 
 from hearth.model.child import Child
 from hearth.plan.ownership.field_ownership import DriftFinding
-from hearth.plan.resource import drift, readiness, suspend_object
+from hearth.plan.resource import drift, readiness
+from hearth.plan.resource.suspend import suspend_object
 from hearth.plan.state import steps
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.resource_context import ResourceContext

@@ -9,7 +9,8 @@ from collections.abc import Collection
 
 from hearth.model.child import Child
 from hearth.plan.environment.active_environment import ActiveEnvironment
-from hearth.plan.resource import removal, suspend_object
+from hearth.plan.resource import removal
+from hearth.plan.resource.suspend import suspend_object
 from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.stack import cleanup
 from hearth.plan.stack.cleanup import ObsoleteChildren

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 
 from hearth.model.child import Child
-from hearth.model.kinds import Kind
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import EnvironmentRule
 from hearth.plan.retry.backoff import Attempt
@@ -18,6 +17,7 @@ from hearth.plan.state.resource_conditions import ConditionType, ExtraCondition,
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.rolling_updates import RollingUpdates
 from hearth.plan.state.steps import Step
+from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.template.blueprint import Blueprint
 
 
@@ -107,12 +107,8 @@ class StackPlan(Protocol):
         """Return the environment that restricts the steps."""
 
     @property
-    def unsynced(self) -> Collection[Kind]:
-        """Return the kinds with incomplete caches."""
-
-    @property
-    def denied(self) -> Mapping[Kind, str]:
-        """Return the kinds that the operator may not watch, with the API server's message."""
+    def kinds(self) -> WatchedKinds:
+        """Return the kinds of the cluster, and which of them are watched."""
 
     @property
     def rolling(self) -> RollingUpdates:

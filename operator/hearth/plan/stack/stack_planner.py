@@ -7,12 +7,10 @@ result, which the tests check. So losing it loses nothing. It performs no I/O; t
 from __future__ import annotations
 
 import dataclasses
-import heapq
 from collections.abc import Collection, Iterator, Mapping
 
 from hearth.model.child import UNPROVEN, Child
 from hearth.model.groups import members
-from hearth.model.kinds import Kind, Kinds
 from hearth.model.tenancy import Boundary
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import EnvironmentRule
@@ -21,9 +19,11 @@ from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.resource import resource_planner
 from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
+from hearth.plan.stack import blueprint_update, refresh_queue
 from hearth.plan.stack.cleanup_planner import CleanupPlanner
 from hearth.plan.stack.cleanup_policy import CleanupPolicy
 from hearth.plan.stack.plan_index import PlanIndex, RefreshResult
+from hearth.plan.stack.refresh_queue import RefreshQueue
 from hearth.plan.stack.stack_plan import ConditionsView
 from hearth.plan.stack.suspend_planner import SuspendPlanner
 from hearth.plan.state import internal_errors, read_access
@@ -38,11 +38,11 @@ from hearth.plan.state.read_access import ReadAccess, Reader
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.rolling_updates import RollingUpdates
 from hearth.plan.state.steps import Step
+from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.template.blueprint import Blueprint, StackIdentity
 
 NEXT_BATCH = "/next-batch"
 """The key of the time at which a rolling update continues. No resource can have this name."""
-NOTHING_DENIED: Mapping[Kind, str] = {}
 
 
 class StackPlanner:
@@ -56,26 +56,17 @@ class StackPlanner:
         *,
         blueprint: Blueprint,
         stack: StackIdentity,
-        kinds: Kinds,
+        kinds: WatchedKinds,
         hashes: HashFunction,
-        unwatched: Collection[Kind],
         rules: HealthRules,
         boundary: Boundary,
         access: ReadAccess = read_access.UNLIMITED,
-        only_namespace: str = "",
-        namespaced_watches: Collection[str] = (),
         on_error: OnError = internal_errors.ignore_nothing,
-        denied: Mapping[Kind, str] = NOTHING_DENIED,
     ) -> None:
         """Create an empty planner; `refresh` with every name fills it.
 
-        unwatched: the kinds with incomplete caches, where a missing entry does not mean a missing object; the caller may
-        remove kinds later, because the planner reads the collection at each use; rules: health by kind;
-        boundary: where the children may be, and as which account; access: what that account may read;
-        only_namespace: the only namespace for children besides cluster scope, "" for any; namespaced_watches: the kinds
-        (`Kind.group`) whose objects must be in the Stack's own namespace, because only that is watched; on_error: receives an
-        unexpected exception and its resource, while other resources continue; denied: the kinds that the operator may
-        not watch, with the API server's message; also read at each use.
+        rules: health by kind; boundary: where the children may be, and as which account; access: what that account may
+        read; on_error: receives an unexpected exception and its resource, while other resources continue.
         """
         self.blueprint = blueprint
         self._index = index = PlanIndex()
@@ -88,19 +79,14 @@ class StackPlanner:
         self.stopped: Mapping[str, str] = index.stopped
         self._idle: tuple[EnvironmentRule, ...] = ()
         """The rules that match no resource of the blueprint."""
-        self.unsynced = unwatched
         self._resolver = resource_planner.ResourcePlanner(
             blueprint=blueprint,
             stack=stack,
             kinds=kinds,
             hashes=hashes,
-            unwatched=unwatched,
             reader=Reader(boundary=boundary, access=access),
-            only_namespace=only_namespace,
-            namespaced_watches=namespaced_watches,
             rules=rules,
             on_error=on_error,
-            denied=denied,
         )
         self._unhealthy = self._resolver.unhealthy
         self._cleanup = CleanupPlanner(
@@ -109,14 +95,9 @@ class StackPlanner:
         self.cleanup = self._cleanup.obsolete
         self.preserved: Mapping[str, Child] = self._cleanup.preserved
         self.deletion_guard = self._cleanup.guard
-        self._order = find_order(blueprint)
+        self._order = refresh_queue.find_order(blueprint)
         self._changed: Collection[str] = ()
         """The resources whose manifest changed since the last refresh."""
-
-    @property
-    def denied(self) -> Mapping[Kind, str]:
-        """Return the kinds that the operator may not watch, with the API server's message."""
-        return self._resolver.denied
 
     @property
     def is_ready(self) -> bool:
@@ -127,8 +108,8 @@ class StackPlanner:
     def is_complete(self) -> bool:
         """Return whether the target is complete: all resources ready and no obsolete object left; or all suspended."""
         if self.suspension is not None:
-            return self.suspension.is_complete and not self.unsynced
-        is_clean = not self.cleanup.children and not self.unsynced and not self.blueprint.surge
+            return self.suspension.is_complete and not self.kinds.unsynced
+        is_clean = not self.cleanup.children and not self.kinds.unsynced and not self.blueprint.surge
         return self.is_ready and is_clean and not self.find_post_delete_stops()
 
     @property
@@ -138,11 +119,11 @@ class StackPlanner:
 
     def has_lost_kinds(self) -> bool:
         """Return whether the API server no longer serves the kind of some resource. Checks all resources."""
-        return self._resolver.has_lost_kinds()
+        return self.kinds.lacks_any(self.blueprint.resources.values())
 
     def find_desired(self, name: str, child: Child | None = None) -> DesiredObject | None:
         """Return the desired object of a resource, if it is known. child: the current object of the resource."""
-        return self._resolver.find_desired(name, child)
+        return self._resolver.desired.find(name, child)
 
     @property
     def is_waiting_for_kinds(self) -> bool:
@@ -161,7 +142,7 @@ class StackPlanner:
         return any(attempt.is_exhausted for _, attempt in self.find_failed_deletions(memory))
 
     @property
-    def kinds(self) -> Kinds:
+    def kinds(self) -> WatchedKinds:
         """Return the kinds of the cluster that it plans for."""
         return self._resolver.kinds
 
@@ -171,17 +152,12 @@ class StackPlanner:
         Only a complete Stack continues in this way, so that no status depends on the target. The next refresh plans what
         changed. The result is the same as that of a new planner, which would plan all resources.
         """
-        index, known = self._index, self.blueprint
+        index = self._index
         is_quiet = not (index.ready_steps or index.requeues or index.stopped or any(index.conditions.by_type.values()))
         if self.suspension is not None or not self.is_complete or self.preserved or not is_quiet:
             return False
-        if blueprint.rolling or known.rolling or not blueprint.has_same_structure(known):
-            return False
-        changed = [name for name, resource in blueprint.resources.items() if resource is not known.resources[name]]
-        if not 0 < len(changed) <= len(known.resources) / 2:
-            # A target without changes is confirmed by planning all; for most of them a new planner is not slower.
-            return False
-        if not all(blueprint.resources[name].is_watched_like(known.resources[name]) for name in changed):
+        changed = blueprint_update.find_changed(self.blueprint, blueprint)
+        if changed is None:
             return False
         self.blueprint = blueprint
         self._resolver.update_blueprint(blueprint, changed)
@@ -302,40 +278,35 @@ class StackPlanner:
         self, dirty: Collection[str], *, children: ObservedChildren, memory: InMemoryState, now: float
     ) -> None:
         self._resolver.unproven.update(children.of(UNPROVEN))
-        queue: list[int] = []
-        queued: set[int] = set()
+        resources = self.blueprint.resources
         for name in dirty:
-            resource = self.blueprint.resources.get(name)
-            if resource is None:
+            if name not in resources:
                 self._cleanup.sort_out(name, chosen=None, children=children.of(name))
-            elif resource.index not in queued:
-                queued.add(resource.index)
-                heapq.heappush(queue, resource.index)
-        self._refresh_queue(queue, queued, children=children, memory=memory, now=now)
+        queue = RefreshQueue(self.blueprint, (name for name in dirty if name in resources))
+        self._refresh_queue(queue, children=children, memory=memory, now=now)
         while permitted := self.rolling.choose(now=now):
-            queue = sorted(self.blueprint.resources[name].index for name in permitted)
-            self._refresh_queue(queue, set(queue), children=children, memory=memory, now=now)
+            queue = RefreshQueue(self.blueprint, permitted)
+            self._refresh_queue(queue, children=children, memory=memory, now=now)
         self._index.plan(NEXT_BATCH, step=None, wake_at=self.rolling.find_due(now=now))
 
     def _refresh_queue(
-        self, queue: list[int], queued: set[int], *, children: ObservedChildren, memory: InMemoryState, now: float
+        self, queue: RefreshQueue, *, children: ObservedChildren, memory: InMemoryState, now: float
     ) -> None:
-        """Plan the resources of these indices again, and all that depend on them."""
-        while queue:
-            name = self._order[heapq.heappop(queue)]
+        """Plan the resources of the queue again, and all that depend on them."""
+        while (index := queue.take()) is not None:
+            name = self._order[index]
             if name in self._resolver.collections:
                 if self._resolver.collections[name].take_changed():
-                    self._enqueue(self.blueprint.collections[members.root_of(name)].dependents, queue, queued)
+                    queue.add(self.blueprint.collections[members.root_of(name)].dependents)
                 continue
             before = self.statuses.get(name)
             status = self._refresh_resource(name, before, children=children, memory=memory, now=now)
             if self._unhealthy.update(name, status):
-                for other in self._unhealthy.names:
-                    heapq.heappush(queue, self.blueprint.resources[other].index)
+                queue.repeat(self._unhealthy.names)
             if before is not None and before.fingerprint == status.fingerprint:
                 continue
             self._update_collection(name, status)
-            self._enqueue(self.blueprint.resources[name].dependents, queue, queued)
+            queue.add(self.blueprint.resources[name].dependents)
 
     def _refresh_resource(
         self,
@@ -360,16 +331,6 @@ class StackPlanner:
         """Update the status of the collection that the resource is a member of, if any."""
         if members.is_member(name):
             self._resolver.collections[members.name_all(members.root_of(name))].update(name, status)
-
-    def _enqueue(self, dependents: Collection[str], queue: list[int], queued: set[int]) -> None:
-        """Add the dependents to the queue of a refresh."""
-        for dependent in dependents:
-            is_all = members.is_all(dependent)
-            found = self.blueprint.collections if is_all else self.blueprint.resources
-            index = found[members.root_of(dependent) if is_all else dependent].index
-            if index not in queued:
-                queued.add(index)
-                heapq.heappush(queue, index)
 
     def _refresh_suspension(
         self,
@@ -436,10 +397,3 @@ class StackPlanner:
         if attempt.attempt_id == RemovalAttempt(uid=uid):
             return self.suspension is None
         return uid in self.requeues or uid in self.ready_steps or uid in memory.in_flight
-
-
-def find_order(blueprint: Blueprint) -> tuple[str, ...]:
-    """Return the names of resources, and of collections as a whole, by their index."""
-    indexes = {resource.index: name for name, resource in blueprint.resources.items()}
-    indexes |= {each.index: members.name_all(name) for name, each in blueprint.collections.items()}
-    return tuple(indexes[index] for index in range(len(indexes)))

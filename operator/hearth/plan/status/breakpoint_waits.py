@@ -96,7 +96,7 @@ def is_stopped(plan: StackPlan, memory: InMemoryState) -> bool:
 
     Only if one waits, this checks the obsolete objects.
     """
-    is_moving = plan.ready_steps or memory.in_flight or plan.unsynced
+    is_moving = plan.ready_steps or memory.in_flight or plan.kinds.unsynced
     if is_moving or plan.by_state[ResourceState.PROGRESSING] or plan.by_state[ResourceState.RETRYING]:
         return False
     if next(find_waits(plan), None) is None:

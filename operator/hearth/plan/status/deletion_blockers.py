@@ -37,7 +37,11 @@ def find_deletion_block(plan: StackPlan, memory: InMemoryState, *, beyond: str) 
         for each in plan.deletion_guard.denied
         if each.rule is not None
     )
-    unseen = (("Forbidden", f"{kind.key}: {words}") for kind, words in plan.denied.items() if kind in plan.unsynced)
+    unseen = (
+        ("Forbidden", f"{kind.key}: {words}")
+        for kind, words in plan.kinds.denied.items()
+        if kind in plan.kinds.unsynced
+    )
     found = list(itertools.islice(itertools.chain(denied, refused, waiting, held, unseen), readiness.NAMED_AT_MOST))
     if not found and not beyond:
         return None

@@ -8,11 +8,10 @@ from typing import Any
 
 from hearth.model import limits, tenancy
 from hearth.model.child import Child, Object
-from hearth.plan.resource import resource_planner
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.read_access import Access
 from hearth.template.blueprint import EvaluationError, Known
-from hearth.template.cel import value_sizes
+from hearth.template.cel import expressions, value_sizes
 
 
 @dataclass(slots=True)
@@ -58,7 +57,8 @@ def find_value(plan: StackPlan, name: str) -> Any:
     """Find what an expression reads under a name of the template: the object, or those of all members."""
     collection = plan.blueprint.collections.get(name)
     if collection is None:
-        return resource_planner.see(find_readable(plan, name))
+        child = find_readable(plan, name)
+        return expressions.enlarge(child.fields) if child is not None else None
     found = [find_readable(plan, member) for member in collection.members]
     children = [child for child in found if child is not None]
     return tuple(child.fields for child in children) if len(children) == len(found) else None

@@ -335,9 +335,9 @@ def _waited_for(plan: StackPlan) -> str:
         named = ", ".join(refs[: readiness.NAMED_AT_MOST])
         more = f" and {len(children) - readiness.NAMED_AT_MOST} more" if len(children) > readiness.NAMED_AT_MOST else ""
         return f"waits for the deletion of {named}{more}"
-    unwatched = sorted(kind.key for kind in plan.unsynced)
-    for kind, words in plan.denied.items():
-        if kind in plan.unsynced:
+    unwatched = sorted(kind.key for kind in plan.kinds.unsynced)
+    for kind, words in plan.kinds.denied.items():
+        if kind in plan.kinds.unsynced:
             return f"the operator is not allowed to list {kind.key} objects, of which some may exist: {words}"
     if unwatched:
         return f"waits for the first list of all {unwatched[0]} objects"

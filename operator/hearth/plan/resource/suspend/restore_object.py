@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from hearth.plan.resource import suspend_object
+from hearth.plan.resource.suspend import suspend_object
 from hearth.plan.state import steps
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.requirements import CollectionStatus

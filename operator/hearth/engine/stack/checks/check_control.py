@@ -15,7 +15,7 @@ from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
-from hearth.engine.stack.altered_value_check import Comparison
+from hearth.engine.stack.checks.altered_value_check import Comparison
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import names
 from hearth.model.child import Object

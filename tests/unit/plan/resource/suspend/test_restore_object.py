@@ -9,7 +9,7 @@ import pytest
 from hearth.model import child, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.plan.resource import restore_object
+from hearth.plan.resource.suspend import restore_object
 from hearth.plan.retry.attempt_ids import SuspendAttempt, SuspendPurpose
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.state.memory import InMemoryState

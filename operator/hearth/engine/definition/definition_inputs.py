@@ -1,0 +1,108 @@
+"""Inputs of one Stack's definition: the spec with its sources, the cluster of the objects, the requested target.
+
+Must not know what is active, and activates nothing.
+"""
+
+from __future__ import annotations
+
+from hearth.engine.definition import rejections, revision_builder, snapshot_restore
+from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.engine.definition.stack_cluster import StackCluster
+from hearth.engine.definition.sync_schedule import SyncSchedule
+from hearth.engine.definition.target_tracker import TargetTracker
+from hearth.engine.ports import StackObject
+from hearth.engine.services import Services
+from hearth.engine.verified_revisions import RevisionSet
+from hearth.model.errors import (
+    InvalidDefinition,
+    RollbackRevisionNotFound,
+    SnapshotNotUsable,
+    SourceForbidden,
+    SourceNotFound,
+)
+from hearth.plan.stack.options import ReconcileOptions
+from hearth.plan.status import cluster_state
+from hearth.plan.status.ready_condition import DefinitionRejection
+from hearth.plan.target.target import RollbackRequest, TargetChoice
+from hearth.template.blueprint import Definition
+
+SNAPSHOT_RETRY = 10.0
+"""Seconds until a StackSnapshot that could not be restored is read again. A change of it is noticed at once."""
+FULL_RETRY = 30.0
+"""Seconds until a Stack looks again for a place among the other clusters."""
+
+
+class DefinitionInputs:
+    """What one Stack's definition is made from."""
+
+    def __init__(
+        self,
+        *,
+        services: Services,
+        acceptor: RevisionBuilder,
+        targets: TargetTracker,
+        cluster: StackCluster,
+        schedule: SyncSchedule,
+    ) -> None:
+        """Read nothing before it is requested. What cannot be read now is retried by the schedule."""
+        self._services = services
+        self._acceptor = acceptor
+        self._targets = targets
+        self._cluster = cluster
+        self._schedule = schedule
+
+    def follow_sources(self, stack: StackObject) -> None:
+        """Follow exactly the sources of the current definition."""
+        is_denied = bool(self._services.find_boundary(stack).stack_denial)
+        is_readable = not stack.deleting and not is_denied
+        sources = revision_builder.find_sources(stack.namespace, stack.spec) if is_readable else frozenset()
+        if not is_denied:
+            # A deletion needs the cluster too.
+            sources |= self._cluster.find_sources(stack)
+        self._schedule.follow_sources(sources)
+
+    async def read(self, stack: StackObject) -> Definition | DefinitionRejection:
+        """Read the definition in the spec, or return why it is unavailable."""
+        if stack.defect:
+            message = f"the spec cannot be read: {stack.defect}; the active revision is unchanged"
+            return DefinitionRejection(reason="SpecUnreadable", message=message)
+        try:
+            reader = self._acceptor.find_reader(stack)
+            return await self._acceptor.read_spec(
+                stack.namespace, stack.spec, reader=reader, removed=self._targets.removed
+            )
+        except (InvalidDefinition, SourceForbidden, SourceNotFound) as error:
+            if isinstance(error, SourceForbidden):
+                self._schedule.await_rights(stack.namespace)
+            return rejections.reject_definition(error)
+
+    async def choose_cluster(self, stack: StackObject) -> bool:
+        """Link the cluster of the objects; return whether that is another connection than before."""
+        target = self._targets.current
+        is_moved = await self._cluster.choose(stack, target.cluster if target is not None else None)
+        problem = self._cluster.problem
+        if problem is not None and problem.reason == cluster_state.FORBIDDEN:
+            self._schedule.await_rights(stack.namespace)
+        if self._cluster.is_full:
+            self._schedule.put_off(FULL_RETRY)
+        return is_moved
+
+    async def choose_target(
+        self, stack: StackObject, hashed: str, known: RevisionSet, *, requested: ReconcileOptions
+    ) -> TargetChoice | DefinitionRejection:
+        """Choose the target, or return why the requested one is impossible. hashed: see `TargetTracker.choose`."""
+        try:
+            restore = await self._resolve_snapshot(stack, requested.to_snapshot)
+            return self._targets.choose(hashed, requested, revisions=known.verified, restore=restore)
+        except SnapshotNotUsable as error:
+            self._schedule.put_off(SNAPSHOT_RETRY)
+            return DefinitionRejection(reason=error.reason, message=str(error))
+        except RollbackRevisionNotFound as error:
+            unverified = known.find_unverified(requested.to_revision or 0)
+            return rejections.reject_rollback_request(error, unverified)
+
+    async def _resolve_snapshot(self, stack: StackObject, name: str) -> RollbackRequest | None:
+        """Return what the requested snapshot resolves to; None if there is none or it was resolved before."""
+        if not name or self._targets.has_resolved(name):
+            return None
+        return await snapshot_restore.resolve(self._services, stack, name)

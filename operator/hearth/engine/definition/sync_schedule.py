@@ -1,0 +1,111 @@
+"""Schedule of the syncs of one Stack's definition: what requests one, and how long a failed one waits.
+
+Must not know what a sync does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from hearth.engine.ports import StackObject
+from hearth.engine.services import Services
+from hearth.engine.work_queue import DirtyScope
+from hearth.model.kinds import ObjectRef
+from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
+
+
+@dataclass(slots=True)
+class SyncSchedule:
+    """When the definition of one Stack is synced next."""
+
+    uid: str
+    services: Services
+    awaited: frozenset[RetryTrigger] = frozenset()
+    """What may let the account read the sources that it may not read now."""
+    _sources: frozenset[ObjectRef] = frozenset()
+    """Objects besides the spec that the definition is read from."""
+    _is_requested: bool = True
+    """Whether a change besides the spec affects the definition or the target."""
+    _changes: int = 0
+    """Number of changes of the sources and of the rights to read them."""
+    _started_changes: int = 0
+    """The same number at the start of the last sync."""
+    _handled_changes: int = 0
+    """The same number at the last accepted or rejected definition."""
+    _started_version: int = 0
+    """The resource version of the last processed Stack."""
+    _put_off: int | None = None
+    """The resource version of the Stack whose processing waits for a retry."""
+
+    @property
+    def is_requested(self) -> bool:
+        """Whether a sync is due even if the spec is unchanged."""
+        return self._is_requested
+
+    @property
+    def has_unhandled_changes(self) -> bool:
+        """Whether a source has a change that was neither accepted nor rejected yet."""
+        return self._changes != self._handled_changes
+
+    def is_waiting(self, stack: StackObject) -> bool:
+        """Return whether a failed sync of exactly this Stack waits for its retry."""
+        return stack.resource_version == self._put_off
+
+    def request(self) -> None:
+        """Choose the target again at the next sync. The caller enqueues the Stack."""
+        self._is_requested = True
+
+    def request_now(self) -> None:
+        """Choose the target again, and end the wait of a failed sync."""
+        self.request()
+        self._end_wait()
+
+    def start(self, stack: StackObject) -> bool:
+        """Start a sync of this Stack; return whether it was requested besides the spec."""
+        self._started_version, self._started_changes = stack.resource_version, self._changes
+        is_requested, self._is_requested = self._is_requested, False
+        return is_requested
+
+    def finish(self) -> None:
+        """Record that the started sync accepted or rejected the definition."""
+        self._handled_changes = self._started_changes
+
+    def put_off(self, delay: float) -> None:
+        """Sync again after `delay` seconds or once the Stack changes."""
+        self.request()
+        self._put_off = self._started_version
+        self.services.clock.call_later(delay, self._end_wait)
+
+    def follow_sources(self, sources: Collection[ObjectRef]) -> None:
+        """Sync again when one of these objects changes, and because of no others."""
+        self._sources = frozenset(sources)
+        self.services.management_cluster.follow_sources(self.uid, self._sources)
+
+    def await_rights(self, namespace: str) -> None:
+        """Sync again when rights in the namespace change, until the next sync."""
+        rights = RetryTrigger(type=TriggerType.RIGHTS, namespace=namespace)
+        self.awaited = frozenset({rights})
+        self.services.workload_cluster.watch_trigger(rights)
+
+    def on_source_changed(self, ref: ObjectRef) -> None:
+        """Handle a changed source of definitions, which may be another Stack's."""
+        if ref in self._sources:
+            self._note_change()
+
+    def on_retry_trigger(self, trigger: RetryTrigger) -> None:
+        """Handle a changed trigger, which may concern other Stacks only."""
+        if trigger in self.awaited:
+            self._note_change()
+
+    def _note_change(self) -> None:
+        self._changes += 1
+        self.request()
+        self._enqueue()
+
+    def _end_wait(self) -> None:
+        self._put_off = None
+        self._enqueue()
+
+    def _enqueue(self) -> None:
+        self.services.queue.enqueue(self.uid, DirtyScope.STACK)

@@ -1,0 +1,1 @@
+"""Breakpoints of one Stack: stops reported, requests to continue obeyed."""

@@ -1,0 +1,1 @@
+"""Requested checks of one Stack: its objects compared with what the API server stores."""

@@ -1,0 +1,41 @@
+"""Creation of a Stack's planner for its active blueprint."""
+
+from __future__ import annotations
+
+from hearth import supervision
+from hearth.engine.clusters.cluster_links import ClusterLink
+from hearth.engine.definition import revision_builder
+from hearth.engine.ports import StackObject
+from hearth.engine.services import Services
+from hearth.engine.stack.cache_sync import CacheSync
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state import read_access
+from hearth.plan.state.watched_kinds import WatchedKinds
+from hearth.template.blueprint import Blueprint
+
+
+def create(stack: StackObject, blueprint: Blueprint, *, services: Services, cache_sync: CacheSync) -> StackPlanner:
+    """Return a planner that has planned nothing. Its kinds follow the watches of `cache_sync`."""
+    link = services.find_link(stack.uid)
+    return StackPlanner(
+        blueprint=blueprint,
+        stack=revision_builder.identify(stack),
+        kinds=find_kinds(link, services=services, cache_sync=cache_sync),
+        hashes=services.hashes.of_stack(stack.uid),
+        rules=link.rules,
+        on_error=lambda resource, error: supervision.report("resource", error, stack=stack.uid, resource=resource),
+        boundary=services.find_boundary(stack),
+        # What a kubeconfig opens, every account that may read the kubeconfig may read.
+        access=read_access.UNLIMITED if link.is_remote else services.read_rights.of(stack.uid),
+    )
+
+
+def find_kinds(link: ClusterLink, *, services: Services, cache_sync: CacheSync) -> WatchedKinds:
+    """Return the kinds of the cluster, with the watches of `cache_sync`."""
+    return WatchedKinds(
+        served=link.cluster.kinds,
+        unsynced=cache_sync.unsynced.keys(),
+        denied=cache_sync.denied,
+        only_namespace=link.namespace,
+        in_namespace_of_stack=() if link.is_remote else services.namespaced_watches,
+    )
