@@ -34,7 +34,7 @@ KUBECTL = --kubectl "$$($(CONTROLPLANE) build)/kubectl"
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run kind test test-fast test-ecosystem soak mutants check format cluster cluster-down crds bench simulate test-import clean
+.PHONY: help run kind test test-fast test-ecosystem soak mutants check format cluster cluster-down crds chart bench simulate test-import clean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -97,6 +97,9 @@ cluster-down: $(INSTALLED) ## Stop the local control plane
 crds: $(INSTALLED) ## Write crds/ from the models
 	@mkdir -p crds
 	@$(BIN)/python -m hearth crds --directory crds
+
+chart: $(INSTALLED) ## Write what manifests/chart shares with crds/, manifests/ and the flags
+	@PYTHONPATH=tests $(BIN)/python -m support.ecosystem.chart_files
 
 clean: ## Remove all generated files of this folder; cached programs and a running control plane stay
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache tests/bench/results

@@ -1,11 +1,58 @@
-"""The chart as Helm reads it."""
+"""The chart as Helm reads it: no cluster is needed."""
 
 from __future__ import annotations
 
-import go_programs
+import json
+from pathlib import Path
+from typing import Any
 
+import click.testing
+import go_programs
+import pytest
+
+from hearth.cli import main
+from hearth.model.tenancy import Mode
+from hearth.settings import Settings
+from support.ecosystem import chart_files, kustomize
 from support.ecosystem import helm as helm_program
-from support.ecosystem.helm import Helm
+from support.ecosystem.helm import CHART, Helm
+
+VARIANTS = {
+    "install": (),
+    "strict": ("--set=settings.tenancy=strict",),
+    "shards": ("--set=settings.shards=4", "--set=replicas=1"),
+}
+"""The kustomizations, and the values that make the same installation."""
+EXAMPLES: dict[str, Any] = {
+    "kubeconfig": "/etc/hearth/kubeconfig",
+    "context": "other",
+    "namespace": "shop",
+    "namespacedWatches": "Secret",
+    "operatorNamespace": "platform",
+    "serveOperatorNamespace": True,
+    "tenancy": "trusted",
+    "defaultServiceAccount": "deployer",
+    "allowLoopbackClusters": True,
+    "httpAddress": ":8181",
+    "webhookAddress": ":9444",
+    "webhookSecret": "certificates",
+    "webhookConfiguration": "reviews",
+    "checkAuthors": False,
+    "logFormat": "text",
+    "logLevel": "debug",
+    "maxConcurrentWrites": 7,
+    "maxBackoff": "90s",
+    "leaderElection": False,
+    "ignoreLeader": True,
+    "leaseName": "leader",
+    "leaseDuration": "30s",
+    "renewDeadline": "20s",
+    "retryPeriod": "5s",
+    "shards": 3,
+    "shard": 2,
+    "profile": "{folder}/profile",
+}
+"""A value for each flag that is not its default."""
 
 
 def test_helm_is_the_version_that_is_pinned(helm: Helm) -> None:
@@ -13,3 +60,114 @@ def test_helm_is_the_version_that_is_pinned(helm: Helm) -> None:
     pinned = go_programs.read_pin(helm_program.MODULE, "helm.sh/helm/v4")
 
     assert pinned in helm.call("version", "--template={{.Version}}")
+
+
+def test_helm_finds_nothing_to_complain_about(helm: Helm) -> None:
+    """Not even a recommendation."""
+    assert "[WARNING]" not in helm.call("lint", "--strict", str(CHART))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_chart_and_kustomization_are_the_same_installation(helm: Helm, variant: str) -> None:
+    """Object by object: one place to change is never forgotten."""
+    rendered = kustomize.index(helm.render(*VARIANTS[variant]))
+
+    assert rendered == kustomize.index(kustomize.render(variant))
+
+
+def test_every_flag_reaches_the_program(helm: Helm, tmp_path: Path) -> None:
+    """And means there what the value says."""
+    text = json.dumps(EXAMPLES).replace("{folder}", str(tmp_path))
+    given = [f"--set-json=settings={text}"]
+    seen = read_settings(find_args(helm.render(*given, "--set=replicas=1")))
+    defaults = read_settings(["run"])
+
+    assert list(EXAMPLES) == list(chart_files.read_values()["settings"])
+    # The shard is a part of `share`.
+    same = {name for name in seen.__dataclass_fields__ if getattr(seen, name) == getattr(defaults, name)}
+    assert same == {"leader_election"}, "a process outside of a pod has none by default"
+    assert (seen.tenancy, seen.share.index, seen.max_concurrent_writes) == (Mode.TRUSTED, 2, 7)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        pytest.param(["replica=3"], "replica", id="an unknown value"),
+        pytest.param(["settings.tenancy=lax"], "tenancy", id="a mode that is none"),
+        pytest.param(["replicas=0"], "replicas", id="no pod at all"),
+        pytest.param(["settings.leaderElection=false"], "all of them would write", id="two without an election"),
+        pytest.param(["settings.namespace=hearth-system"], "install into another", id="its own namespace"),
+        pytest.param(["settings.tenancy=strict", "rbac.impersonate=false"], "rbac.impersonate", id="no account works"),
+    ],
+)
+def test_values_that_cannot_work_are_refused(helm: Helm, values: list[str], message: str) -> None:
+    """Before anything is installed."""
+    given = [f"--set={each}" for each in values]
+    done = helm.run("template", "hearth", str(CHART), "--namespace=hearth-system", *given)
+
+    assert done.returncode != 0
+    assert message in done.stderr
+
+
+def test_two_operators_share_no_object_of_the_cluster(helm: Helm) -> None:
+    """One for each of two namespaces; the second leaves out what belongs to the cluster."""
+    first, second = (
+        kustomize.index(
+            helm.render(f"--set=settings.namespace={each}", *more, name=f"hearth-{each}", namespace=each + "-op")
+        )
+        for each, more in (("a", ()), ("b", ("--set=crds.install=false", "--set=rbac.userRoles=false")))
+    )
+
+    assert set(first) & set(second) == set()
+    args = find_args(list(second.values()))
+    assert {"--namespace=b", "--webhook-configuration=hearth-b-webhook", "--webhook-secret=hearth-b-webhook"} < set(
+        args
+    )
+    binding = second["RoleBinding/hearth-b-children"]
+    assert (binding["metadata"]["namespace"], binding["roleRef"]["name"]) == ("b", "hearth-b-children")
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "hearth-b", "namespace": "b-op"}]
+    webhooks = second["ValidatingWebhookConfiguration/hearth-b-webhook"]["webhooks"]
+    assert {str(each["namespaceSelector"]) for each in webhooks} == {
+        "{'matchLabels': {'kubernetes.io/metadata.name': 'b'}}"
+    }
+
+
+def test_each_shard_has_as_many_pods_as_replicas_says(helm: Helm) -> None:
+    """Each set has a pod for each shard, and a selector of its own."""
+    sets = [each for each in helm.render("--set=settings.shards=3") if each["kind"] == "StatefulSet"]
+
+    assert [(each["metadata"]["name"], each["spec"]["replicas"]) for each in sets] == [
+        ("hearth", 3),
+        ("hearth-standby-1", 3),
+    ]
+    assert len({str(each["spec"]["selector"]) for each in sets}) == 2
+    for each in sets:
+        selected = each["spec"]["selector"]["matchLabels"].items()
+        assert selected <= each["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_nothing_is_left_of_a_webhook_that_is_switched_off(helm: Helm) -> None:
+    """Neither its objects nor its rights nor its port."""
+    found = kustomize.index(helm.render("--set=webhook.enabled=false"))
+
+    assert "--webhook-address=:9443" not in find_args(list(found.values()))
+    assert [name for name in found if "webhook" in name.lower()] == []
+    assert len(found["NetworkPolicy/hearth"]["spec"]["ingress"]) == 1
+    patched = [each for each in found["ClusterRole/hearth-operator"]["rules"] if "resourceNames" in each]
+    assert patched == []
+
+
+def find_args(objects: list[dict[str, Any]]) -> list[str]:
+    """The arguments of the operator."""
+    (workload,) = [each for each in objects if each["kind"] in ("Deployment", "StatefulSet")]
+    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    return list(container["args"])
+
+
+def read_settings(arguments: list[str]) -> Settings:
+    """What the program makes of them."""
+    seen: list[Settings] = []
+    programs = main.Programs(run=lambda settings: seen.append(settings) or 0)
+    result = click.testing.CliRunner().invoke(main.main, arguments, obj=programs)
+    assert result.exit_code == 0, result.output
+    return seen[0]

@@ -1,0 +1,123 @@
+"""What the chart shares with other files of this repository: CRDs, rights and alerts as copies, flags as its schema.
+
+A chart must contain all of its files, and a symbolic link is lost where GitOps tools pack a checkout, so they are copies.
+
+    make chart        writes them
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from hearth.cli.commands import run as run_command
+
+ROOT = Path(__file__).resolve().parents[3]
+CHART = ROOT / "manifests" / "chart"
+DOCUMENT = ROOT / "docs" / "installation.md"
+SOURCES = (
+    *("crds/*.yaml", "manifests/rbac/*.yaml", "manifests/strict/rbac.yaml", "manifests/observability/alerts.yaml"),
+    *(f"manifests/install/{each}.yaml" for each in ("networkpolicy", "poddisruptionbudget", "rbac", "webhook")),
+)
+"""Patterns of the files that the templates read."""
+START, END = "<!-- values of the chart, by `make chart` -->\n", "<!-- end of the values -->\n"
+
+
+def main() -> None:
+    """Write all of them."""
+    wanted = make_all()
+    for stale in set(CHART.glob("files/*/*")) - set(wanted):
+        stale.unlink()
+    for path, text in wanted.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    sys.stdout.write(f"{len(wanted)} files of the chart are up to date\n")
+
+
+def make_all() -> Mapping[Path, str]:
+    """By path the content of each file that is written."""
+    schema = make_schema()
+    table = "\n".join(["| value | default | |", "|---|---|---|", *make_rows(schema, read_values())])
+    before, _, rest = DOCUMENT.read_text().partition(START)
+    _, _, after = rest.partition(END)
+    return {
+        **{CHART / "files" / path.parent.name / path.name: path.read_text() for path in find_sources()},
+        CHART / "values.schema.json": json.dumps(schema, indent=2) + "\n",
+        DOCUMENT: f"{before}{START}{table}\n{END}{after}",
+    }
+
+
+def find_sources() -> list[Path]:
+    """The files that are copied."""
+    found = (path for pattern in SOURCES for path in ROOT.glob(pattern))
+    return sorted(path for path in found if path.name != "kustomization.yaml")
+
+
+def read_values() -> dict[str, Any]:
+    """The default values."""
+    values: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
+    return values
+
+
+# ------------------------------------------------------------ the schema
+
+
+def make_schema() -> dict[str, Any]:
+    """The schema in the chart with the flags of the program as they are now."""
+    schema: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
+    flags = {find_key(each): make_flag(each) for each in find_flags()}
+    schema["properties"]["settings"]["properties"] = flags
+    return schema
+
+
+def find_flags() -> list[click.Option]:
+    """The flags of `hearth run`."""
+    return [each for each in run_command.run.params if isinstance(each, click.Option)]
+
+
+def find_key(flag: click.Option) -> str:
+    """The value that sets it: `--max-backoff` is `maxBackoff`."""
+    first, *rest = flag.opts[0].removeprefix("--").split("-")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def make_flag(flag: click.Option) -> dict[str, Any]:
+    """The schema of its value. Null leaves the default of the program."""
+    described = f"`{'`, `'.join((*flag.opts, *flag.secondary_opts))}`: {flag.help}"
+    default = flag.show_default if isinstance(flag.show_default, str) else flag.default
+    if isinstance(default, str | int) and not isinstance(default, bool):
+        described += f" Null: {default}."
+    kind: dict[str, Any] = {"type": ["string", "null"]}
+    if flag.is_flag:
+        kind = {"type": ["boolean", "null"]}
+    elif isinstance(flag.type, click.IntRange):
+        kind = {"type": ["integer", "null"], "minimum": flag.type.min}
+        kind |= {} if flag.type.max is None else {"maximum": flag.type.max}
+    elif isinstance(flag.type, click.Choice):
+        kind = {"enum": [*flag.type.choices, None]}
+    return {**kind, "description": described}
+
+
+# ------------------------------------------------------------ the table
+
+
+def make_rows(schema: Mapping[str, Any], values: Any, path: str = "") -> list[str]:
+    """A row of the table for each value that has no parts of its own."""
+    if "properties" not in schema:
+        text = json.dumps(values, separators=(", ", ": "))
+        return [f"| `{path}` | `{text}` | {schema['description'].replace('|', chr(92) + '|')} |"]
+    return [
+        row
+        for name, each in schema["properties"].items()
+        for row in make_rows(each, values[name], f"{path}.{name}" if path else name)
+    ]
+
+
+if __name__ == "__main__":
+    main()
