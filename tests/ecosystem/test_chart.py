@@ -38,7 +38,7 @@ EXAMPLES: dict[str, Any] = {
     "webhookSecret": "certificates",
     "webhookConfiguration": "reviews",
     "checkAuthors": False,
-    "logFormat": "text",
+    "logFormat": "json",
     "logLevel": "debug",
     "maxConcurrentWrites": 7,
     "maxBackoff": "90s",
