@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import os
@@ -9,16 +10,25 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import click.testing
 import pytest
 
+from hearth.cli import main
 from hearth.template.text import kubectl_yaml
 from support.real.control_plane_fixtures import VARIABLE
+from support.real.operator_fleet import Crew
+from support.real.real_user import RealUser
+from support.real.stack_command import StackCommand
 
 TESTS = Path(__file__).resolve().parents[2]
 PROGRAM = TESTS / "control_plane" / "controlplane.py"
 BUNDLE = TESTS / "data" / "kube-prometheus.yaml.gz"
 SCALARS, SHOP = TESTS / "data" / "scalars.yaml", TESTS / "data" / "shop.yaml"
+
+RUNNING = TESTS / "data" / "running.yaml"
+EXPORTED = "deployments,replicasets,pods,services,endpoints,endpointslices,configmaps,serviceaccounts"
 
 
 def run_kubectl(kubeconfig: Path, *arguments: str) -> str:
@@ -102,3 +112,45 @@ def test_what_we_write_kubectl_reads_back(kubeconfig: Path, tmp_path: Path) -> N
     )
 
     assert json.loads(shown)["data"] == manifest["data"]
+
+
+async def test_an_export_is_adopted_as_it_is(workers: Crew, user: RealUser, kubeconfig: Path, tmp_path: Path) -> None:
+    """The Stack owns what a person wrote, and nothing that a controller or the API server filled in."""
+    scope = f"--namespace={user.namespace}"
+
+    def run(*arguments: str) -> str:
+        return run_kubectl(kubeconfig, *arguments, scope)
+
+    def read() -> dict[str, Any]:
+        found = json.loads(run("get", "deployments,services,configmaps", "--output=json", "--show-managed-fields"))
+        return {f"{each['kind']}/{each['metadata']['name']}": each for each in found["items"]}
+
+    await asyncio.to_thread(run, "apply", f"--filename={RUNNING}")
+    await asyncio.to_thread(run, "wait", "deployment/web", "--for=condition=Available", "--timeout=60s")
+    before = await asyncio.to_thread(read)
+    exported = await asyncio.to_thread(run, "get", EXPORTED, "--output=yaml")
+    made = click.testing.CliRunner().invoke(main.main, ["import", "--adopt", "--name=shop", "-"], input=exported)
+    assert made.exit_code == 0, made.stderr
+    assert "is left out: its owner Deployment web makes it" in made.stderr
+    file = tmp_path / "stack.yaml"
+    file.write_text(made.stdout)
+    await asyncio.to_thread(run, "create", f"--filename={file}")
+    await workers.hire()
+    kubectl_stack = StackCommand(kubeconfig=kubeconfig, namespace=user.namespace)
+    assert "CreateComplete 3/3" in await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
+
+    after = await asyncio.to_thread(read)
+
+    assert {name: each["metadata"]["uid"] for name, each in after.items()} == {
+        name: each["metadata"]["uid"] for name, each in before.items()
+    }
+    assert after["Deployment/web"]["spec"] == before["Deployment/web"]["spec"]
+    assert after["Service/web"]["spec"] == before["Service/web"]["spec"]
+    owned = {
+        name: [entry["fieldsV1"] for entry in each["metadata"]["managedFields"] if "hearth" in entry["manager"]]
+        for name, each in after.items()
+    }
+    assert {name: "f:clusterIP" in str(fields) for name, fields in owned.items() if fields} == dict.fromkeys(
+        ("ConfigMap/settings", "Deployment/web", "Service/web"), False
+    )
+    assert "deployment.kubernetes.io/revision" not in str(owned["Deployment/web"])

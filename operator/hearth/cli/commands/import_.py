@@ -39,19 +39,25 @@ def check_label(ctx: click.Context, param: click.Parameter, value: str | None) -
     callback=check_label,
     help="Namespace of the Stack and of all objects that set none. Default: where it is applied.",
 )
-def import_(files: tuple[str, ...], name: str | None, namespace: str | None) -> None:
+@click.option(
+    "--adopt",
+    is_flag=True,
+    help="Let the Stack take over the objects that exist already (spec.adoptionPolicy: Adopt).",
+)
+def import_(files: tuple[str, ...], name: str | None, namespace: str | None, *, adopt: bool) -> None:
     """Convert plain manifests to one Stack on standard output.
 
     FILE... are YAML or JSON with any number of documents and lists, optionally compressed by gzip; `-` is standard
     input. Each manifest becomes a resource. Objects keep their names, and resources wait for the objects that they
-    reference. A Stack that is too large for one object is written as compressed ConfigMaps and a Stack that references
+    reference. What a cluster added to exported manifests is dropped: status, defaults, addresses, and objects that
+    controllers make (the Pods of a Deployment). A Stack that is too large for one object is written as compressed ConfigMaps and a Stack that references
     them.
 
     For example: hearth import shop.yaml database.yaml > stack.yaml
     """
     try:
         texts = [read(file) for file in files]
-        result = stack_assembly.assemble(texts, name=name or name_after(files[0]), namespace=namespace)
+        result = stack_assembly.assemble(texts, name=name or name_after(files[0]), namespace=namespace, adopts=adopt)
     except errors.InvalidDefinition as error:
         for mistake in error.mistakes:
             click.echo(f"error: {mistake}", err=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hearth.cli.importer import cluster_scoped_kinds
+from hearth.cli.importer import cluster_scoped_kinds, server_values
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.template.parser import template_parser
@@ -21,21 +21,27 @@ BOOKKEEPING: Final = template_parser.TRACKING_METADATA | {"kubectl.kubernetes.io
 
 def clean(manifest: Mapping[str, Any]) -> Object:
     """Return the manifest without what a server added, and with every expression escaped."""
-    kept = {key: value for key, value in manifest.items() if key != "status"}
+    sent = server_values.drop(manifest) if server_values.is_export(manifest) else manifest
+    kept = {key: value for key, value in sent.items() if key != "status"}
     is_ours = cluster_scoped_kinds.group_of(kept["apiVersion"]) == names.GROUP
     if isinstance(kept.get("metadata"), dict):
-        kept["metadata"] = clean_metadata(kept["metadata"])
+        kept["metadata"] = clean_metadata(kept["metadata"], is_export=sent is not manifest)
     # The template of a Stack within a Stack holds expressions of its own, which the outer one leaves alone.
     return {key: escape_spec(value) if key == "spec" and is_ours else escape(value) for key, value in kept.items()}
 
 
-def clean_metadata(metadata: Mapping[str, Any]) -> Object:
-    """Return the metadata without what a server, kubectl or Hearth added."""
+def clean_metadata(metadata: Mapping[str, Any], *, is_export: bool) -> Object:
+    """Return the metadata without what a server, kubectl or Hearth added. is_export: whether a server stored it."""
     kept = {key: value for key, value in metadata.items() if key not in ADDED}
+    if is_export:
+        server_values.drop_keys(kept)
     for word in ("labels", "annotations"):
         stated = kept.get(word)
         if isinstance(stated, dict) and BOOKKEEPING & stated.keys():
             kept[word] = {key: value for key, value in stated.items() if key not in BOOKKEEPING}
+        if kept.get(word, ...) in ({}, None):
+            # kubectl leaves an empty map where it removed the last key.
+            del kept[word]
     return kept
 
 

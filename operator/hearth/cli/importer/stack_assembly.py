@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from hearth.cli.importer import (
     cluster_scoped_kinds,
     dependencies,
+    foreign_objects,
     kind_references,
     manifest_cleanup,
     pod_references,
@@ -38,10 +39,19 @@ class Import:
     """What the user should check, one sentence each."""
 
 
-def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None) -> Import:
-    """Return the Stack of all manifests in the texts. Raises InvalidDefinition with all errors."""
+def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None, adopts: bool = False) -> Import:
+    """Return the Stack of all manifests in the texts. Raises InvalidDefinition with all errors.
+
+    adopts: whether the Stack takes over existing objects.
+    """
     default_namespace = namespace or USUAL_NAMESPACE
-    documents = documents_module.read_all(texts, default_namespace=default_namespace)
+    found = documents_module.read_all(texts, default_namespace=default_namespace)
+    left_out = list(find_left_out(found))
+    foreign = {id(document) for document, _ in left_out}
+    documents = [document for document in found if id(document) not in foreign]
+    if not documents:
+        message = "contains only objects that controllers make from others; import those others"
+        raise InvalidDefinition([Mistake(path=texts[0].source, message=message)])
     if len(documents) > limits.RESOURCES:
         message = f"{len(documents)} manifests are too many for one Stack, which can hold {limits.RESOURCES}"
         raise InvalidDefinition([Mistake(path=texts[0].source, message=f"{message}; import fewer files at once")])
@@ -51,23 +61,33 @@ def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None) -
         resource: [resource_names[position] for position in required]
         for resource, required in zip(resource_names, positions, strict=True)
     }
-    warnings = [*open_cycles(depends_on)]
+    warnings = [f"{call(document)} is left out: {maker} makes it" for document, maker in left_out]
+    warnings += open_cycles(depends_on)
     warnings += [warning for document in documents for warning in find_doubts(document, namespace=namespace)]
     awaited = find_claims_bound_by_pods(documents, positions)
     resources = {
         resource: make_resource(document, depends_on[resource], is_ready_at_once=position in awaited)
         for position, (resource, document) in enumerate(zip(resource_names, documents, strict=True))
     }
-    return Import(stack=make_stack(resources, name=name, namespace=namespace), warnings=tuple(warnings))
+    stack = make_stack(resources, name=name, namespace=namespace, adopts=adopts)
+    return Import(stack=stack, warnings=tuple(warnings))
 
 
-def make_stack(resources: Mapping[str, Object], *, name: str, namespace: str | None) -> Object:
+def find_left_out(documents: Sequence[ManifestDocument]) -> Iterator[tuple[ManifestDocument, str]]:
+    """Yield the documents whose objects others make, each with its maker."""
+    for document in documents:
+        if maker := foreign_objects.find_maker(document, documents):
+            yield document, maker
+
+
+def make_stack(resources: Mapping[str, Object], *, name: str, namespace: str | None, adopts: bool) -> Object:
     """Return the manifest of a Stack with these resources."""
+    policy = {"adoptionPolicy": "Adopt"} if adopts else {}
     return {
         "apiVersion": f"{names.GROUP}/{names.VERSION}",
         "kind": "Stack",
         "metadata": {"name": name} if namespace is None else {"name": name, "namespace": namespace},
-        "spec": {"template": {"resources": dict(resources)}},
+        "spec": {**policy, "template": {"resources": dict(resources)}},
     }
 
 
@@ -117,14 +137,17 @@ def open_cycles(depends_on: dict[str, list[str]]) -> Iterator[str]:
         yield f"{order.describe(cycles[0])} wait for each other; {first} no longer waits for {second}"
 
 
+def call(document: ManifestDocument) -> str:
+    """Return how messages name a document."""
+    return f"{document.place}: {document.kind} {document.name}".rstrip()
+
+
 def find_doubts(document: ManifestDocument, *, namespace: str | None) -> Iterator[str]:
     """Yield warnings about one manifest that may not have the intended effect."""
-    called = f"{document.place}: {document.kind} {document.name}".rstrip()
+    called = call(document)
     metadata = document.metadata
     if not document.name:
         yield f"{called} has no name; its object is named after the Stack and the resource"
-    if any(owner.get("controller") is True for owner in safe_access.mappings(metadata, "ownerReferences")):
-        yield f"{called} is owned by another object, which creates it; remove it"
     if "helm.sh/hook" in safe_access.mapping(metadata, "annotations"):
         yield f"{called} is a Helm hook; Hearth treats it as an ordinary resource"
     if namespace is not None and document.group == "" and document.kind == "Namespace" and document.name == namespace:

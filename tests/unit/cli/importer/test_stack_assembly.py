@@ -21,7 +21,7 @@ STORAGE_CLASS = "{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {
 
 def assemble(*documents: str, name: str = "shop", namespace: str | None = None) -> Import:
     return stack_assembly.assemble(
-        [SourceText(source="a.yaml", content="---\n".join(documents))], name=name, namespace=namespace
+        [SourceText(source="a.yaml", content="\n---\n".join(documents))], name=name, namespace=namespace
     )
 
 
@@ -91,11 +91,6 @@ def test_a_cycle_is_opened_and_reported() -> None:
             id="no name",
         ),
         pytest.param(
-            "{apiVersion: v1, kind: Pod, metadata: {name: a, ownerReferences: [{controller: true}]}}",
-            "a.yaml, document 1 (line 1): Pod a is owned by another object, which creates it; remove it",
-            id="owned",
-        ),
-        pytest.param(
             "{apiVersion: v1, kind: Pod, metadata: {name: a, annotations: {helm.sh/hook: test}}}",
             "a.yaml, document 1 (line 1): Pod a is a Helm hook; Hearth treats it as an ordinary resource",
             id="hook",
@@ -127,3 +122,52 @@ def test_more_manifests_than_a_stack_holds_are_refused() -> None:
         str(caught.value)
         == "a.yaml: 10001 manifests are too many for one Stack, which can hold 10000; import fewer files at once"
     )
+
+
+OWNED = "{{apiVersion: {}, kind: {}, metadata: {{name: web-7d4, ownerReferences: [{{controller: true, kind: {}, name: web}}]}}}}"
+
+
+def test_what_controllers_make_is_left_out() -> None:
+    """`kubectl get all -o yaml` lists it beside its owners, which make it again."""
+    result = assemble(
+        "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {template: {spec: {containers: [{}]}}}}",
+        OWNED.format("apps/v1", "ReplicaSet", "Deployment"),
+        OWNED.format("v1", "Pod", "ReplicaSet"),
+        "{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {selector: {app: web}}}",
+        "{apiVersion: v1, kind: Endpoints, metadata: {name: web}}",
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: kube-root-ca.crt}}",
+        "{apiVersion: v1, kind: Secret, metadata: {name: t}, type: kubernetes.io/service-account-token}",
+    )
+
+    assert list(result.stack["spec"]["template"]["resources"]) == ["web", "webService"]
+    assert [warning.partition(": ")[2] for warning in result.warnings] == [
+        "ReplicaSet web-7d4 is left out: its owner Deployment web makes it",
+        "Pod web-7d4 is left out: its owner ReplicaSet web makes it",
+        "Endpoints web is left out: Service web makes it",
+        "ConfigMap kube-root-ca.crt is left out: the control plane makes it",
+        "Secret t is left out: the control plane makes it",
+    ]
+
+
+def test_endpoints_of_a_service_without_selector_are_kept() -> None:
+    """A person writes them: no controller does."""
+    service = "{apiVersion: v1, kind: Service, metadata: {name: db}, spec: {ports: [{port: 5432}]}}"
+
+    assert list(find_resources(service, "{apiVersion: v1, kind: Endpoints, metadata: {name: db}}")) == [
+        "db",
+        "dbEndpoints",
+    ]
+
+
+def test_an_import_of_nothing_but_such_objects_is_refused() -> None:
+    """An empty Stack would be no help."""
+    with pytest.raises(errors.InvalidDefinition, match="contains only objects that controllers make from others"):
+        assemble(OWNED.format("v1", "Pod", "ReplicaSet"))
+
+
+def test_the_stack_adopts_on_request() -> None:
+    """Then it takes over the objects that were exported."""
+    text = SourceText(source="a.yaml", content="{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")
+    result = stack_assembly.assemble([text], name="shop", namespace=None, adopts=True)
+
+    assert result.stack["spec"]["adoptionPolicy"] == "Adopt"
