@@ -111,4 +111,7 @@ class HealthMark(ApiModel):
     """
 
     spec: HealthMarkSpec
-    status: HealthMarkStatus | None = None
+    # Tools that follow kstatus take a resource without a status for current; with this one they wait for the operator.
+    status: HealthMarkStatus | None = pydantic.Field(
+        default=None, json_schema_extra={"default": {"observedGeneration": -1}}
+    )

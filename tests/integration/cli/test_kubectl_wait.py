@@ -1,0 +1,68 @@
+"""`kubectl wait` on each status that the operator reports; docs/gitops.md has the result."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hearth.model import names
+from hearth.model.child import Object
+from support.gitops import agreement
+from support.real.control_plane_fixtures import PROGRAM
+from support.real.real_user import RealUser
+from support.stories.world import Address
+
+API = f"{names.GROUP}/{names.VERSION}"
+
+
+@pytest.fixture(scope="module")
+def rows() -> Mapping[str, Object]:
+    """A Stack for each row. Made where no loop runs, because the stories have one of their own."""
+    return agreement.list_rows()
+
+
+async def test_kubectl_waits_as_the_page_says(kubeconfig: Path, user: RealUser, rows: Mapping[str, Object]) -> None:
+    """Zero means one look. No operator runs, so that the recorded statuses stay."""
+    for number, raw in enumerate(rows.values()):
+        await store(user, raw, name=f"row-{number}")
+
+    done = run_kubectl(
+        kubeconfig, "wait", "stacks", "--all", "--for=condition=Ready", "--timeout=0", namespace=user.namespace
+    )
+
+    met = {int(number) for number in re.findall(r"row-(\d+) condition met", done.stdout)}
+    found = {row: "met" if number in met else "waits" for number, row in enumerate(rows)}
+    assert agreement.read_page("kubectl wait") == found
+
+
+async def store(user: RealUser, raw: Object, *, name: str) -> None:
+    """Create a Stack with the status of another one; its generation is the first."""
+    spec = {"template": {"resources": {}}, "suspended": False}
+    metadata = {"name": name, "namespace": user.namespace}
+    await user.create({"apiVersion": API, "kind": names.STACK, "metadata": metadata, "spec": spec})
+    address = Address(api_version=API, kind=names.STACK, namespace=user.namespace, name=name)
+    await user.patch_status(address, renumber(raw.get("status", {}), raw["metadata"]["generation"]))
+
+
+def renumber(value: Any, generation: int) -> Any:
+    """Return a status with the generation 1 in place of that one."""
+    if isinstance(value, list):
+        return [renumber(inner, generation) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    changed = {key: renumber(inner, generation) for key, inner in value.items()}
+    if changed.get("observedGeneration") == generation:
+        changed["observedGeneration"] = 1
+    return changed
+
+
+def run_kubectl(kubeconfig: Path, *arguments: str, namespace: str) -> subprocess.CompletedProcess[str]:
+    """Run kubectl with the rights of an administrator."""
+    command = [sys.executable, str(PROGRAM), "kubectl", arguments[0], "--kubeconfig", str(kubeconfig), "-n", namespace]
+    return subprocess.run([*command, *arguments[1:]], capture_output=True, text=True, check=False)

@@ -1,0 +1,134 @@
+"""Objects of Hearth's kinds as the operator reports them: recorded while stories are played on the fake cluster.
+
+What waits for a Stack (Argo CD, Flux, Helm, kubectl) is judged on these, not on statuses that a test made up.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from hearth.model import names, phases
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from hearth.model.phases import Phase
+from hearth.plan.status import conditions
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.stories import snapshot_scenarios, story, story_runner, volume_driver
+from support.stories.snapshot_scene import Scene
+from support.stories.story import Story
+from support.stories.volume_driver import StatusBinder
+
+STORIES = (
+    *("create", "update", "delete", "rollback-automatic", "rollback-by-user", "rollback-first-create"),
+    *(
+        "E04-rollback-fails",
+        "E04-deletion-fails",
+        "failed-on-update",
+        "create-fails-and-recovers",
+        "E24-mended-creation",
+    ),
+    *("breakpoint-create", "breakpoint-update", "breakpoint-rollback", "breakpoint-delete-stack", "suspend-breakpoint"),
+    *("K01-check", "check-drift", "check-rolled-back", "P01-suspend-and-resume", "P04-suspend-fails", "paused"),
+    *("suspend-paused", "suspend-and-roll-back", "group-create", "group-suspend", "group-breakpoint", "group-delete"),
+    *("group-failed-member", "group-mark", "M01-mark-by-name", "M09-mark-on-nothing", "X08-snapshot-restore"),
+    *("X09-snapshot-refused",),
+)
+"""Together they show each phase."""
+KINDS = frozenset({*names.STACK_KINDS, "HealthMark", "StackSnapshot"})
+
+Performance: TypeAlias = Callable[[FakeWorld], Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True, slots=True, order=True, kw_only=True)
+class Situation:
+    """What a status says, as far as tools that wait can see it."""
+
+    kind: str
+    phase: str
+    """Of a HealthMark the reason of `Ready`; "" before the first status."""
+    ready: str = ""
+    reconciling: str = ""
+    stalled: str = ""
+    paused: str = ""
+    is_current: bool = True
+    """Whether it describes the present generation."""
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether a Stack rolled back without a request."""
+        found = phases.find(self.phase)
+        return found is not None and self.stalled == "True" and phases.TABLE[found].conditions.stalled is False
+
+
+def describe(raw: Object) -> Situation:
+    """Return the situation of an object."""
+    status = raw.get("status") or {}
+
+    def read(type_: str) -> str:
+        return str(conditions.find(status, type_).get("status", ""))
+
+    reason = str(conditions.find(status, "Ready").get("reason", ""))
+    return Situation(
+        kind=raw["kind"],
+        phase=str(status.get("phase", reason)),
+        ready=read("Ready"),
+        reconciling=read("Reconciling"),
+        stalled=read("Stalled"),
+        paused=read("Paused"),
+        is_current=status.get("observedGeneration") == raw["metadata"]["generation"],
+    )
+
+
+@functools.cache
+def record() -> Mapping[Situation, Object]:
+    """Return the first object of each situation that the stories show, in order."""
+    by_slug = {each.slug: each for each in story.load_all()}
+    found: dict[Situation, Object] = {}
+    performances: list[Performance] = [*(functools.partial(play, by_slug[slug]) for slug in STORIES), lose_volume]
+    for perform in performances:
+        for raw in watch(perform):
+            found.setdefault(describe(raw), raw)
+    return dict(sorted(found.items()))
+
+
+async def play(played: Story, world: FakeWorld) -> None:
+    """Play a story."""
+    await story_runner.Play(played, world).perform()
+
+
+async def lose_volume(world: FakeWorld) -> None:
+    """Take a snapshot whose driver fails, and then recovers."""
+    await world.start_controller()
+    await world.user.create(volume_driver.definition())
+    await snapshot_scenarios.failed_volume(Scene(world, StatusBinder(world)))
+
+
+def watch(perform: Performance) -> list[Object]:
+    """Return every object of Hearth's kinds that is ever stored meanwhile, in order."""
+    seen: list[Object] = []
+
+    def keep(kind: Kind, _before: Object | None, after: Object | None) -> None:
+        if after is not None and kind.group == names.GROUP and kind.name in KINDS:
+            seen.append(after)
+
+    async def in_world(world: FakeWorld) -> None:
+        world.server.watchers.append(keep)
+        await perform(world)
+
+    # Some stories make the operator log errors.
+    fake_world.find_mistakes(in_world)
+    return seen
+
+
+def find(kind: str, phase: Phase | str, *, is_automatic: bool = False) -> Object:
+    """Return an object that is in that phase. Raises LookupError."""
+    wanted = (kind, str(phase), True, is_automatic)
+    for situation, raw in record().items():
+        found = (situation.kind, situation.phase, situation.is_current, situation.is_automatic)
+        if found == wanted and not situation.paused:
+            return raw
+    raise LookupError(f"no story shows a {kind} in phase {phase}{', automatic' * is_automatic}")

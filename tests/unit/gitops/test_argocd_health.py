@@ -1,0 +1,79 @@
+"""The health scripts for Argo CD, run on what the operator reports in each phase."""
+
+from __future__ import annotations
+
+import pytest
+
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.plan.status import conditions
+from support.gitops import argocd_scripts, recorded_statuses
+from support.gitops.recorded_statuses import Situation
+
+ENDINGS = {"Complete": "Healthy", "Failed": "Degraded", "Stopped": "Suspended", "InProgress": "Progressing"}
+
+
+def find_expected(situation: Situation) -> str:
+    """Return the health of a Stack or group in that situation."""
+    if not situation.is_current:
+        return "Progressing"
+    if situation.stalled == "True":
+        return "Degraded"
+    if situation.phase == "SuspendComplete" or (situation.paused == "True" and situation.ready == "False"):
+        return "Suspended"
+    return next(health for ending, health in ENDINGS.items() if situation.phase.endswith(ending))
+
+
+def test_a_phase_has_the_health_that_its_ending_says() -> None:
+    """A Stack at a breakpoint, and a suspended one, wait for a user: Suspended. A rollback without a request failed."""
+    recorded = {each: raw for each, raw in recorded_statuses.record().items() if each.kind in names.STACK_KINDS}
+
+    expected = {each: find_expected(each) for each in recorded}
+    assert len(expected) > 40
+    assert {each: argocd_scripts.assess(raw)[0] for each, raw in recorded.items()} == expected
+
+
+def test_the_message_is_that_of_ready() -> None:
+    """Argo CD shows what the Stack waits for, or the problem."""
+    raw = recorded_statuses.find(names.STACK, "UpdateFailed")
+
+    assert argocd_scripts.assess(raw)[1] == conditions.find(raw["status"], "Ready")["message"] != ""
+
+
+@pytest.mark.parametrize(
+    ("phase", "health"),
+    [("InProgress", "Progressing"), ("Complete", "Healthy"), ("Failed", "Degraded")],
+)
+def test_a_snapshot_is_healthy_once_it_is_complete(phase: str, health: str) -> None:
+    """Before that Argo CD waits."""
+    assert argocd_scripts.assess(recorded_statuses.find("StackSnapshot", phase))[0] == health
+
+
+@pytest.mark.parametrize(
+    ("reason", "health"),
+    [("Pending", "Progressing"), ("ResourceNotFound", "Progressing"), ("Marked", "Healthy"), ("Replaced", "Healthy")],
+)
+def test_a_mark_is_healthy_once_the_object_carries_it(reason: str, health: str) -> None:
+    """Also once it is resolved. The health of the marked object is another matter."""
+    assert argocd_scripts.assess(recorded_statuses.find("HealthMark", reason))[0] == health
+
+
+def test_a_mark_that_needs_another_one_is_degraded() -> None:
+    """It was written before its object was created, so it never applies."""
+    raw = recorded_statuses.find("HealthMark", "Pending")
+    status = raw["status"]
+    changed = [{**each, "reason": "ObjectTooNew"} for each in status["conditions"]]
+
+    assert argocd_scripts.assess({**raw, "status": {**status, "conditions": changed}})[0] == "Degraded"
+
+
+@pytest.mark.parametrize("kind", sorted(recorded_statuses.KINDS))
+@pytest.mark.parametrize(
+    "status",
+    [None, {}, {"observedGeneration": -1}, {"observedGeneration": 2}, {"observedGeneration": 2, "conditions": []}],
+)
+def test_an_object_that_was_not_processed_yet_is_progressing(kind: str, status: Object | None) -> None:
+    """Never healthy: Argo CD would go on to the next wave."""
+    raw: Object = {"kind": kind, "metadata": {"name": "shop", "generation": 2}, "spec": {}}
+
+    assert argocd_scripts.assess(raw if status is None else {**raw, "status": status})[0] == "Progressing"

@@ -1,0 +1,94 @@
+"""The Grafana dashboard shows metrics that exist, with their labels, and fits on its grid."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+DASHBOARD: dict[str, Any] = json.loads((ROOT / "manifests" / "observability" / "dashboard.json").read_text())
+PANELS: list[dict[str, Any]] = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+QUERIES = [(panel["title"], target["expr"]) for panel in PANELS for target in panel["targets"]]
+METRIC = re.compile(r"\b(?:hearth|process)_[a-z_]+")
+ROW = re.compile(r"^\| `(?P<name>hearth_\w+)` \| (?P<type>\w+) \| (?P<labels>[^|]*)\|", re.MULTILINE)
+OF_SCRAPES = {"job", "namespace", "pod", "le"}
+"""Labels that Prometheus adds."""
+OF_PROCESS = {"process_resident_memory_bytes", "process_cpu_seconds_total"}
+"""From the library, without labels."""
+COLUMNS = 24
+
+
+def find_documented() -> dict[str, set[str]]:
+    """Return the labels of each series by its name."""
+    found: dict[str, set[str]] = {name: set() for name in OF_PROCESS}
+    for row in ROW.finditer((ROOT / "docs" / "metrics.md").read_text()):
+        labels = set(re.findall(r"`(\w+)`", row["labels"]))
+        suffixes = ("_bucket", "_sum", "_count") if row["type"] == "histogram" else ("",)
+        found |= {f"{row['name']}{suffix}": labels for suffix in suffixes}
+    return found
+
+
+@pytest.mark.parametrize(("title", "query"), QUERIES)
+def test_a_panel_shows_documented_metrics(title: str, query: str) -> None:
+    """With labels that they have."""
+    documented = find_documented()
+    metrics = METRIC.findall(query)
+    by = [label.strip() for found in re.findall(r"by \(([^)]*)\)", query) for label in found.split(",")]
+    matched = re.findall(r"(\w+)(?:=~|!=|=)\"", query)
+
+    assert metrics != []
+    assert [name for name in metrics if name not in documented] == []
+    known = OF_SCRAPES.union(*(documented[name] for name in metrics))
+    assert {*by, *matched} - known == set()
+
+
+def test_legends_name_labels_that_are_left() -> None:
+    """Each label of a legend is one that the query groups by, or one of the scrape."""
+    wrong = []
+    for panel in PANELS:
+        for target in panel["targets"]:
+            by = re.findall(r"by \(([^)]*)\)", target["expr"])
+            kept = {label.strip() for found in by for label in found.split(",")} if by else OF_SCRAPES
+            wrong += [
+                (panel["title"], each) for each in re.findall(r"{{(\w+)}}", target["legendFormat"]) if each not in kept
+            ]
+
+    assert wrong == []
+
+
+def test_all_own_metrics_are_shown() -> None:
+    """A metric that no panel shows is missing here, or not needed."""
+    shown = {name for _, query in QUERIES for name in METRIC.findall(query)}
+    documented = {row["name"] for row in ROW.finditer((ROOT / "docs" / "metrics.md").read_text())}
+
+    assert {name for name in documented if not any(each.startswith(name) for each in shown)} == set()
+
+
+def test_panels_have_a_place_of_their_own() -> None:
+    """On a grid of 24 columns, and an id of their own."""
+    places = [panel["gridPos"] for panel in DASHBOARD["panels"]]
+    cells = [
+        (x, y)
+        for place in places
+        for x, y in itertools.product(
+            range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"])
+        )
+    ]
+
+    assert len(set(cells)) == len(cells)
+    assert max(x for x, _ in cells) < COLUMNS
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(places)
+
+
+def test_each_query_asks_the_chosen_source() -> None:
+    """So that the file works in any Grafana without a change."""
+    chosen = {"type": "prometheus", "uid": "${datasource}"}
+
+    assert all(panel["datasource"] == chosen for panel in PANELS)
+    assert all(target["datasource"] == chosen for panel in PANELS for target in panel["targets"])
+    assert [each["name"] for each in DASHBOARD["templating"]["list"]] == ["datasource", "namespace", "job"]
