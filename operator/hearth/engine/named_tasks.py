@@ -42,6 +42,13 @@ class NamedTasks:
         await action()
         self._on_success(name)
 
+    async def wait(self) -> None:
+        """Wait until no action runs, including those that start meanwhile."""
+        while self._running:
+            await asyncio.wait(list(self._running.values()))
+            # The callbacks of a finished task run after those who wait for it.
+            await asyncio.sleep(0)
+
     def cancel(self) -> None:
         """Cancel all tasks."""
         for task in self._running.values():

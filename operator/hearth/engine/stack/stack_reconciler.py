@@ -325,6 +325,10 @@ class StackReconciler:
         """Return the retry triggers of failed steps that wait for their retry."""
         return self.results.awaited_triggers(self.planner.requeues) if self.planner is not None else set()
 
+    async def wait_tasks(self) -> None:
+        """Wait until no task of the Stack runs."""
+        await self._tasks.wait()
+
     def close(self) -> None:
         """Release the Stack's timers, tasks and source watches."""
         self._timer.cancel()

@@ -7,7 +7,7 @@ know schemas, nor which expressions are allowed where.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -136,6 +136,7 @@ def is_plain(raw: Any) -> bool:
 
 
 Part: TypeAlias = str | Expression
+StandIn: TypeAlias = Callable[[Pending | EvaluationError], str | None]
 
 
 class Sized(NamedTuple):
@@ -234,8 +235,11 @@ class ManifestTemplate:
         # The first key leads into the list around the value.
         return any((*slot.way, slot.key)[1:2] in ((), (field,)) for slot in self.slots)
 
-    def evaluate(self, given: Values) -> Outcome:
-        """Return a new value for each caller; EvaluationError if it becomes too large."""
+    def evaluate(self, given: Values, *, stand_in: StandIn | None = None) -> Outcome:
+        """Return a new value for each caller; EvaluationError if it becomes too large.
+
+        stand_in: returns what takes the place of a slot without value; None leaves the slot as it is.
+        """
         if not self.slots:
             found: list[Any] = orjson.loads(self.raw)
             return Known(found[0] if found else None)
@@ -245,6 +249,9 @@ class ManifestTemplate:
         dropped: list[tuple[Any, str | int]] = []
         for slot in self.slots:
             outcome = slot.evaluate_within(given, size)
+            if stand_in is not None and not isinstance(outcome, Sized):
+                text = stand_in(outcome)
+                outcome = Sized(text, len(text)) if text is not None else outcome
             if isinstance(outcome, EvaluationError):
                 return outcome
             if isinstance(outcome, Pending):

@@ -1,0 +1,164 @@
+"""What a preview assumes of objects that the run changes: they become ready, and their status is unknown until then.
+
+Everything else about a blueprint stays as it is, so that the planner decides as in the run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.engine.ports import Evaluations, StackObject
+from hearth.engine.definition.source_reader import SourceReader
+from hearth.model.child import Object, Path
+from hearth.model.errors import InvalidDefinition, Mistake
+from hearth.model.kinds import Kind
+from hearth.plan.health import health_result
+from hearth.plan.health.health_result import HealthResult
+from hearth.plan.health.health_rules import HealthRules, Schemas
+from hearth.preview.unknown_values import UnknownValues
+from hearth.template.blueprint import (
+    Blueprint,
+    Definition,
+    Evaluable,
+    EvaluationError,
+    Known,
+    Outcome,
+    Pending,
+    ResourceBlueprint,
+    Values,
+)
+from hearth.template.compiler.manifest_template import ManifestTemplate
+
+ASSUMED = health_result.ready("Assumed")
+
+
+@dataclass(slots=True)
+class Assumptions:
+    """The assumptions of one preview."""
+
+    unknown: UnknownValues = field(default_factory=UnknownValues)
+    ready: set[str] = field(default_factory=set)
+    """UIDs of objects that count as ready, because nothing says that they will not be."""
+
+    def apply_to(self, blueprint: Blueprint) -> Blueprint:
+        """Return the blueprint under these assumptions."""
+        rolling = {name: dataclasses.replace(policy, pause=0.0) for name, policy in blueprint.rolling.items()}
+        resources = {name: self._adjust(each) for name, each in blueprint.resources.items()}
+        return dataclasses.replace(blueprint, resources=resources, rolling=rolling)
+
+    def _adjust(self, resource: ResourceBlueprint) -> ResourceBlueprint:
+        manifest: Evaluable = resource.manifest
+        if not resource.is_constant and isinstance(manifest, ManifestTemplate):
+            manifest = PartialManifest(manifest, self)
+        rules = tuple(AssumedRule(rule, resource.own_name, self.ready) for rule in resource.ready_when)
+        return dataclasses.replace(resource, manifest=manifest, ready_when=rules)
+
+
+@dataclass(frozen=True, slots=True)
+class PartialManifest:
+    """A manifest in which stand-ins take the place of values that only the run can know."""
+
+    inner: ManifestTemplate
+    assumptions: Assumptions
+
+    @property
+    def reads(self) -> Mapping[str, frozenset[Path]]:
+        """Return its reads by resource name."""
+        return self.inner.reads
+
+    def evaluate(self, values: Values) -> Outcome:
+        """Return the value, with stand-ins if a required object is not yet as the run makes it."""
+        unknown = self.assumptions.unknown
+        objects = [each for found in values.values() for each in (found if isinstance(found, tuple) else (found,))]
+        uids = {each["metadata"]["uid"] for each in objects if each is not None}
+        if uids.isdisjoint(unknown.objects) and uids.isdisjoint(self.assumptions.ready):
+            return self.inner.evaluate(values)
+        is_tainted = any(unknown.is_within(each) for each in objects)
+        roots = tuple(values)
+
+        def stand_in(outcome: Pending | EvaluationError) -> str | None:
+            match outcome:
+                case Pending(is_evaluating=True):
+                    return None
+                case Pending(missing=missing):
+                    return unknown.stand_in(missing)
+                case EvaluationError():
+                    return unknown.stand_in(roots) if is_tainted else None
+
+        return self.inner.evaluate(values, stand_in=stand_in)
+
+
+@dataclass(frozen=True, slots=True)
+class AssumedRule:
+    """A rule of `readyWhen` that is met by every object that counts as ready."""
+
+    inner: Evaluable
+    own_name: str
+    ready: set[str]
+
+    @property
+    def reads(self) -> Mapping[str, frozenset[Path]]:
+        """Return its reads by resource name."""
+        return self.inner.reads
+
+    def evaluate(self, values: Values) -> Outcome:
+        """Return whether the object is ready."""
+        own = values.get(self.own_name)
+        if isinstance(own, Mapping) and own["metadata"]["uid"] in self.ready:
+            return Known(True)
+        return self.inner.evaluate(values)
+
+
+class AssumedRules(HealthRules):
+    """Health rules by which every object is ready that counts as ready."""
+
+    def __init__(self, ready: set[str], *, schemas: Schemas, scripts: Evaluations) -> None:
+        """ready: UIDs; others may add to them."""
+        super().__init__(schemas=schemas, scripts=scripts)
+        self._ready = ready
+
+    def assess(self, fields: Mapping[str, Any], *, kind: Kind) -> HealthResult:
+        """Assess the object with these fields."""
+        if fields["metadata"].get("uid") in self._ready:
+            return ASSUMED
+        return super().assess(fields, kind=kind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreviewRevisionBuilder(RevisionBuilder):
+    """The builder of revisions, whose blueprints follow the assumptions. Notes all mistakes of a definition."""
+
+    assumptions: Assumptions
+    mistakes: list[Mistake] = field(default_factory=list)
+    """Of the last definition that was refused."""
+    hidden: dict[str, None] = field(default_factory=dict)
+    """The names of resources whose manifest contains sensitive values, in any blueprint."""
+    sensitive_texts: set[str] = field(default_factory=set, repr=False)
+
+    async def read_spec(
+        self, namespace: str, spec: Object, *, reader: SourceReader | None = None, removed: Any = ()
+    ) -> Definition:
+        """Read the definition from the spec of a Stack, see RevisionBuilder."""
+        try:
+            return await RevisionBuilder.read_spec(self, namespace, spec, reader=reader, removed=removed)
+        except InvalidDefinition as error:
+            self.mistakes[:] = error.mistakes
+            raise
+
+    async def compile(
+        self, definition: Definition, stack: StackObject, *, surge: int = 0, previous: Blueprint | None = None
+    ) -> Blueprint:
+        """Compile the blueprint under the assumptions. previous: ignored, because it is under them already."""
+        del previous
+        try:
+            blueprint = await RevisionBuilder.compile(self, definition, stack, surge=surge)
+        except InvalidDefinition as error:
+            self.mistakes[:] = error.mistakes
+            raise
+        self.hidden.update({name: None for name, each in blueprint.resources.items() if each.hidden is not None})
+        self.sensitive_texts.update(blueprint.sensitive_texts)
+        return self.assumptions.apply_to(blueprint)

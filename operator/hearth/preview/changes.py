@@ -1,0 +1,76 @@
+"""The result of a preview: what happens to each resource, in order. Values only."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from hearth.model.errors import Mistake
+from hearth.model.kinds import ObjectRef
+from hearth.preview.field_changes import FieldChange
+
+
+class Action(enum.StrEnum):
+    """What happens to a resource. A closed set."""
+
+    CREATE = "create"
+    ADOPT = "adopt"
+    UPDATE = "update"
+    MAY_UPDATE = "may-update"
+    """Whether anything changes depends on values that only the run can know."""
+    REPLACE = "replace"
+    DELETE = "delete"
+    KEEP = "keep"
+    """An obsolete object stays."""
+    STOP = "stop"
+    """It waits at a breakpoint."""
+    FAIL = "fail"
+    WAIT = "wait"
+    """It waits for another resource, or for what only the run can know."""
+
+
+NO_CHANGE = frozenset({Action.STOP, Action.FAIL, Action.WAIT})
+"""What says why something does not happen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What happens to one resource."""
+
+    action: Action
+    resource: str
+    ref: ObjectRef | None = None
+    """The object; of a replacement the new one. None if its name is unknown."""
+    old_ref: ObjectRef | None = None
+    """Of a replacement: the object that goes."""
+    reason: str = ""
+    """Why, as one clause."""
+    hook: str = ""
+    """The breakpoint where it stops: `PreUpdate`."""
+    fields: tuple[FieldChange, ...] = ()
+    unchecked: str = ""
+    """Why the API server did not check the change; "" if it did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What a change of one Stack does."""
+
+    kind: str
+    namespace: str
+    name: str
+    is_new: bool
+    revision: int | None = None
+    """The number of the revision that becomes the target."""
+    changes: tuple[Change, ...] = ()
+    """In the order of the run."""
+    notes: tuple[str, ...] = ()
+    rejection: str = ""
+    """Why the definition is refused, so that nothing happens; "" if it is accepted."""
+    mistakes: tuple[Mistake, ...] = field(default=())
+    """Every mistake of a definition that is refused."""
+
+    @property
+    def has_changes(self) -> bool:
+        """Return whether the run does anything, or would without a breakpoint or failure."""
+        return bool(self.changes)

@@ -1,0 +1,184 @@
+"""`hearth.engine.ports.ManagementCluster` for one Stack: what it writes stays in memory.
+
+Also the clients of HealthMarks and StackSnapshots, of which a preview reads none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+
+from hearth.engine.ports import HealthMarkObject, Revision, StackObject
+from hearth.engine.snapshot_ports import StackSnapshotObject
+from hearth.model import names
+from hearth.model.api import status_fields
+from hearth.model.child import Object
+from hearth.model.errors import ApiStatusError, TamperedRevision
+from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.stack_tree import Node, StackTree
+from hearth.preview import merged_manifest
+from hearth.preview.live_cluster import LiveCluster
+
+SOURCES = {
+    name: Kind(group="", version="v1", name=name, plural=f"{name.lower()}s", namespaced=True)
+    for name in ("ConfigMap", "Secret")
+}
+
+
+class CopiedManagementCluster:
+    """The cluster of the Stacks, as the engine sees it in a preview."""
+
+    def __init__(
+        self,
+        live: LiveCluster,
+        stack: StackObject,
+        *,
+        others: Collection[str] | None,
+        beside: Mapping[ObjectRef, Object],
+        accounts: Collection[str],
+    ) -> None:
+        """others: UIDs of all Stacks, None if unknown; beside: sources that the user states instead of the live ones.
+
+        accounts: the users that the user of the preview may impersonate.
+        """
+        self.stack = stack
+        self.tree = StackTree()
+        self.tree.put(Node(stack.uid, stack.namespace, stack.name, stack.parent, stack.kind))
+        self._live = live
+        self._others = others
+        self._beside = beside
+        self._accounts = accounts
+        self._stored: dict[str, tuple[Revision, Object]] = {}
+
+    def add_revision(self, revision: Revision, definition: Object) -> None:
+        """Add a stored revision."""
+        self._stored[revision.name] = revision, definition
+
+    def find_stack(self, uid: str) -> StackObject | None:
+        """Return the Stack of the preview."""
+        return self.stack if uid == self.stack.uid else None
+
+    def stacks(self) -> Collection[str]:
+        """Return the UID of the Stack of the preview."""
+        return (self.stack.uid,)
+
+    def is_other_shard_uid(self, uid: str) -> bool:
+        """Return whether another Stack of this UID may exist."""
+        return self._others is None or uid in self._others
+
+    def is_other_shard_name(self, namespace: str, name: str, *, kind: str = names.STACK) -> bool:  # noqa: ARG002 -- the port
+        """Return False: no HealthMark asks."""
+        return False
+
+    def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
+        """Return the revisions by rising number."""
+        found = [revision for revision, _ in self._stored.values()] if stack_uid == self.stack.uid else []
+        return tuple(sorted(found, key=lambda each: each.number))
+
+    async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:  # noqa: ARG002 -- the port
+        """Store a revision in memory."""
+        return self._stored.setdefault(revision.name, (revision, definition))[0]
+
+    async def get_definition(self, stack: StackObject, revision: Revision) -> Object:  # noqa: ARG002 -- the port
+        """Return the stored definition. Raises TamperedRevision if it could not be read."""
+        found = self._stored.get(revision.name)
+        if found is None or not found[1]:
+            raise TamperedRevision(f"controllerrevision.apps/{revision.name} cannot be read")
+        return found[1]
+
+    async def delete_revision(self, stack: StackObject, revision: Revision) -> None:
+        """Keep the revision: the preview does not show the history."""
+
+    async def add_finalizer(self, stack: StackObject) -> None:  # noqa: ARG002 -- the port
+        """Add the finalizer in memory."""
+        if names.FINALIZER not in self.stack.finalizers:
+            self._replace(finalizers=(*self.stack.finalizers, names.FINALIZER))
+
+    async def remove_finalizer(self, stack: StackObject) -> None:  # noqa: ARG002 -- the port
+        """Remove the finalizer in memory."""
+        self._replace(finalizers=tuple(each for each in self.stack.finalizers if each != names.FINALIZER))
+
+    async def write_status(self, stack: StackObject, status: Object) -> None:  # noqa: ARG002 -- the port
+        """Merge the status in memory."""
+        merged = merged_manifest.patch(self.stack.status, status)
+        self._replace(packed_status=status_fields.pack(merged), phase=str(merged.get("phase", "")))
+
+    def _replace(self, **changes: object) -> None:
+        version = self.stack.resource_version + 1
+        self.stack = dataclasses.replace(self.stack, resource_version=version, **changes)  # type: ignore[arg-type]  # the fields of a StackObject
+
+    async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
+        """Return the data of a source."""
+        data: Mapping[str, str] = (await self._get(ref, user)).get("data") or {}
+        return data
+
+    async def get_binary_data(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
+        """Return the binary data of a source."""
+        data: Mapping[str, str] = (await self._get(ref, user)).get("binaryData") or {}
+        return data
+
+    async def _get(self, ref: ObjectRef, user: str) -> Object:
+        if ref in self._beside:
+            return self._beside[ref]
+        if ref.kind not in SOURCES:
+            raise ApiStatusError(code=404, status={"code": 404, "reason": "NotFound"})
+        return await self._live.get(ref, kind=SOURCES[ref.kind], user=user if user in self._accounts else "")
+
+    def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
+        """Watch nothing: the copy stands still."""
+
+    def find_polled_sources(self, stack_uid: str) -> Sequence[ObjectRef]:  # noqa: ARG002 -- the port
+        """Return no source."""
+        return ()
+
+    async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
+        """Post nothing."""
+
+    async def emit_source_event(self, ref: ObjectRef, *, type_: str, reason: str, message: str) -> None:
+        """Post nothing."""
+
+
+class NoHealthMarks:
+    """The port `HealthMarkClient` without HealthMarks."""
+
+    def find_mark(self, uid: str) -> HealthMarkObject | None:  # noqa: ARG002 -- the port
+        """Return None."""
+        return None
+
+    def marks(self) -> Collection[str]:
+        """Return none."""
+        return ()
+
+    async def write_mark_status(self, mark: HealthMarkObject, status: Object) -> None:
+        """Write nothing."""
+
+
+class NoSnapshots:
+    """The port `SnapshotClient` without StackSnapshots."""
+
+    is_synced = True
+
+    def find_snapshot(self, uid: str) -> StackSnapshotObject | None:  # noqa: ARG002 -- the port
+        """Return None."""
+        return None
+
+    def find_snapshot_by_name(self, namespace: str, name: str) -> StackSnapshotObject | None:  # noqa: ARG002 -- the port
+        """Return None."""
+        return None
+
+    def snapshots(self) -> Collection[str]:
+        """Return none."""
+        return ()
+
+    def snapshots_of(self, namespace: str, stack: str) -> Sequence[StackSnapshotObject]:  # noqa: ARG002 -- the port
+        """Return none."""
+        return ()
+
+    def watch_volumes(self, kind: Kind) -> None:
+        """Watch nothing."""
+
+    async def write_snapshot_status(self, snapshot: StackSnapshotObject, status: Object) -> None:
+        """Write nothing."""
+
+    async def write_snapshot_finalizers(self, snapshot: StackSnapshotObject, finalizers: Sequence[str]) -> None:
+        """Write nothing."""

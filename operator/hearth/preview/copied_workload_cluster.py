@@ -1,0 +1,287 @@
+"""`hearth.engine.ports.WorkloadCluster` on the copied objects: each write is a dry run whose result goes into the copy."""
+
+from __future__ import annotations
+
+import copy
+import uuid
+from collections.abc import Awaitable, Callable, Collection, Mapping
+
+from hearth.kube.client import api_requests
+from hearth.model import names
+from hearth.model.child import Child, Object, Path
+from hearth.model.errors import ApiStatusError
+from hearth.model.kinds import Kind, Kinds, ObjectRef
+from hearth.model.tenancy import Boundary
+from hearth.plan.retry.retry_triggers import RetryTrigger
+from hearth.preview import merged_manifest, object_copies
+from hearth.preview.dry_run_writes import DryRunWrite
+from hearth.preview.live_cluster import LiveCluster
+from hearth.preview.object_copies import ObjectCopies, ObjectCopy, Place
+from hearth.preview.unknown_values import UnknownValues
+
+CONFLICT, FORBIDDEN, NOT_FOUND = 409, 403, 404
+NOT_PERMITTED = "you are not permitted to try it: {}"
+NEW_NAMESPACE = "its namespace does not exist yet"
+
+
+class CopiedWorkloadCluster:
+    """The cluster of the children, as the engine sees it in a preview."""
+
+    def __init__(
+        self, live: LiveCluster, copies: ObjectCopies, unknown: UnknownValues, *, accounts: Collection[str] = ()
+    ) -> None:
+        """accounts: the users that the user of the preview may impersonate."""
+        self.writes: dict[Place, list[DryRunWrite]] = {}
+        """What was written since the caller took it, by object."""
+        self._live = live
+        self._copies = copies
+        self._unknown = unknown
+        self._accounts = accounts
+        self._user = ""
+
+    @property
+    def kinds(self) -> Kinds:
+        """The kinds that the cluster serves."""
+        return self._live.kinds
+
+    def acting_as(self, user: str) -> CopiedWorkloadCluster:
+        """Return the same cluster as that user, if the user of the preview may impersonate it."""
+        found = copy.copy(self)
+        found._user = user if user in self._accounts else ""  # noqa: SLF001 -- its own class
+        return found
+
+    async def load_schemas(self, kinds: Collection[Kind]) -> None:
+        """Load the schemas."""
+        await self._live.load_schemas(kinds)
+
+    async def refresh_kinds(self) -> None:
+        """Keep the kinds that were read."""
+
+    def follow(self, kind: Kind, paths: Collection[Path], *, namespace: str = "") -> bool:  # noqa: ARG002 -- the port
+        """Return True: everything was read before."""
+        return True
+
+    def find_denial(self, kind: Kind, *, namespace: str = "") -> str:  # noqa: ARG002 -- the port
+        """Return "": what the operator may watch is not known."""
+        return ""
+
+    def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
+        """Return the copied children by resource."""
+        return self._copies.children(stack_uid)
+
+    def children_of(self, stack_uid: str, resource: str) -> tuple[Child, ...]:
+        """Return the copied children of one resource."""
+        return self._copies.children(stack_uid).get(resource, ())
+
+    # ------------------------------------------------------------ writes
+
+    async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
+        """Apply the manifest in a dry run, and store the result."""
+        place = object_copies.find_place(kind, manifest)
+        known = self._copies.find(place)
+        self._check_preconditions(manifest, known)
+        filled = self._unknown.fill(manifest, known.raw if known is not None else None)
+        before = known.raw if known is not None else None
+        if known is None and not self._copies.is_removed(place) and "uid" in manifest["metadata"]:
+            # The engine takes over an object that was no child: it read the object a moment ago.
+            before = await self.get(_refer(kind, manifest), kind=kind)
+        result, unchecked = await self._try(manifest, filled, kind=kind, manager=manager, force=force, before=before)
+        result = self._unknown.restore(result, manifest) if self._unknown.is_within(manifest) else result
+        result = self._complete(result, manifest, kind=kind, before=before)
+        self._note(place, DryRunWrite(before=before, after=result, stated=manifest, unchecked=unchecked))
+        is_live = (known.is_live if known is not None else before is not None) and not self._copies.is_removed(place)
+        return self._copies.put(result, kind=kind, is_live=is_live)
+
+    async def _try(
+        self, manifest: Object, filled: Object, *, kind: Kind, manager: str, force: bool, before: Object | None
+    ) -> tuple[Object, str]:
+        """Return the object that the apply gives, and why the API server did not check it."""
+        place = object_copies.find_place(kind, manifest)
+        known = self._copies.find(place)
+        is_made_here = known is not None and not known.is_live
+        merged = merged_manifest.merge(before, filled)
+        if self._is_in_new_namespace(place) or self._unknown.is_within(place):
+            return merged, NEW_NAMESPACE
+        try:
+            if is_made_here or self._copies.is_removed(place):
+                created = await self._live.try_create(api_requests.generated(filled), kind=kind, user=self._user)
+                name = {"name": manifest["metadata"]["name"]}
+                metadata = {key: value for key, value in created["metadata"].items() if key != "generateName"}
+                return {**created, "metadata": {**metadata, **name}}, ""
+            answer = await self._live.try_apply(filled, kind=kind, manager=manager, force=force, user=self._user)
+        except ApiStatusError as error:
+            if error.code != FORBIDDEN or self._user:
+                if self._unknown.is_within(manifest) and error.code in (400, 422):
+                    # What is left of the manifest says nothing about the whole one.
+                    return merged, f"it depends on values that only the run knows: {error}"
+                raise
+            return merged, NOT_PERMITTED.format(error)
+        return answer, ""
+
+    def _is_in_new_namespace(self, place: Place) -> bool:
+        """Return whether the namespace of an object exists in the copy alone."""
+        namespace = self._copies.find(("", "Namespace", "", place[2]))
+        return bool(place[2]) and namespace is not None and not namespace.is_live
+
+    def _check_preconditions(self, manifest: Object, known: ObjectCopy | None) -> None:
+        """Refuse what an API server refuses that has the objects of the copy. Raises ApiStatusError."""
+        metadata = manifest["metadata"]
+        uid, is_new = metadata.get("uid"), metadata.get("resourceVersion") is not None
+        if known is not None and (is_new or uid not in (None, known.child.uid)):
+            details = {"name": known.child.name}
+            status = {"code": CONFLICT, "reason": "Conflict", "message": "the object exists already", "details": details}
+            raise ApiStatusError(code=CONFLICT, status=status)
+
+    def _complete(self, result: Object, manifest: Object, *, kind: Kind, before: Object | None) -> Object:
+        """Return the result of a dry run as the object is then: with its UID, and without the status of another state."""
+        metadata = dict(result["metadata"])
+        if before is None:
+            metadata["uid"] = str(uuid.uuid4())
+            metadata.setdefault("generation", 1)
+        else:
+            metadata["uid"] = before["metadata"]["uid"]
+        result = {"apiVersion": kind.api_version, "kind": kind.name, **result, "metadata": metadata}
+        is_changed = before is None or merged_manifest.is_changed(before, result)
+        if is_changed:
+            self._unknown.objects.add(metadata["uid"])
+            result = {key: value for key, value in result.items() if key != "status"}
+        elif "status" in (before or {}):
+            result = {**result, "status": (before or {})["status"]}
+        if self._unknown.is_within(manifest):
+            self._unknown.objects.add(metadata["uid"])
+        return result
+
+    async def delete(self, child: Child) -> bool:
+        """Delete exactly this object in a dry run, and remove it from the copy, as if nothing held it back."""
+        place = object_copies.place_of(child.ref)
+        known = self._copies.find(place)
+        if known is None or known.child.uid != child.uid:
+            return True
+        unchecked = ""
+        if known.is_live:
+            unchecked = await self._unless_forbidden(
+                lambda: self._live.try_delete(child.ref, kind=child.kind, uid=child.uid, user=self._user)
+            )
+        self._note(place, DryRunWrite(before=known.raw, after=None, unchecked=unchecked))
+        self._copies.remove(place)
+        return True
+
+    async def _unless_forbidden(self, send: Callable[[], Awaitable[object]]) -> str:
+        """Send a dry run; return why it was not checked. A missing object is no error."""
+        try:
+            await send()
+        except ApiStatusError as error:
+            if error.code == NOT_FOUND:
+                return ""
+            if error.code != FORBIDDEN or self._user:
+                raise
+            return NOT_PERMITTED.format(error)
+        return ""
+
+    async def release(self, child: Child) -> None:
+        """Remove the operator's labels and annotations in a dry run."""
+        metadata = child.fields["metadata"]
+        taken = {
+            part: dict.fromkeys(key for key in metadata.get(part) or {} if names.is_ours(key))
+            for part in ("labels", "annotations")
+        }
+        await self._change(child, {"metadata": taken})
+
+    async def mark(self, child: Child, reason: str | None) -> Child | None:
+        """Write the unhealthy reason in a dry run."""
+        return await self._change(child, {"metadata": {"annotations": {names.ANNOTATION_UNHEALTHY: reason}}})
+
+    async def _change(self, child: Child, patch: Object) -> Child | None:
+        place = object_copies.place_of(child.ref)
+        known = self._copies.find(place)
+        if known is None or known.child.uid != child.uid:
+            return None
+        unchecked = ""
+        if known.is_live:
+            unchecked = await self._unless_forbidden(
+                lambda: self._live.try_change(child.ref, patch, kind=child.kind, user=self._user)
+            )
+        after = merged_manifest.patch(known.raw, patch)
+        self._note(place, DryRunWrite(before=known.raw, after=after, unchecked=unchecked))
+        return self._copies.put(after, kind=child.kind, is_live=known.is_live)
+
+    async def change(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Child:
+        """Write a merge patch in a dry run."""
+        known = self._copies.find(object_copies.place_of(ref))
+        before = known.raw if known is not None else await self._live.get(ref, kind=kind, user=self._user)
+        after = await self._live.try_change(ref, patch, kind=kind, user=self._user)
+        self._note(object_copies.place_of(ref), DryRunWrite(before=before, after=after))
+        return self._copies.put(after, kind=kind, is_live=True)
+
+    def _note(self, place: Place, write: DryRunWrite) -> None:
+        self.writes.setdefault(place, []).append(write)
+
+    # ------------------------------------------------------------ dry runs and reads of the engine
+
+    async def apply_dry_run(self, manifest: Object, *, kind: Kind, manager: str) -> Object:
+        """Return the result of a forced server-side apply."""
+        return await self._live.try_apply(manifest, kind=kind, manager=manager, force=True, user=self._user)
+
+    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
+        """Try to create the object under a generated name."""
+        filled = self._unknown.fill(manifest, None)
+        await self._live.try_create(api_requests.generated(filled), kind=kind, user=self._user)
+
+    async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
+        """Return the result of a merge patch."""
+        return await self._live.try_change(ref, patch, kind=kind, user=self._user)
+
+    async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
+        """Return the object of the copy, else the live one."""
+        place = object_copies.place_of(ref)
+        known = self._copies.find(place)
+        if known is not None:
+            return known.raw
+        if self._copies.is_removed(place):
+            raise ApiStatusError(code=NOT_FOUND, status={"code": NOT_FOUND, "reason": "NotFound"})
+        return await self._live.get(ref, kind=kind, user=self._user)
+
+    async def create_object(self, manifest: Object, *, kind: Kind) -> Object:
+        """Try to create an object that is no child."""
+        return await self._live.try_create(manifest, kind=kind, user=self._user)
+
+    async def delete_object(self, raw: Object, *, kind: Kind) -> None:
+        """Try to delete an object that is no child."""
+        ref = _refer(kind, raw)
+        await self._live.try_delete(ref, kind=kind, uid=raw["metadata"]["uid"], user=self._user)
+
+    async def list_children(
+        self,
+        kind: Kind,
+        stack_uid: str,
+        *,
+        namespace: str = "",  # noqa: ARG002 -- the port requires it
+        whole: bool = False,
+    ) -> list[Child]:
+        """List the copied children."""
+        del whole
+        found = self._copies.children(stack_uid).values()
+        return [child for children in found for child in children if child.kind.key == kind.key]
+
+    async def is_allowed(self, verb: str, *, kind: Kind, namespace: str, name: str = "") -> bool:
+        """Return whether the account has this permission; True if the user of the preview cannot ask as the account."""
+        if not self._user:
+            return True
+        return await self._live.is_allowed(verb, kind=kind, namespace=namespace, name=name, user=self._user)
+
+    async def may_get(self, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
+        """Return whether the account may get the object; True if the user of the preview cannot ask as the account."""
+        if boundary.user not in self._accounts:
+            return True
+        return await self._live.is_allowed("get", kind=kind, namespace=namespace, name=name, user=boundary.user)
+
+    def watch_trigger(self, cause: RetryTrigger) -> None:
+        """Watch nothing: the copy stands still."""
+
+    def retain_triggers(self, causes: Collection[RetryTrigger]) -> None:
+        """Watch nothing."""
+
+
+def _refer(kind: Kind, raw: Object) -> ObjectRef:
+    group, name, namespace, own = object_copies.find_place(kind, raw)
+    return ObjectRef(group=group, kind=name, namespace=namespace, name=own)

@@ -1,0 +1,110 @@
+"""The fields in which two states of one object differ, as people read them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.plan.ownership import applied_fields
+
+FieldPath: TypeAlias = tuple[str, ...]
+"""Keys, and items of lists as `[name=web]` or `[0]`."""
+ASSIGNED: Final = frozenset(
+    {"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink", "generateName"}
+)
+"""Fields of the metadata that the API server assigns."""
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """No value at all."""
+
+
+ABSENT: Final = Absent()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldChange:
+    """One changed field."""
+
+    path: FieldPath
+    old: Any
+    """ABSENT if the field is new."""
+    new: Any
+    """ABSENT if the field is removed."""
+
+    @property
+    def text(self) -> str:
+        """Return the path as text: `spec.containers[name=web].image`."""
+        return write_path(self.path)
+
+
+def write_path(path: FieldPath) -> str:
+    """Return a path as text."""
+    text = ""
+    for key in path:
+        if key.startswith("["):
+            text += key
+        elif "." in key or "/" in key:
+            text += f'["{key}"]'
+        else:
+            text += f".{key}" if text else key
+    return text
+
+
+def find_changes(before: Object, after: Object) -> list[FieldChange]:
+    """Return the changed fields, without the status and what the API server or Hearth records."""
+    return list(_compare(prune(before), prune(after), ()))
+
+
+def prune(raw: Mapping[str, Any]) -> Object:
+    """Return the object without its status, and without what the API server and Hearth record in it."""
+    metadata = {key: value for key, value in raw["metadata"].items() if key not in ASSIGNED}
+    for part in ("labels", "annotations"):
+        kept = {
+            key: value
+            for key, value in (metadata.get(part) or {}).items()
+            if not names.is_ours(key) and key != LAST_APPLIED
+        }
+        metadata[part] = kept
+    return {**{key: value for key, value in raw.items() if key != "status"}, "metadata": metadata}
+
+
+def find_leaves(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, Any]]:
+    """Yield all scalar values with the paths that `find_changes` uses."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from find_leaves(inner, (*path, key))
+    elif isinstance(value, list):
+        for name, inner in zip(name_items(value), value, strict=True):
+            yield from find_leaves(inner, (*path, name))
+    else:
+        yield path, value
+
+
+def _compare(old: Any, new: Any, path: FieldPath) -> Iterator[FieldChange]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(key for key in new if key not in old)]:
+            yield from _compare(old.get(key, ABSENT), new.get(key, ABSENT), (*path, str(key)))
+    elif isinstance(old, list) and isinstance(new, list) and old and new:
+        before, after = (dict(zip(name_items(items), items, strict=True)) for items in (old, new))
+        for name in [*before, *(name for name in after if name not in before)]:
+            yield from _compare(before.get(name, ABSENT), after.get(name, ABSENT), (*path, name))
+    elif old != new and not (is_empty(old) and is_empty(new)):
+        yield FieldChange(path=path, old=old, new=new)
+
+
+def is_empty(value: Any) -> bool:
+    """Return whether the API server may store the value as an absent one."""
+    return isinstance(value, Absent) or value is None or value == {} or value == []
+
+
+def name_items(items: list[Any]) -> list[str]:
+    """Name the items of a list: by their key field, else by their position."""
+    if items and all(isinstance(item, dict) for item in items):
+        return [f"[{name}]" for name in applied_fields.name_items(items)]
+    return [f"[{at}]" for at in range(len(items))]

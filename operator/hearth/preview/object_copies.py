@@ -1,0 +1,122 @@
+"""The copied objects of one Stack: as they were read, then as the dry runs would leave them.
+
+Must not know requests or steps.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hearth.model import child as child_module
+from hearth.model import names
+from hearth.model.child import Child, Object
+from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.signatures import Signatures
+
+Place: TypeAlias = tuple[str, str, str, str]
+"""Group, kind, namespace and name."""
+FIRST_VERSION = 10**15
+"""Of the copies: higher than that of any object of a cluster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectCopy:
+    """One object of the copy."""
+
+    kind: Kind
+    raw: Object
+    child: Child
+    is_live: bool
+    """Whether the cluster has the object, perhaps in another state."""
+
+
+class ObjectCopies:
+    """All objects of the copy, indexed as the caches of the operator are."""
+
+    def __init__(self, signatures: Signatures) -> None:
+        """Start without objects."""
+        self._signatures = signatures
+        self._versions = itertools.count(FIRST_VERSION)
+        self._copies: dict[Place, ObjectCopy] = {}
+        self._removed: set[Place] = set()
+        self._index: dict[str, dict[str, tuple[Child, ...]]] = {}
+
+    def put(self, raw: Object, *, kind: Kind, is_live: bool) -> Child:
+        """Store an object in a new version."""
+        raw = {**raw, "metadata": {**raw["metadata"], "resourceVersion": str(next(self._versions))}}
+        place = find_place(kind, raw)
+        self._unindex(place)
+        self._removed.discard(place)
+        child = self._parse(raw, kind)
+        self._copies[place] = ObjectCopy(kind=kind, raw=raw, child=child, is_live=is_live)
+        by_key = self._index.setdefault(child.stack_uid, {})
+        by_key[child.index_key] = (*by_key.get(child.index_key, ()), child)
+        return child
+
+    def _parse(self, raw: Object, kind: Kind) -> Child:
+        """Parse an object with all its fields. A signature counts on the object alone that it was made for."""
+        metadata = raw["metadata"]
+        identity = names.identity(
+            stack_uid=(metadata.get("labels") or {}).get(names.LABEL_STACK_UID, ""),
+            group=kind.group,
+            kind=kind.name,
+            namespace=metadata.get("namespace", ""),
+            name=metadata["name"],
+        )
+        is_own = (metadata.get("annotations") or {}).get(names.ANNOTATION_IDENTITY) == identity
+        paths = [(key,) for key in raw if key not in ("apiVersion", "kind", "metadata")]
+        try:
+            return child_module.parse_child(
+                raw, kind=kind, paths=paths, signatures=self._signatures if is_own else None
+            )
+        except ValueError:
+            # What looks like a signature is none.
+            return child_module.parse_child(raw, kind=kind, paths=paths)
+
+    def remove(self, place: Place) -> None:
+        """Remove an object."""
+        self._unindex(place)
+        self._copies.pop(place, None)
+        self._removed.add(place)
+
+    def _unindex(self, place: Place) -> None:
+        known = self._copies.get(place)
+        if known is None:
+            return
+        child = known.child
+        by_key = self._index[child.stack_uid]
+        left = tuple(each for each in by_key[child.index_key] if each.uid != child.uid)
+        if left:
+            by_key[child.index_key] = left
+        else:
+            del by_key[child.index_key]
+
+    def find(self, place: Place) -> ObjectCopy | None:
+        """Return the object at that place."""
+        return self._copies.get(place)
+
+    def is_removed(self, place: Place) -> bool:
+        """Return whether the copy had an object at that place and has none now."""
+        return place in self._removed
+
+    def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
+        """Return the objects with that Stack's label by resource."""
+        return self._index.get(stack_uid, {})
+
+    def __iter__(self) -> Iterator[ObjectCopy]:
+        """Iterate over all objects."""
+        return iter(list(self._copies.values()))
+
+
+def find_place(kind: Kind, raw: Object) -> Place:
+    """Return the place of an object."""
+    metadata = raw["metadata"]
+    return kind.group, kind.name, metadata.get("namespace", "") if kind.namespaced else "", metadata["name"]
+
+
+def place_of(ref: ObjectRef) -> Place:
+    """Return the place that a reference names."""
+    return ref.group, ref.kind, ref.namespace, ref.name

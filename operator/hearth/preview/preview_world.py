@@ -1,0 +1,179 @@
+"""The world of one preview: read once from the cluster, with the services of an engine on top of it.
+
+Must not know steps or results.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.engine.definition import revision_builder
+from hearth.engine.ports import Evaluations, Revision, StackObject
+from hearth.engine.services import Services
+from hearth.engine.unassisted import Unassisted
+from hearth.engine.work_queue import WorkQueue
+from hearth.kube.cache import stack_cache
+from hearth.model.api import status_fields
+from hearth.model.child import Object
+from hearth.model.kinds import ObjectRef
+from hearth.model.tenancy import Tenancy
+from hearth.plan.retry.backoff import BackoffPolicy
+from hearth.preview import copied_management_cluster
+from hearth.preview.assumptions import AssumedRules, Assumptions, PreviewRevisionBuilder
+from hearth.preview.copied_management_cluster import CopiedManagementCluster
+from hearth.preview.copied_workload_cluster import CopiedWorkloadCluster
+from hearth.preview.live_cluster import LiveCluster
+from hearth.preview.object_copies import ObjectCopies
+from hearth.preview.trusted_hashes import TrustedHashes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreviewRequest:
+    """What to preview: the Stack as it is and as it would be, as the API server returns both."""
+
+    present: Object | None
+    """None if there is none yet."""
+    wanted: Object
+    revisions: Sequence[tuple[Revision, Object]] = ()
+    """The stored revisions with their definitions; an empty one if it could not be read."""
+    stacks: Collection[str] | None = ()
+    """The UIDs of all Stacks of the cluster; None if unknown."""
+    beside: Mapping[ObjectRef, Object] = field(default_factory=dict)
+    """Sources of the definition that the user states with the Stack, instead of the live ones."""
+    tenancy: Tenancy = field(default_factory=Tenancy)
+    accounts: Collection[str] = ()
+    """Users that the user of the preview may impersonate."""
+
+
+class StandingClock:
+    """The port `Clock` of a world in which no time passes."""
+
+    def __init__(self, now: float) -> None:
+        """now: seconds since the epoch."""
+        self._now = now
+
+    def now(self) -> float:
+        """Return the moment of the preview."""
+        return self._now
+
+    def monotonic(self) -> float:
+        """Return the same."""
+        return self._now
+
+    def call_later(self, delay: float, action: Callable[[], Any]) -> Callable[[], None]:  # noqa: ARG002 -- the port requires it
+        """Do nothing, now or later: a preview waits for no retry."""
+        return lambda: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreviewWorld:
+    """The copy of the world, and the services on it."""
+
+    request: PreviewRequest
+    live: LiveCluster
+    copies: ObjectCopies
+    assumptions: Assumptions
+    hashes: TrustedHashes
+    management: CopiedManagementCluster
+    cluster: CopiedWorkloadCluster
+    services: Services
+    builder: PreviewRevisionBuilder
+
+    @property
+    def stack(self) -> StackObject:
+        """Return the Stack as it would be."""
+        return self.management.stack
+
+
+def make_world(
+    live: LiveCluster,
+    request: PreviewRequest,
+    *,
+    now: float,
+    evaluate: Callable[[WorkQueue], Evaluations] = lambda _queue: Unassisted(),
+) -> PreviewWorld:
+    """Make a world without objects. now: seconds since the epoch; evaluate: makes the evaluator of slow expressions."""
+    hashes, assumptions, queue = TrustedHashes(), Assumptions(), WorkQueue()
+    evaluations, copies = evaluate(queue), ObjectCopies(hashes)
+    management = CopiedManagementCluster(
+        live,
+        stack_cache.parse_stack(request.wanted, kind=str(request.wanted["kind"])),
+        others=request.stacks,
+        beside=request.beside,
+        accounts=request.accounts,
+    )
+    cluster = CopiedWorkloadCluster(live, copies, assumptions.unknown, accounts=request.accounts)
+    services = Services(
+        management_cluster=management,
+        health_marks=copied_management_cluster.NoHealthMarks(),
+        snapshots=copied_management_cluster.NoSnapshots(),
+        workload_cluster=cluster,
+        clock=StandingClock(now),
+        hashes=hashes,
+        queue=queue,
+        backoff=BackoffPolicy(jitter=lambda: 0.5),
+        health_rules=AssumedRules(assumptions.ready, schemas=live.kinds, scripts=evaluations),
+        evaluations=evaluations,
+        tenancy=request.tenancy,
+    )
+    builder = PreviewRevisionBuilder(
+        management_cluster=management,
+        cluster=cluster,
+        hashes=hashes,
+        evaluations=evaluations,
+        tenancy=request.tenancy,
+        find_link=services.find_link,
+        assumptions=assumptions,
+    )
+    return PreviewWorld(
+        request=request,
+        live=live,
+        copies=copies,
+        assumptions=assumptions,
+        hashes=hashes,
+        management=management,
+        cluster=cluster,
+        services=services,
+        builder=builder,
+    )
+
+
+async def read_children(world: PreviewWorld) -> None:
+    """Copy all objects of the Stack, of every kind that it ever applied."""
+    if world.request.present is None:
+        return
+    names = frozenset[str]().union(*(revision.kinds for revision, _ in world.request.revisions))
+    kinds = revision_builder.find_served_kinds(world.cluster, names)
+    uid = str(world.request.present["metadata"]["uid"])
+    lists = await asyncio.gather(*(world.live.list_children(kind, uid) for kind in kinds))
+    for kind, found in zip(kinds, lists, strict=True):
+        for raw in found:
+            world.copies.put(raw, kind=kind, is_live=True)
+
+
+def parse_present(world: PreviewWorld) -> StackObject | None:
+    """Return the Stack as it is."""
+    present = world.request.present
+    return stack_cache.parse_stack(present, kind=str(present["kind"])) if present is not None else None
+
+
+def translate_status(status: Mapping[str, Any], hashes: Mapping[str, str]) -> Object:
+    """Return a status with the preview's hashes of definitions. hashes: by those of the operator."""
+
+    def translate(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: translate(inner) for key, inner in value.items()}
+        return hashes.get(value, value) if isinstance(value, str) else value
+
+    state = status.get("controllerState")
+    return {**status, "controllerState": translate(state)} if isinstance(state, dict) else dict(status)
+
+
+def replace_status(world: PreviewWorld, status: Object) -> None:
+    """Replace the status of the Stack in the copy."""
+    world.management.stack = dataclasses.replace(world.stack, packed_status=status_fields.pack(status))
+

@@ -1,0 +1,125 @@
+"""Makes the preview of one Stack: reads the world, runs the engine on its copy, and says what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from hearth.engine.ports import Evaluations
+from hearth.engine.unassisted import Unassisted
+from hearth.engine.work_queue import WorkQueue
+from hearth.model import redaction
+from hearth.plan.resource import enforcement
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.preview import preview_world, recognition, sensitive_fields
+from hearth.preview.changes import Action, Change, Preview
+from hearth.preview.live_cluster import LiveCluster
+from hearth.preview.preview_run import PreviewRun
+from hearth.preview.preview_world import PreviewRequest
+
+PAUSED = "spec.paused is true: the operator writes nothing until it is unpaused"
+ENDLESS = "the same objects are replaced again and again; the preview ends here"
+
+
+async def make_preview(
+    live: LiveCluster,
+    request: PreviewRequest,
+    *,
+    now: float,
+    evaluate: Callable[[WorkQueue], Evaluations] = lambda _queue: Unassisted(),
+) -> Preview:
+    """Return what the wanted Stack would do; nothing is written. Raises ApiStatusError or Unreachable.
+
+    now: seconds since the epoch; evaluate: makes the evaluator of slow expressions.
+    """
+    world = preview_world.make_world(live, request, now=now, evaluate=evaluate)
+    await preview_world.read_children(world)
+    before = await recognition.recognize(world)
+    run = PreviewRun(world)
+    await run.run()
+    definition = run.reconciler.definition
+    rejection = definition.rejection or definition.cluster.problem
+    hide = sensitive_fields.make_filter(world, before=before, applied=run.recorder.stated)
+    changes = [*run.recorder.changes, *list_unfinished(run)]
+    return Preview(
+        kind=world.stack.kind,
+        namespace=world.stack.namespace,
+        name=world.stack.name,
+        is_new=request.present is None,
+        revision=definition.revision.number if definition.revision is not None else None,
+        changes=() if rejection is not None else tuple(hide(each) for each in changes),
+        notes=tuple(redaction.redact(each, world.builder.sensitive_texts) for each in list_notes(run)),
+        rejection=redaction.redact(rejection.message, world.builder.sensitive_texts) if rejection is not None else "",
+        mistakes=tuple(world.builder.mistakes) if rejection is not None else (),
+    )
+
+
+def list_notes(run: PreviewRun) -> Iterator[str]:
+    """Yield what a reader must know besides the changes."""
+    definition = run.reconciler.definition
+    if definition.options.is_paused:
+        yield PAUSED
+    if run.is_rolled_back and (target := definition.targets.current) is not None:
+        yield f"spec.rollback.onFailure then takes the Stack back to revision {target.revision}: {target.failure}"
+    if run.is_endless:
+        yield ENDLESS
+    planner = run.reconciler.planner
+    if planner is not None:
+        for name, status in planner.statuses.items():
+            if status.state in (ResourceState.FAILED, ResourceState.RETRYING) and not is_hindered(run, name, status):
+                yield f"{name} is not ready now: {status.message}"
+
+
+def is_hindered(run: PreviewRun, name: str, status: ResourceStatus) -> bool:
+    """Return whether something that the definition requires does not happen."""
+    planner = run.reconciler.planner
+    desired = planner.find_desired(name, status.child) if planner is not None and status.child is not None else None
+    return (
+        status.child is None
+        or desired is None
+        or desired.hash != status.child.hash
+        or name in run.reconciler.memory.attempts
+        or status.reason == enforcement.RESTRICTED
+    )
+
+
+def list_unfinished(run: PreviewRun) -> Iterator[Change]:
+    """Yield what stops, fails, waits or stays."""
+    planner = run.reconciler.planner
+    if planner is None:
+        return
+    explain = run.world.assumptions.unknown.explain
+    for name, status in planner.statuses.items():
+        ref, message = status.ref, explain(status.message)
+        if status.stopped_at:
+            yield Change(action=Action.STOP, resource=name, ref=ref, hook=status.stopped_at, reason=message)
+        elif status.state is ResourceState.STOPPED:
+            yield Change(action=Action.STOP, resource=name, ref=ref, reason=message)
+        elif status.state in (ResourceState.FAILED, ResourceState.RETRYING):
+            if is_hindered(run, name, status) and not run.is_rolled_back:
+                yield Change(action=Action.FAIL, resource=name, ref=ref, reason=message)
+        elif status.state is ResourceState.WAITING:
+            yield Change(action=Action.WAIT, resource=name, ref=ref, reason=message)
+    yield from list_obsolete(planner)
+
+
+def list_obsolete(planner: StackPlanner) -> Iterator[Change]:
+    """Yield the obsolete objects that stay."""
+    for child in planner.preserved.values():
+        reason = "it holds data, and no user asked for its deletion"
+        yield Change(action=Action.KEEP, resource=child.resource, ref=child.ref, reason=reason)
+    held = planner.deletion_guard.held_deletions
+    for uid, child in planner.cleanup.children.items():
+        if uid not in held:
+            reason = "its deletion waits until the resources of the target are ready"
+            yield Change(action=Action.WAIT, resource=child.resource, ref=child.ref, reason=reason)
+            continue
+        rule = held[uid].rule
+        if rule is not None:
+            reason = enforcement.explain_restriction(rule, enforcement.Action.DELETE)
+            yield Change(action=Action.FAIL, resource=child.resource, ref=child.ref, reason=reason)
+        else:
+            hook = enforcement.BEFORE[enforcement.Action.DELETE]
+            yield Change(action=Action.STOP, resource=child.resource, ref=child.ref, hook=hook)
+    for name in planner.find_post_delete_stops():
+        yield Change(action=Action.STOP, resource=name, hook=enforcement.AFTER[enforcement.Action.DELETE])

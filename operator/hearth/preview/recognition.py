@@ -1,0 +1,175 @@
+"""Recognizes what the operator wrote, without its key: hashes of revisions and of objects as the preview computes them.
+
+An operator compares keyed hashes. A preview computes the same definitions again: those of the stored revisions, and the
+manifests that they give with the values of today. Where a Stack is at rest, its objects have the manifests of its
+target; else a dry run shows which one an object has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hearth.engine import verified_revisions
+from hearth.engine.definition import revision_builder, stored_definition
+from hearth.engine.ports import Revision, StackObject
+from hearth.model import names
+from hearth.model.child import Child, Object
+from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound, TamperedRevision, Unreachable
+from hearth.model.groups import members
+from hearth.plan.resource.resource_planner import ResourcePlanner
+from hearth.plan.state import requirements
+from hearth.plan.state.desired import DesiredObject
+from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.read_access import UNLIMITED, Reader
+from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.plan.target import status_signature, target_status
+from hearth.plan.target.target import Target
+from hearth.preview import field_changes, object_copies, preview_world
+from hearth.preview.preview_world import PreviewWorld
+from hearth.template.blueprint import Blueprint
+from hearth.template.chunked_work import Unevaluated
+
+UNREADABLE = (InvalidDefinition, SourceNotFound, TamperedRevision, Unevaluated, ApiStatusError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """What one object would be by one stored revision."""
+
+    child: Child
+    desired: DesiredObject
+
+
+async def recognize(world: PreviewWorld) -> dict[str, list[Object]]:
+    """Recognize revisions and objects; return the manifests of the target by resource, as they are now."""
+    present = preview_world.parse_present(world)
+    if present is None:
+        return {}
+    await recognize_revisions(world, present)
+    memory = status_signature.read_memory(present.status, uid=present.uid, hashes=world.hashes)
+    target = target_status.decode(memory) if memory is not None else None
+    if target is None:
+        return {}
+    is_at_rest = target.is_completed and present.status.get("observedGeneration") == present.generation
+    numbers = [target.revision] if is_at_rest else list_numbers(target, memory or {})
+    found = [await find_candidates(world, present, number, target) for number in numbers]
+    await recognize_children(world, [each for each in found if each], is_at_rest=is_at_rest)
+    return {each.child.resource: [each.desired.manifest] for each in (found[0] if found else [])}
+
+
+def list_numbers(target: Target, memory: object) -> list[int]:
+    """Return the revisions that objects may have, while the Stack is on its way to a target."""
+    completed = target_status.read_completed(memory if isinstance(memory, dict) else {})
+    numbers = (target.revision, *target.protected_revisions, completed.last, completed.previous)
+    return list(dict.fromkeys(number for number in numbers if number))
+
+
+async def recognize_revisions(world: PreviewWorld, present: StackObject) -> None:
+    """Store the revisions with the preview's hashes, also in the status, as if the operator had this key."""
+    hashes, translated = world.hashes.of_stack(present.uid), {}
+    for revision, stored in world.request.revisions:
+        definition = await restate(world, present, revision, stored) if stored else {}
+        hashed = stored_definition.hash_record(definition, hashes) if definition else revision.hash
+        translated[revision.hash] = hashed
+        made = dataclasses.replace(revision, hash=hashed)
+        world.management.add_revision(verified_revisions.sign(made, present, world.hashes), definition)
+    preview_world.replace_status(world, preview_world.translate_status(world.stack.status, translated))
+
+
+async def restate(world: PreviewWorld, present: StackObject, revision: Revision, stored: Object) -> Object:
+    """Return a stored definition with the preview's hashes of its sensitive values, as they are today."""
+    hashes, reader = world.hashes.of_stack(present.uid), world.builder.find_reader(present)
+    try:
+        definition = await stored_definition.from_stored(
+            stored, reader=reader, stack=present, number=revision.number, hashes=hashes
+        )
+    except UNREADABLE:
+        return stored
+    return stored_definition.to_stored(definition, hashes)
+
+
+async def find_candidates(world: PreviewWorld, present: StackObject, number: int, target: Target) -> list[Candidate]:
+    """Return what each object would be by a stored revision; none if that cannot be compiled now."""
+    try:
+        stored = await world.builder.compile_stored(present, number, surge=target.surge)
+    except (*UNREADABLE, Unreachable):
+        return []
+    return list(evaluate(world, present, stored.blueprint))
+
+
+def evaluate(world: PreviewWorld, present: StackObject, blueprint: Blueprint) -> Iterator[Candidate]:
+    """Yield the desired objects of a blueprint with the present values. Every object counts as ready."""
+    planner = ResourcePlanner(
+        blueprint=blueprint,
+        stack=revision_builder.identify(present),
+        kinds=world.cluster.kinds,
+        hashes=world.hashes.of_stack(present.uid),
+        unwatched=(),
+        reader=Reader(boundary=world.services.find_boundary(present), access=UNLIMITED),
+        only_namespace="",
+        namespaced_watches=(),
+        rules=world.services.health_rules,
+        denied={},
+    )
+    statuses: dict[str, ResourceStatus] = {}
+    for name in blueprint.resources:
+        children = world.cluster.children_of(present.uid, name)
+        planner.plan(name, statuses, children, memory=InMemoryState(), now=0.0)
+        current = requirements.find_current(children)
+        statuses[name] = ResourceStatus(state=ResourceState.READY, reason="Ready", message="", child=current)
+        if (whole := members.name_all(members.root_of(name))) in planner.collections:
+            planner.collections[whole].update(name, statuses[name])
+        for child in children:
+            desired = planner.find_desired(name, child)
+            if desired is not None and child.is_identified and child.ref == desired.ref:
+                yield Candidate(child=child, desired=desired)
+
+
+async def recognize_children(world: PreviewWorld, found: list[list[Candidate]], *, is_at_rest: bool) -> None:
+    """Give each object the hash of the definition that it has, if one of the candidates fits."""
+    by_child: dict[str, list[Candidate]] = {}
+    for candidate in (each for candidates in found for each in candidates):
+        by_child.setdefault(candidate.child.uid, []).append(candidate)
+    chosen = await asyncio.gather(*(choose(world, each, is_at_rest=is_at_rest) for each in by_child.values()))
+    for candidate in chosen:
+        if candidate is not None:
+            adopt_hash(world, candidate)
+
+
+async def choose(world: PreviewWorld, candidates: list[Candidate], *, is_at_rest: bool) -> Candidate | None:
+    """Return the candidate that the object has, by a dry run if there are several; None if it has none of them."""
+    if is_at_rest or len({each.desired.hash for each in candidates}) == 1:
+        return candidates[0]
+    for candidate in candidates:
+        if await is_as(world, candidate):
+            return candidate
+    return None
+
+
+async def is_as(world: PreviewWorld, candidate: Candidate) -> bool:
+    """Return whether an apply of the candidate would change nothing of its object."""
+    stack, child = world.stack, candidate.child
+    known = world.copies.find(object_copies.place_of(child.ref))
+    manager = names.field_manager(stack.namespace, stack.name, kind=stack.kind)
+    try:
+        applied = await world.live.try_apply(candidate.desired.manifest, kind=child.kind, manager=manager, force=True)
+    except (ApiStatusError, Unreachable):
+        return False
+    return known is not None and not field_changes.find_changes(known.raw, applied)
+
+
+def adopt_hash(world: PreviewWorld, candidate: Candidate) -> None:
+    """Replace the operator's hashes on a copied object by those of the preview."""
+    known = world.copies.find(object_copies.place_of(candidate.child.ref))
+    if known is None:
+        return
+    metadata = known.raw["metadata"]
+    annotations = dict(metadata.get("annotations") or {})
+    annotations[names.ANNOTATION_HASH] = candidate.desired.hash
+    if names.ANNOTATION_LAST_APPLIED in annotations and candidate.desired.record:
+        annotations[names.ANNOTATION_LAST_APPLIED] = candidate.desired.record
+    raw = {**known.raw, "metadata": {**metadata, "annotations": annotations}}
+    world.copies.put(raw, kind=known.kind, is_live=True)

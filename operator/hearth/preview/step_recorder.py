@@ -1,0 +1,185 @@
+"""From executed steps to changes: what a step means for its resource. Must not know requests."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from hearth.model import names
+from hearth.model.child import Child, Object
+from hearth.model.groups import members
+from hearth.plan.resource import replaced_fields
+from hearth.plan.stack.stack_plan import StackPlan
+from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.steps import Apply, Delete, Release, Step, Suspend, WriteHealthMark
+from hearth.preview import field_changes
+from hearth.preview.changes import Action, Change
+from hearth.preview.dry_run_writes import DryRunWrite
+from hearth.preview.field_changes import FieldChange
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """A step as it was planned, with what the planner knew then."""
+
+    step: Step
+    reason: str = ""
+    replaced: Child | None = None
+    """The object that a new one replaces, or that is deleted for one."""
+
+
+def describe_plan(step: Step, plan: StackPlan, memory: InMemoryState, children: tuple[Child, ...]) -> PlannedStep:
+    """Return the step with its reason. children: the objects of its resource."""
+    if isinstance(step, Delete) and step.child.resource in plan.blueprint.resources:
+        status = plan.statuses.get(step.child.resource)
+        is_first = status is not None and status.step is step
+        reason = status.message.removeprefix("is replaced because ").partition(":")[0] if status and is_first else ""
+        return PlannedStep(step, reason, step.child)
+    if not isinstance(step, Apply):
+        return PlannedStep(step)
+    if step.uid is not None:
+        return PlannedStep(step, f"drift of {step.repaired_fields} is repaired" if step.repaired_fields else "")
+    former = [child for child in children if child.is_identified]
+    if not former:
+        return PlannedStep(step)
+    old = max(former, key=lambda child: child.incarnation)
+    return PlannedStep(step, explain_replacement(step, old, plan, memory), old)
+
+
+def explain_replacement(step: Apply, old: Child, plan: StackPlan, memory: InMemoryState) -> str:
+    """Return why a resource gets another object."""
+    resource = plan.blueprint.resources[step.resource]
+    refused = memory.immutable.get(old.uid)
+    if (old.kind.key, old.namespace) != (step.kind.key, step.ref.namespace):
+        return "its kind or namespace changed"
+    if refused is not None:
+        return f"{refused[1]} cannot be changed in place"
+    if resource.replace_on and (named := replaced_fields.find_replaced_field(resource, old, step.manifest)):
+        return f"updatePolicy.replaceOn names {named}"
+    if old.unhealthy_reason is not None:
+        return f"it is marked unhealthy: {old.unhealthy_reason}"
+    if members.is_member(step.resource) or old.hash == step.hash:
+        return "its object failed"
+    return "its name changed" if resource.is_name_pinned else "its object failed"
+
+
+@dataclass(slots=True)
+class StepRecorder:
+    """The changes so far, in order."""
+
+    explain: Callable[[Any], Any]
+    """Writes unknown values for people."""
+    is_unknown: Callable[[Any], bool]
+    resources: Callable[[], Collection[str]]
+    """The resources of the target."""
+    changes: list[Change] = field(default_factory=list)
+    stated: dict[str, list[Object]] = field(default_factory=dict)
+    """By resource: the manifests that were applied."""
+
+    def record(self, planned: PlannedStep, writes: list[DryRunWrite]) -> None:
+        """Record an executed step. writes: the last one counts; none if it failed."""
+        if not writes:
+            return
+        write, step = writes[-1], planned.step
+        match step:
+            case Apply():
+                self._record_apply(planned, step, write)
+            case Delete():
+                self._record_deletion(planned, step, write)
+            case Release():
+                self._add(Change(action=Action.KEEP, resource=step.child.resource, ref=step.child.ref, reason=find_reason(step.child)))
+            case Suspend():
+                self._record_update(step.child.resource, step, write, reason=str(step.purpose))
+            case WriteHealthMark():
+                self._record_update(step.child.resource, step, write, reason="health mark")
+            case _:
+                assert_never(step)
+
+    def _record_apply(self, planned: PlannedStep, step: Apply, write: DryRunWrite) -> None:
+        if write.stated is not None:
+            self.stated.setdefault(step.resource, []).append(write.stated)
+        if write.before is not None:
+            is_adopted = step.uid is None and not is_child(write.before, step)
+            self._record_update(
+                step.resource, step, write, reason=planned.reason, action=Action.ADOPT if is_adopted else None
+            )
+            return
+        made = Change(
+            action=Action.CREATE, resource=step.resource, ref=step.ref, unchecked=write.unchecked,
+            fields=self._compare(None, write.after),
+        )  # fmt: skip
+        before = self._find_replacement(step.resource)
+        if before is not None:
+            self.changes[before] = dataclasses.replace(self.changes[before], ref=step.ref, unchecked=write.unchecked)
+        elif planned.replaced is not None:
+            old = planned.replaced.ref
+            self._add(dataclasses.replace(made, action=Action.REPLACE, old_ref=old, reason=planned.reason, fields=()))
+        else:
+            self._add(made)
+
+    def _find_replacement(self, resource: str) -> int | None:
+        """Return the position of a replacement whose new object is still missing."""
+        found = (
+            at
+            for at, each in enumerate(self.changes)
+            if (each.action, each.resource, each.ref) == (Action.REPLACE, resource, None)
+        )
+        return next(found, None)
+
+    def _record_deletion(self, planned: PlannedStep, step: Delete, write: DryRunWrite) -> None:
+        resource = step.child.resource
+        if resource not in self.resources():
+            self._add(Change(action=Action.DELETE, resource=resource, ref=step.child.ref, unchecked=write.unchecked))
+        elif not any(each.old_ref == step.child.ref for each in self.changes):
+            is_replaced = any((each.action, each.resource) == (Action.REPLACE, resource) for each in self.changes)
+            action = Action.DELETE if is_replaced else Action.REPLACE
+            ref = step.child.ref
+            self._add(
+                Change(action=Action.DELETE, resource=resource, ref=ref, reason="an earlier object of the resource")
+                if action is Action.DELETE
+                else Change(action=action, resource=resource, old_ref=ref, reason=planned.reason)
+            )
+
+    def _record_update(
+        self, resource: str, step: Step, write: DryRunWrite, *, reason: str, action: Action | None = None
+    ) -> None:
+        fields = self._compare(write.before, write.after)
+        if not fields and action is None:
+            return
+        certain = any(not self.is_unknown(each.new) for each in fields)
+        found = action or (Action.UPDATE if certain else Action.MAY_UPDATE)
+        ref = step.ref if isinstance(step, Apply) else step.child.ref
+        self._add(
+            Change(
+                action=found,
+                resource=resource,
+                ref=ref,
+                reason=reason,
+                fields=tuple(self._explain(each) for each in fields),
+                unchecked=write.unchecked,
+            )
+        )
+
+    def _compare(self, before: Object | None, after: Object | None) -> tuple[FieldChange, ...]:
+        if after is None or before is None:
+            return ()
+        return tuple(field_changes.find_changes(before, after))
+
+    def _explain(self, change: FieldChange) -> FieldChange:
+        return dataclasses.replace(change, old=self.explain(change.old), new=self.explain(change.new))
+
+    def _add(self, change: Change) -> None:
+        self.changes.append(change)
+
+
+def is_child(raw: Object, step: Apply) -> bool:
+    """Return whether the object belonged to the same Stack before."""
+    labels, wanted = (each["metadata"].get("labels") or {} for each in (raw, step.manifest))
+    return labels.get(names.LABEL_STACK_UID) == wanted.get(names.LABEL_STACK_UID)
+
+
+def find_reason(child: Child) -> str:
+    """Return why an obsolete object stays."""
+    return "it was adopted" if child.is_adopted else "deletionPolicy is Retain"

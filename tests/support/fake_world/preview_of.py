@@ -1,0 +1,103 @@
+"""The preview of an edit in a fake world, and what then happens there, in the same words."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hearth.kube.cache import revision_cache
+from hearth.kube.objects import controller_revision
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.preview import field_changes, previews
+from hearth.preview.changes import Action, Preview
+from hearth.preview.preview_world import PreviewRequest
+from support.checks import members
+from support.ports.fake_live_cluster import FakeLiveCluster
+from support.server import fake_kinds
+from support.server.fake_objects import copy
+from support.server.fake_server import FakeServer
+from support.units.in_process import InProcess
+
+NOW = 1_767_225_600.0
+
+
+async def preview_spec(server: FakeServer, spec: Object, *, namespace: str = "default", name: str = "shop") -> Preview:
+    """The preview of a Stack with this spec."""
+    kind = fake_kinds.STACK.kind
+    present = server.find(kind, namespace, name)
+    wanted: Object = copy(present) if present is not None else make_new(server, namespace, name)
+    wanted["metadata"]["generation"] = wanted["metadata"].get("generation", 0) + 1
+    wanted["spec"] = copy(spec)
+    uid = wanted["metadata"]["uid"]
+    request = PreviewRequest(
+        present=copy(present),
+        wanted=wanted,
+        revisions=[
+            (revision_cache.parse_revision(raw["metadata"]), controller_revision.parse_definition(copy(raw)))
+            for raw in server.list_all(fake_kinds.CONTROLLER_REVISION.kind)
+            if raw["metadata"]["labels"].get(names.LABEL_STACK_UID) == uid
+        ],
+        stacks=[raw["metadata"]["uid"] for raw in server.list_all(kind)],
+    )
+    return await previews.make_preview(FakeLiveCluster(server), request, now=NOW, evaluate=lambda _queue: InProcess())
+
+
+def make_new(server: FakeServer, namespace: str, name: str) -> Object:
+    """A Stack as a dry run would return it."""
+    made = {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": "Stack"}
+    metadata = {"name": name, "namespace": namespace, "uid": "new", "resourceVersion": "0", "generation": 0}
+    return {**made, "metadata": metadata}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """The objects of one Stack by UID."""
+
+    objects: Mapping[str, Object]
+
+    @classmethod
+    def of(cls, server: FakeServer, uid: str) -> Seen:
+        """Those of now."""
+        found = {
+            raw["metadata"]["uid"]: copy(raw)
+            for kind, raw in server.everything()
+            if (raw["metadata"].get("labels") or {}).get(names.LABEL_STACK_UID) == uid
+            and kind != fake_kinds.CONTROLLER_REVISION.kind
+        }
+        return cls(objects=found)
+
+    def by_resource(self) -> dict[str, dict[str, Object]]:
+        """By resource and UID."""
+        found: dict[str, dict[str, Object]] = {}
+        for uid, raw in self.objects.items():
+            found.setdefault(members.resource_of(raw), {})[uid] = raw
+        return found
+
+
+def find_deeds(before: Seen, after: Seen) -> dict[str, Action]:
+    """What happened to each resource between two moments, in the words of a preview."""
+    old, new = before.by_resource(), after.by_resource()
+    deeds: dict[str, Action] = {}
+    for resource in {*old, *new}:
+        was, now = old.get(resource, {}), new.get(resource, {})
+        added, gone = now.keys() - was.keys(), was.keys() - now.keys()
+        if added:
+            deeds[resource] = Action.REPLACE if was else Action.CREATE
+        elif gone:
+            deeds[resource] = Action.DELETE
+        elif any(field_changes.find_changes(was[uid], now[uid]) for uid in was):
+            deeds[resource] = Action.UPDATE
+    return deeds
+
+
+def list_deeds(preview: Preview) -> dict[str, Action]:
+    """What a preview says will happen to each resource."""
+    told = {Action.CREATE, Action.UPDATE, Action.MAY_UPDATE, Action.REPLACE, Action.DELETE, Action.ADOPT}
+    return {each.resource: each.action for each in preview.changes if each.action in told}
+
+
+def show(preview: Preview) -> str:
+    """A preview as text, for failures."""
+    return "\n".join(str(dataclasses.asdict(each)) for each in preview.changes) + f"\n{preview.notes} {preview.rejection}"
