@@ -129,7 +129,12 @@ class CopiedWorkloadCluster:
         uid, is_new = metadata.get("uid"), metadata.get("resourceVersion") is not None
         if known is not None and (is_new or uid not in (None, known.child.uid)):
             details = {"name": known.child.name}
-            status = {"code": CONFLICT, "reason": "Conflict", "message": "the object exists already", "details": details}
+            status = {
+                "code": CONFLICT,
+                "reason": "Conflict",
+                "message": "the object exists already",
+                "details": details,
+            }
             raise ApiStatusError(code=CONFLICT, status=status)
 
     def _complete(self, result: Object, manifest: Object, *, kind: Kind, before: Object | None) -> Object:

@@ -116,7 +116,9 @@ class PreviewRun:
             return False
         planned = [(key, each) for key in list(planner.ready_steps) if (each := self._take(planner, key)) is not None]
         self._count += len(planned)
-        self.is_endless = self._count > STEPS_EACH * (len(planner.blueprint.resources) + len(list(self.world.copies)) + 1)
+        self.is_endless = self._count > STEPS_EACH * (
+            len(planner.blueprint.resources) + len(list(self.world.copies)) + 1
+        )
         results = await asyncio.gather(*(self._execute(each.step) for _, each in planned))
         for (key, each), result in zip(planned, results, strict=True):
             place = object_copies.place_of(steps.find_ref(each.step))
@@ -135,7 +137,9 @@ class PreviewRun:
     async def _execute(self, step: Step) -> StepResult:
         stack, services = self.world.stack, self.world.services
         boundary = services.find_boundary(stack)
-        return self._nesting.refuse(stack, step) or await supervision.contain(
+        if (refused := self._nesting.refuse(stack, step)) is not None:
+            return refused
+        return await supervision.contain(
             "step",
             lambda: step_execution.execute_step(
                 step,

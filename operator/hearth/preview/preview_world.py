@@ -101,7 +101,7 @@ def make_world(
     evaluations, copies = evaluate(queue), ObjectCopies(hashes)
     management = CopiedManagementCluster(
         live,
-        stack_cache.parse_stack(request.wanted, kind=str(request.wanted["kind"])),
+        parse_wanted(request.wanted),
         others=request.stacks,
         beside=request.beside,
         accounts=request.accounts,
@@ -142,6 +142,12 @@ def make_world(
     )
 
 
+def parse_wanted(raw: Object) -> StackObject:
+    """Return the Stack as it would be; a dry run gives a new one no version."""
+    metadata = {"resourceVersion": "0", "generation": 1, **raw["metadata"]}
+    return stack_cache.parse_stack({**raw, "metadata": metadata}, kind=str(raw["kind"]))
+
+
 async def read_children(world: PreviewWorld) -> None:
     """Copy all objects of the Stack, of every kind that it ever applied."""
     if world.request.present is None:
@@ -176,4 +182,3 @@ def translate_status(status: Mapping[str, Any], hashes: Mapping[str, str]) -> Ob
 def replace_status(world: PreviewWorld, status: Object) -> None:
     """Replace the status of the Stack in the copy."""
     world.management.stack = dataclasses.replace(world.stack, packed_status=status_fields.pack(status))
-

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from hearth import supervision
 from hearth.engine.ports import Evaluations
 from hearth.engine.unassisted import Unassisted
 from hearth.engine.work_queue import WorkQueue
 from hearth.model import redaction
+from hearth.model.errors import HearthError
+from hearth.plan.environment import environment_rules
 from hearth.plan.resource import enforcement
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
@@ -21,6 +24,10 @@ PAUSED = "spec.paused is true: the operator writes nothing until it is unpaused"
 ENDLESS = "the same objects are replaced again and again; the preview ends here"
 
 
+class PreviewFailed(HearthError):
+    """A preview without a result, because of a fault in the program."""
+
+
 async def make_preview(
     live: LiveCluster,
     request: PreviewRequest,
@@ -28,15 +35,20 @@ async def make_preview(
     now: float,
     evaluate: Callable[[WorkQueue], Evaluations] = lambda _queue: Unassisted(),
 ) -> Preview:
-    """Return what the wanted Stack would do; nothing is written. Raises ApiStatusError or Unreachable.
+    """Return what the wanted Stack would do; nothing is written. Raises ApiStatusError, Unreachable or PreviewFailed.
 
     now: seconds since the epoch; evaluate: makes the evaluator of slow expressions.
     """
     world = preview_world.make_world(live, request, now=now, evaluate=evaluate)
     await preview_world.read_children(world)
     before = await recognition.recognize(world)
-    run = PreviewRun(world)
-    await run.run()
+    run, faults = PreviewRun(world), list[str]()
+    with supervision.using(supervision.Supervisor(on_error=faults.append)):
+        await run.run()
+    if faults:
+        raise PreviewFailed(
+            f"internal error in the preview ({', '.join(dict.fromkeys(faults))}); its result is unknown"
+        )
     definition = run.reconciler.definition
     rejection = definition.rejection or definition.cluster.problem
     hide = sensitive_fields.make_filter(world, before=before, applied=run.recorder.stated)
@@ -116,10 +128,10 @@ def list_obsolete(planner: StackPlanner) -> Iterator[Change]:
             continue
         rule = held[uid].rule
         if rule is not None:
-            reason = enforcement.explain_restriction(rule, enforcement.Action.DELETE)
+            reason = enforcement.explain_restriction(rule, environment_rules.Action.DELETE)
             yield Change(action=Action.FAIL, resource=child.resource, ref=child.ref, reason=reason)
         else:
-            hook = enforcement.BEFORE[enforcement.Action.DELETE]
+            hook = enforcement.BEFORE[environment_rules.Action.DELETE]
             yield Change(action=Action.STOP, resource=child.resource, ref=child.ref, hook=hook)
     for name in planner.find_post_delete_stops():
-        yield Change(action=Action.STOP, resource=name, hook=enforcement.AFTER[enforcement.Action.DELETE])
+        yield Change(action=Action.STOP, resource=name, hook=enforcement.AFTER[environment_rules.Action.DELETE])

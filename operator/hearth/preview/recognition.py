@@ -61,7 +61,7 @@ async def recognize(world: PreviewWorld) -> dict[str, list[Object]]:
 
 
 def list_numbers(target: Target, memory: object) -> list[int]:
-    """Return the revisions that objects may have, while the Stack is on its way to a target."""
+    """Return the revisions that objects may have, while the Stack has not completed its target."""
     completed = target_status.read_completed(memory if isinstance(memory, dict) else {})
     numbers = (target.revision, *target.protected_revisions, completed.last, completed.previous)
     return list(dict.fromkeys(number for number in numbers if number))
@@ -134,9 +134,9 @@ async def recognize_children(world: PreviewWorld, found: list[list[Candidate]], 
     for candidate in (each for candidates in found for each in candidates):
         by_child.setdefault(candidate.child.uid, []).append(candidate)
     chosen = await asyncio.gather(*(choose(world, each, is_at_rest=is_at_rest) for each in by_child.values()))
-    for candidate in chosen:
-        if candidate is not None:
-            adopt_hash(world, candidate)
+    for each in chosen:
+        if each is not None:
+            adopt_hash(world, each)
 
 
 async def choose(world: PreviewWorld, candidates: list[Candidate], *, is_at_rest: bool) -> Candidate | None:

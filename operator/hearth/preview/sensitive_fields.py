@@ -43,7 +43,10 @@ def make_filter(
         paths = tainted.get(change.resource, [])
         if is_blind or paths is None or any(is_overlapping(each.path, path) for path in paths):
             return conceal(each)
-        old, new = (value if isinstance(value, Absent) else redaction.redact_within(value, texts) for value in (each.old, each.new))
+        old, new = (
+            value if isinstance(value, Absent) else redaction.redact_within(value, texts)
+            for value in (each.old, each.new)
+        )
         return dataclasses.replace(each, old=old, new=new)
 
     return hide

@@ -89,7 +89,14 @@ class StepRecorder:
             case Delete():
                 self._record_deletion(planned, step, write)
             case Release():
-                self._add(Change(action=Action.KEEP, resource=step.child.resource, ref=step.child.ref, reason=find_reason(step.child)))
+                self._add(
+                    Change(
+                        action=Action.KEEP,
+                        resource=step.child.resource,
+                        ref=step.child.ref,
+                        reason=find_reason(step.child),
+                    )
+                )
             case Suspend():
                 self._record_update(step.child.resource, step, write, reason=str(step.purpose))
             case WriteHealthMark():

@@ -1,6 +1,6 @@
 """Hashes and signatures without the operator's key: hashes have a key of their own, and signatures are believed.
 
-Whoever asks for a preview may not read the key. A forged signature misleads a preview, and never the operator.
+The user of a preview may not read the key. A forged signature misleads a preview, and never the operator.
 """
 
 from __future__ import annotations

@@ -94,10 +94,12 @@ def find_deeds(before: Seen, after: Seen) -> dict[str, Action]:
 
 def list_deeds(preview: Preview) -> dict[str, Action]:
     """What a preview says will happen to each resource."""
-    told = {Action.CREATE, Action.UPDATE, Action.MAY_UPDATE, Action.REPLACE, Action.DELETE, Action.ADOPT}
-    return {each.resource: each.action for each in preview.changes if each.action in told}
+    shown = {Action.CREATE, Action.UPDATE, Action.MAY_UPDATE, Action.REPLACE, Action.DELETE, Action.ADOPT}
+    return {each.resource: each.action for each in preview.changes if each.action in shown}
 
 
 def show(preview: Preview) -> str:
     """A preview as text, for failures."""
-    return "\n".join(str(dataclasses.asdict(each)) for each in preview.changes) + f"\n{preview.notes} {preview.rejection}"
+    return (
+        "\n".join(str(dataclasses.asdict(each)) for each in preview.changes) + f"\n{preview.notes} {preview.rejection}"
+    )

@@ -44,9 +44,7 @@ class FakeLiveCluster:
     async def try_apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool, user: str = "") -> Object:
         """As the port says."""
         self.requests.append("dry-run")
-        found: Object = copy(
-            self._server.apply(copy(manifest), kind=kind, manager=manager, force=force, dry_run=True)
-        )
+        found: Object = copy(self._server.apply(copy(manifest), kind=kind, manager=manager, force=force, dry_run=True))
         return found
 
     async def try_create(self, manifest: Object, *, kind: Kind, user: str = "") -> Object:

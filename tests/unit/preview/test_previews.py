@@ -78,7 +78,8 @@ def test_a_changed_field_is_named_with_both_values() -> None:
 def test_a_value_that_only_the_run_knows_is_named() -> None:
     """It depends on the status of a resource that changes."""
     preview = preview_edit(
-        spec_of(p=probe(value=1), b=config("${p.status.value}")), spec_of(p=probe(value=2), b=config("${p.status.value}"))
+        spec_of(p=probe(value=1), b=config("${p.status.value}")),
+        spec_of(p=probe(value=2), b=config("${p.status.value}")),
     )
     assert actions(preview) == [("p", Action.UPDATE), ("b", Action.MAY_UPDATE)]
     assert [each.new for each in preview.changes[1].fields] == ["(known after p is ready)"]
@@ -110,5 +111,3 @@ def test_all_mistakes_come_at_once() -> None:
     preview = preview_edit(None, spec_of(a=config("${nothing.x}"), b=config("${neither.y}")))
     assert len(preview.mistakes) == 2
     assert preview.changes == ()
-
-

@@ -73,17 +73,22 @@ def set_color(ctx: click.Context) -> None:
         ctx.color = False
 
 
-def run(cluster: ClusterOptions, work: Callable[[Session], Awaitable[int]]) -> NoReturn:
-    """Run the requests of a subcommand, and end the program with the exit code that they return."""
+def run(cluster: ClusterOptions, work: Callable[[Session], Awaitable[int]], *, failure: int = FAILED) -> NoReturn:
+    """Run the requests of a subcommand, and end the program with the exit code that they return.
+
+    failure: the exit code of an error.
+    """
     try:
-        code = asyncio.run(with_session(cluster, work))
+        code = asyncio.run(with_session(cluster, work, failure=failure))
     except KeyboardInterrupt:
         code = INTERRUPTED
     raise SystemExit(code)
 
 
-async def with_session(cluster: ClusterOptions, work: Callable[[Session], Awaitable[int]]) -> int:
-    """Open a connection, work, and close it; report errors as kubectl does."""
+async def with_session(
+    cluster: ClusterOptions, work: Callable[[Session], Awaitable[int]], *, failure: int = FAILED
+) -> int:
+    """Open a connection, work, and close it; report errors as kubectl does. failure: the exit code of an error."""
     from hearth.cli.stack_access.session import Session
     from hearth.kube.client.connection import Connection
     from hearth.model import errors
@@ -95,7 +100,7 @@ async def with_session(cluster: ClusterOptions, work: Callable[[Session], Awaita
         complain(describe_refusal(refused))
     except errors.HearthError as error:
         complain(f"error: {error}")
-    return FAILED
+    return failure
 
 
 def describe_refusal(refused: Any) -> str:

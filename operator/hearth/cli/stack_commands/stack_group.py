@@ -72,6 +72,7 @@ COMMANDS: Mapping[str, Entry] = {
     "resume": entry("steering.verb_commands", "Bring suspended workloads back.", section=STEER, attribute="resume"),
     "scale": entry("steering.scale_command", "Set the number of members of a ResourceGroup.", section=STEER),
     "lint": entry("files.file_commands", "Report the mistakes of Stacks in files.", section=FILES, attribute="lint"),
+    "diff": entry("preview.diff_command", "Show what a change of a Stack would do.", section=FILES),
     "render": entry(
         "files.file_commands", "Write the manifests of Stacks in files.", section=FILES, attribute="render"
     ),

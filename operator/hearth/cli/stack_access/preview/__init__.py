@@ -1,0 +1,1 @@
+"""The requests of `kubectl stack diff`: reads and dry runs."""

@@ -1,0 +1,113 @@
+"""Reads what a preview needs besides the objects of the Stack, and asks for the preview."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+
+import orjson
+
+from hearth.cli.stack_access import revisions
+from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
+from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_views import object_fields
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.engine.ports import Revision
+from hearth.engine.work_queue import DirtyScope, WorkQueue
+from hearth.engine.writes import nested_accounts
+from hearth.kube.cache import revision_cache, stack_cache
+from hearth.kube.well_known_kinds import STACK
+from hearth.model import errors
+from hearth.model.child import Object
+from hearth.model.kinds import ObjectRef
+from hearth.model.tenancy import Tenancy
+from hearth.preview import previews
+from hearth.preview.changes import Preview
+from hearth.preview.preview_world import PreviewRequest
+from hearth.sandbox.pool import Pool
+
+
+async def make_preview(
+    session: Session,
+    *,
+    present: Object | None,
+    wanted: Object,
+    tenancy: Tenancy,
+    beside: Mapping[ObjectRef, Object],
+) -> Preview:
+    """Return the preview. Raises ApiStatusError or Unreachable.
+
+    present, wanted: the Stack as it is and would be; beside: sources that the user states with it.
+    """
+    cluster = DryRunCluster(session, namespace=wanted["metadata"]["namespace"])
+    stored, stacks, accounts, _ = await asyncio.gather(
+        read_revisions(session, present),
+        read_stacks(session, wanted),
+        find_accounts(cluster, wanted, tenancy),
+        session.kinds.refresh(),
+    )
+    request = PreviewRequest(
+        present=present,
+        wanted=wanted,
+        revisions=stored,
+        stacks=stacks,
+        beside=beside,
+        tenancy=tenancy,
+        accounts=accounts,
+    )
+    pools: list[Pool] = []
+
+    def evaluate(queue: WorkQueue) -> Pool:
+        pools.append(Pool(notify=lambda uid: queue.enqueue(uid, DirtyScope.EVALUATED), on_limit=lambda _limit: None))
+        return pools[-1]
+
+    try:
+        return await previews.make_preview(cluster, request, now=time.time(), evaluate=evaluate)
+    finally:
+        await asyncio.gather(*(pool.close() for pool in pools))
+
+
+async def read_revisions(session: Session, present: Object | None) -> list[tuple[Revision, Object]]:
+    """Return the stored revisions of the Stack with their definitions. Raises ApiStatusError if the user may not."""
+    if present is None:
+        return []
+    stored = await revisions.list_revisions(session, StackState(present))
+    if not stored.is_readable:
+        namespace = present["metadata"]["namespace"]
+        message = f"you may not list controllerrevisions.apps in namespace {namespace}, which a preview needs"
+        raise errors.SourceForbidden(message)
+    found = list(stored.by_number.values())
+    definitions = await asyncio.gather(*(read_definition(session, each) for each in found))
+    parsed = (revision_cache.parse_revision(each["metadata"]) for each in found)
+    return list(zip(parsed, definitions, strict=True))
+
+
+async def read_definition(session: Session, revision: Object) -> Object:
+    """Return a definition; empty if it is unreadable."""
+    try:
+        return await revisions.get_definition(session, revision)
+    except (errors.TamperedRevision, errors.ApiStatusError):
+        return {}
+
+
+async def read_stacks(session: Session, wanted: Object) -> list[str] | None:
+    """Return the UIDs of all Stacks, if adoption may ask for them; None if the user may not list them."""
+    if b"adoptionPolicy" not in orjson.dumps(wanted["spec"]):
+        return None
+    try:
+        return [each["metadata"]["uid"] for each in await session.list(STACK, only_metadata=True)]
+    except errors.ApiStatusError:
+        return None
+
+
+async def find_accounts(cluster: DryRunCluster, wanted: Object, tenancy: Tenancy) -> list[str]:
+    """Return the account of the Stack, if it has one and the user may impersonate it."""
+    namespace = object_fields.text(wanted, "metadata", "namespace")
+    boundary = tenancy.find_boundary(namespace, stack_cache.find_account(wanted["spec"]))
+    if not boundary.account:
+        return []
+    may = await cluster.is_allowed(
+        "impersonate", kind=nested_accounts.ACCOUNTS, namespace=namespace, name=boundary.account
+    )
+    return [boundary.user] if may else []

@@ -1,0 +1,98 @@
+"""A Stack as it would be after `kubectl apply` of a file, or after a rollback: the answer to a dry run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
+from hearth.cli.stack_access.session import MANAGER
+from hearth.cli.stack_views import object_fields
+from hearth.kube.well_known_kinds import STACK
+from hearth.model.child import Object
+from hearth.model.kinds import ObjectRef
+from hearth.preview import field_changes
+
+STATED: Final = ("labels", "annotations")
+"""The parts of the metadata that a file may state."""
+
+
+async def try_file(cluster: DryRunCluster, stated: Object, present: Object | None) -> Object:
+    """Return the Stack after an apply of the file. Raises ApiStatusError with the mistakes that the API server finds.
+
+    present: the live Stack. One that a field manager applied server-side is applied under its name; of any other, fields
+    that the file does not have are removed as `kubectl apply` removes them.
+    """
+    kept = {key: stated["metadata"][key] for key in ("name", "namespace", *STATED) if key in stated["metadata"]}
+    manifest = {"apiVersion": STACK.api_version, "kind": STACK.name, "metadata": kept, "spec": stated.get("spec")}
+    applier = find_applier(present) if present is not None else MANAGER
+    if applier:
+        return await cluster.try_apply(manifest, kind=STACK, manager=applier, force=True)
+    assert present is not None  # noqa: S101 -- a new Stack has an applier
+    patch = make_patch(find_last_applied(present) or {"spec": present.get("spec")}, manifest, present)
+    return await try_patch(cluster, present, patch)
+
+
+async def try_rollback(cluster: DryRunCluster, present: Object, number: int) -> Object:
+    """Return the Stack after `kubectl stack rollback --to`. A request for the same number counts as a new one."""
+    wanted = await try_patch(cluster, present, {"spec": {"rollback": {"toRevision": number}}})
+    if object_fields.number(present, "spec", "rollback", "toRevision") == number:
+        state = {**object_fields.mapping(wanted, "status", "controllerState")}
+        state.pop("rollback", None)
+        wanted["status"] = {**object_fields.mapping(wanted, "status"), "controllerState": state}
+    return wanted
+
+
+async def try_patch(cluster: DryRunCluster, present: Object, patch: Object) -> Object:
+    """Return the Stack after a merge patch of exactly this Stack."""
+    metadata = present["metadata"]
+    ref = ObjectRef(group=STACK.group, kind=STACK.name, namespace=metadata["namespace"], name=metadata["name"])
+    body = {**patch, "metadata": {**(patch.get("metadata") or {}), "uid": metadata["uid"]}}
+    return await cluster.try_change(ref, body, kind=STACK)
+
+
+def find_applier(present: Object) -> str:
+    """Return the field manager that applied the definition server-side, "" if none did."""
+    if find_last_applied(present) is not None:
+        return ""
+    for entry in object_fields.entries(present, "metadata", "managedFields"):
+        spec = object_fields.mapping(entry, "fieldsV1", "f:spec")
+        if entry.get("operation") == "Apply" and any(key in spec for key in ("f:template", "f:templateRef")):
+            return object_fields.text(entry, "manager")
+    return ""
+
+
+def find_last_applied(present: Object) -> Object | None:
+    """Return what `kubectl apply` applied last, None if it did not."""
+    text = object_fields.text(present, "metadata", "annotations", field_changes.LAST_APPLIED)
+    try:
+        found = orjson.loads(text) if text else None
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def make_patch(before: Mapping[str, Any], stated: Object, live: Object) -> Object:
+    """Return the merge patch of a three-way merge: what the file has, without what only its predecessor had."""
+    metadata: Object = {}
+    for part in STATED:
+        old, new, now = (object_fields.mapping(each, "metadata", part) for each in (before, stated, live))
+        metadata[part] = merge_three(old, new, now)
+        metadata[part].pop(field_changes.LAST_APPLIED, None)
+    old, new, now = (object_fields.mapping(each, "spec") for each in (before, stated, live))
+    return {"metadata": metadata, "spec": merge_three(old, new, now)}
+
+
+def merge_three(old: Mapping[str, Any], new: Mapping[str, Any], now: Mapping[str, Any]) -> Object:
+    """Return the merge patch of `now` that adds and changes what `new` has, and removes what only `old` had."""
+    patch: Object = {key: None for key in old if key not in new and key in now}
+    for key, value in new.items():
+        former, current = old.get(key), now.get(key)
+        if isinstance(value, dict) and isinstance(current, dict):
+            if inner := merge_three(former if isinstance(former, dict) else {}, value, current):
+                patch[key] = inner
+        elif value != current:
+            patch[key] = value
+    return patch

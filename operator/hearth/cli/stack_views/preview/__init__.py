@@ -1,0 +1,1 @@
+"""A preview as text, Markdown and JSON. Pure."""
