@@ -25,6 +25,7 @@ from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.read_access import UNLIMITED, Reader
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.plan.target import status_signature, target_status
 from hearth.plan.target.target import Target
 from hearth.preview import field_changes, object_copies, preview_world
@@ -105,14 +106,10 @@ def evaluate(world: PreviewWorld, present: StackObject, blueprint: Blueprint) ->
     planner = ResourcePlanner(
         blueprint=blueprint,
         stack=revision_builder.identify(present),
-        kinds=world.cluster.kinds,
+        kinds=WatchedKinds(served=world.cluster.kinds),
         hashes=world.hashes.of_stack(present.uid),
-        unwatched=(),
         reader=Reader(boundary=world.services.find_boundary(present), access=UNLIMITED),
-        only_namespace="",
-        namespaced_watches=(),
         rules=world.services.health_rules,
-        denied={},
     )
     statuses: dict[str, ResourceStatus] = {}
     for name in blueprint.resources:
@@ -123,7 +120,7 @@ def evaluate(world: PreviewWorld, present: StackObject, blueprint: Blueprint) ->
         if (whole := members.name_all(members.root_of(name))) in planner.collections:
             planner.collections[whole].update(name, statuses[name])
         for child in children:
-            desired = planner.find_desired(name, child)
+            desired = planner.desired.find(name, child)
             if desired is not None and child.is_identified and child.ref == desired.ref:
                 yield Candidate(child=child, desired=desired)
 
