@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from hearth.cli.stack_access import evidence
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_commands.showing import why_execution
+from hearth.cli.stack_views.causes import stack_causes
 from hearth.kube.auth import credentials
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
@@ -141,9 +143,9 @@ async def explain(session: Session, namespace: str, situation: Situation) -> str
     snapshot = await StackReader(session).read(namespace, situation.name)
     if snapshot is None:
         return ""
-    evidence = await why_execution.collect(session, snapshot)
+    collected = await evidence.collect(session, snapshot)
     path = situation.where.split("/") if situation.where else []
-    causes = why_execution.find_causes(snapshot, path, evidence)
+    causes = stack_causes.find_causes(snapshot, path, collected)
     # Nothing in between may wait: other situations are explained at the same time.
     written = io.StringIO()
     with contextlib.redirect_stdout(written):

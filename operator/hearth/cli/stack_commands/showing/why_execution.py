@@ -7,15 +7,13 @@ from collections.abc import Sequence
 
 import click
 
-from hearth.cli.stack_access import owned_objects
+from hearth.cli.stack_access import evidence
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_views import safe_text
-from hearth.cli.stack_views.causes import cause as cause_module
 from hearth.cli.stack_views.causes import cause_drawing, stack_causes
-from hearth.cli.stack_views.causes.cause import Cause, Evidence
-from hearth.cli.stack_views.lists import event_timeline
+from hearth.cli.stack_views.causes.cause import Cause
 from hearth.cli.stack_views.tree.snapshot import StackSnapshot
 
 DONE, FAILED = 0, 1
@@ -27,8 +25,7 @@ async def execute(session: Session, namespace: str, name: str, path: Sequence[st
     if snapshot is None:
         cluster_options.complain(f'Error from server (NotFound): stacks.hearth.dev "{name}" not found')
         return FAILED
-    evidence = await collect(session, snapshot)
-    causes = find_causes(snapshot, path, evidence)
+    causes = stack_causes.find_causes(snapshot, path, await evidence.collect(session, snapshot))
     if causes is None:
         known = ", ".join(sorted(snapshot.resources)) or "none"
         cluster_options.complain(f"error: stack/{name} has no resource {'/'.join(path)!r}; resources: {known}")
@@ -38,22 +35,6 @@ async def execute(session: Session, namespace: str, name: str, path: Sequence[st
     else:
         show(snapshot, path, causes)
     return FAILED if causes else DONE
-
-
-def find_causes(snapshot: StackSnapshot, path: Sequence[str], evidence: Evidence) -> tuple[Cause, ...] | None:
-    """Return the causes; None if there is no such resource. path: into nested Stacks, empty for the Stack."""
-    if path:
-        return stack_causes.explain_resource(snapshot, path, evidence)
-    return stack_causes.explain(snapshot, evidence)
-
-
-async def collect(session: Session, snapshot: StackSnapshot) -> Evidence:
-    """Return the pods and Events of a Stack that is not ready; nothing of one that is."""
-    if snapshot.stack.is_ready and not snapshot.stack.problems:
-        return Evidence()
-    namespaces = owned_objects.list_namespaces(snapshot)
-    owned = await owned_objects.list_owned(session, namespaces, event_timeline.list_uids(snapshot))
-    return cause_module.make_evidence(owned, await owned_objects.list_events(session, namespaces))
 
 
 def show(snapshot: StackSnapshot, path: Sequence[str], causes: Sequence[Cause]) -> None:

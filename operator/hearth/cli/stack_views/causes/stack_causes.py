@@ -34,6 +34,11 @@ NOTED: Final = {
 """Conditions that need a person, also on a Stack that is ready, and the command that shows more."""
 
 
+def find_causes(snapshot: StackSnapshot, path: Sequence[str], evidence: Evidence) -> tuple[Cause, ...] | None:
+    """Return the causes; None if there is no such resource. path: into nested Stacks, empty for the Stack."""
+    return explain_resource(snapshot, path, evidence) if path else explain(snapshot, evidence)
+
+
 def explain(snapshot: StackSnapshot, evidence: Evidence) -> tuple[Cause, ...]:
     """Return the root causes of a Stack that is not as it should be; () if it is."""
     stack = snapshot.stack

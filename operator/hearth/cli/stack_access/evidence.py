@@ -1,0 +1,48 @@
+"""What explains a Stack beyond its snapshot: pods, Events, revisions. Must not know how an explanation is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hearth.cli.stack_access import owned_objects, revisions
+from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_views.causes import cause
+from hearth.cli.stack_views.causes.cause import Evidence
+from hearth.cli.stack_views.lists import event_timeline
+from hearth.cli.stack_views.lists.event_timeline import TimelineEntry
+from hearth.cli.stack_views.tree.snapshot import StackSnapshot
+
+
+async def collect(session: Session, snapshot: StackSnapshot) -> Evidence:
+    """Return the pods and Events of a Stack that is not ready; nothing of one that is."""
+    if snapshot.stack.is_ready and not snapshot.stack.problems:
+        return Evidence()
+    return await collect_all(session, snapshot)
+
+
+async def collect_all(session: Session, snapshot: StackSnapshot) -> Evidence:
+    """Return the pods and Events of a Stack."""
+    namespaces = owned_objects.list_namespaces(snapshot)
+    owned = await owned_objects.list_owned(session, namespaces, event_timeline.list_uids(snapshot))
+    return cause.make_evidence(owned, await owned_objects.list_events(session, namespaces))
+
+
+async def collect_timeline(session: Session, snapshot: StackSnapshot) -> list[TimelineEntry]:
+    """Return everything with a time that belongs to a Stack, unsorted."""
+    namespaces = owned_objects.list_namespaces(snapshot)
+    uids = event_timeline.list_uids(snapshot)
+    owned = await owned_objects.list_owned(session, namespaces, uids, only_metadata=True)
+    uids |= {each.uid: each.name for each in owned}
+    entries = list(event_timeline.describe_events(await owned_objects.list_events(session, namespaces), uids))
+    for each in walk(snapshot):
+        stored = await revisions.list_revisions(session, each.stack)
+        entries += event_timeline.describe_revisions(stored.by_number, f"stack.hearth.dev/{each.stack.name}")
+        entries += event_timeline.describe_deletions(each)
+    return entries
+
+
+def walk(snapshot: StackSnapshot) -> Iterator[StackSnapshot]:
+    """Yield the Stack and all nested ones."""
+    yield snapshot
+    for nested in snapshot.nested.values():
+        yield from walk(nested)
