@@ -1,4 +1,4 @@
-"""`kubectl stack graph`: a Stack as a picture, in the language of Graphviz or Mermaid."""
+"""`kubectl stack graph`: a Stack as a picture, as SVG or in the language of Graphviz or Mermaid."""
 
 from __future__ import annotations
 
@@ -19,11 +19,16 @@ DONE, FAILED = 0, 1
 
 @click.command(
     cls=ExampleCommand,
-    examples=("kubectl stack graph shop -o mermaid", "kubectl stack graph shop | dot -Tsvg > shop.svg"),
+    examples=("kubectl stack graph shop -o svg > shop.svg", "kubectl stack graph shop -o mermaid"),
 )
 @NAME
 @click.option(
-    "-o", "--output", type=click.Choice(["dot", "mermaid"]), default="dot", show_default=True, help="The language."
+    "-o",
+    "--output",
+    type=click.Choice(["dot", "mermaid", "svg"]),
+    default="dot",
+    show_default=True,
+    help="The language.",
 )
 @cluster_options.cluster_options
 def graph(cluster: ClusterOptions, name: str, output: str) -> None:
@@ -31,12 +36,17 @@ def graph(cluster: ClusterOptions, name: str, output: str) -> None:
 
     async def work(session: Session) -> int:
         from hearth.cli.stack_access.stack_reader import StackReader
+        from hearth.cli.stack_views.graph import layout, stack_graph, svg_drawing
         from hearth.cli.stack_views.tree import graph_text
 
         snapshot = await StackReader(session).read(cluster.find_namespace(), name)
         if snapshot is None:
             cluster_options.complain(f'Error from server (NotFound): stacks.hearth.dev "{name}" not found')
             return FAILED
+        if output == "svg":
+            picture = layout.arrange(stack_graph.describe(snapshot))
+            click.echo(svg_drawing.draw(picture, title=f"Resources of stack/{name}"))
+            return DONE
         draw = graph_text.to_dot if output == "dot" else graph_text.to_mermaid
         click.echo("\n".join(draw(snapshot)))
         return DONE

@@ -1,0 +1,129 @@
+"""A layout as SVG: for a file with its own style, or for a page that links the style and each node. Pure.
+
+Texts of objects are set through ElementTree, which escapes them; they are never part of markup.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from importlib import resources
+from typing import Final
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
+
+from hearth.cli.stack_views import safe_text
+from hearth.cli.stack_views.graph import layout, state_shapes
+from hearth.cli.stack_views.graph.folding import Node
+from hearth.cli.stack_views.graph.layout import Box, Curve, Layout
+from hearth.cli.stack_views.tree import tree_view
+
+NAMESPACE: Final = "http://www.w3.org/2000/svg"
+TITLE_LENGTH, LINE_LENGTH = 22, 27
+"""Characters that fit into a node. The whole text is in its title."""
+SIGN_X, TEXT_X = 22.0, 40.0
+TITLE_Y, DETAIL_Y, STATE_Y = 23.0, 38.0, 53.0
+ELLIPSIS: Final = "…"
+NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML cannot contain, in any form; ElementTree writes them."""
+REPLACEMENT: Final = "\ufffd"
+Link = Callable[[Node], str]
+
+
+def read_style() -> str:
+    """Return the style sheet of the picture."""
+    return (resources.files("hearth.cli.stack_views.graph") / "graph.css").read_text()
+
+
+def draw(picture: Layout, *, title: str, link: Link | None = None) -> str:
+    """Return the picture. link: returns the address of a node; without it the picture is a file with its own style."""
+    size = {"width": f"{picture.width:.0f}", "height": f"{picture.height:.0f}"}
+    root = Element("svg", size | {"viewBox": f"0 0 {size['width']} {size['height']}", "class": "graph"})
+    if link is None:
+        root.set("xmlns", NAMESPACE)
+        root.set("role", "img")
+        SubElement(root, "title").text = safe_text.one_line(title)
+        SubElement(root, "style").text = read_style()
+        SubElement(root, "rect", {"class": "ground", **size})
+    else:
+        root.set("role", "group")
+        root.set("aria-label", safe_text.one_line(title))
+    draw_arrowhead(root)
+    for curve in picture.curves:
+        SubElement(root, "path", {"class": "edge", "d": draw_curve(curve), "marker-end": "url(#arrow)"})
+    for box in picture.boxes:
+        draw_box(root, box, link)
+    drawn = ElementTree.tostring(root, encoding="unicode", short_empty_elements=link is None)
+    return NO_XML.sub(REPLACEMENT, drawn)
+
+
+def draw_arrowhead(root: Element) -> None:
+    """Define the end of an edge."""
+    attributes = {"id": "arrow", "viewBox": "0 0 8 8", "refX": "8", "refY": "4", "orient": "auto"}
+    marker = SubElement(SubElement(root, "defs"), "marker", attributes | {"markerWidth": "8", "markerHeight": "8"})
+    SubElement(marker, "path", {"class": "arrowhead", "d": "M0 0 L8 4 L0 8 Z"})
+
+
+def draw_curve(curve: Curve) -> str:
+    """Return the data of an edge's path: bows between columns, straight lines within lanes."""
+    (x, y), *rest = curve.points
+    parts = [f"M{x:.1f} {y:.1f}"]
+    for index, (to_x, to_y) in enumerate(rest):
+        if index % 2 == 0:
+            middle = (x + to_x) / 2
+            parts.append(f"C{middle:.1f} {y:.1f} {middle:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}")
+        else:
+            parts.append(f"L{to_x:.1f} {to_y:.1f}")
+        x, y = to_x, to_y
+    return " ".join(parts)
+
+
+def draw_box(root: Element, box: Box, link: Link | None) -> None:
+    """Draw one node: its outline and sign by state, and its texts."""
+    node = box.node
+    attributes = {"class": f"node {node.state}{' folded' if node.count > 1 else ''}", "id": f"node-{node.id}"}
+    if link is not None:
+        attributes |= {"href": link(node), "aria-label": describe(node)}
+    element = SubElement(root, "g" if link is None else "a", attributes)
+    SubElement(element, "title").text = describe(node)
+    width, height = layout.NODE_WIDTH, layout.NODE_HEIGHT
+    if node.count > 1:
+        behind = state_shapes.draw(node.state, box.x + 4, box.y + 4, width, height)
+        SubElement(element, "path", {"class": "outline", "d": behind})
+    SubElement(element, "path", {"class": "outline", "d": state_shapes.draw(node.state, box.x, box.y, width, height)})
+    sign, _ = tree_view.SIGNS[node.state]
+    lines = (
+        ("sign", SIGN_X, 36.0, sign.strip()),
+        ("name", TEXT_X, TITLE_Y, cut(node.title, TITLE_LENGTH)),
+        ("detail", TEXT_X, DETAIL_Y, cut(node.detail, LINE_LENGTH)),
+        ("state", TEXT_X, STATE_Y, cut(f"{node.state}: {node.note}" if node.note else str(node.state), LINE_LENGTH)),
+    )
+    for name, x, y, text in lines:
+        if text:
+            place = {"class": name, "x": f"{box.x + x:.1f}", "y": f"{box.y + y:.1f}"}
+            SubElement(element, "text", place).text = text
+    if node.breakpoints:
+        draw_breakpoint(element, box)
+    if box.is_replaced:
+        middle, right = box.y + height / 2, box.x + width
+        line = f"M{right:.1f} {middle:.1f} h{layout.GAP_WITHIN:.1f}"
+        SubElement(root, "path", {"class": "replacement", "d": line, "marker-end": "url(#arrow)"})
+
+
+def draw_breakpoint(element: Element, box: Box) -> None:
+    """Draw the sign of a breakpoint at the left edge of a node: two bars, as of a pause."""
+    for offset in (-7.0, -1.0):
+        place = {"x": f"{box.x + offset:.1f}", "y": f"{box.y + 16:.1f}", "width": "4", "height": "30"}
+        SubElement(element, "rect", {"class": "breakpoint", **place})
+
+
+def describe(node: Node) -> str:
+    """Return the whole text of a node: `web, deployment/shop-web: progressing, 1 of 3 pods are ready`."""
+    words = f"{', '.join(part for part in (node.title, node.detail) if part)}: {node.state}"
+    words += f", {node.note}" if node.note else ""
+    return words + (f"; stops at {', '.join(node.breakpoints)}" if node.breakpoints else "")
+
+
+def cut(text: str, length: int) -> str:
+    """Return the text, shortened to a number of characters."""
+    return text if len(text) <= length else text[: length - 1] + ELLIPSIS
