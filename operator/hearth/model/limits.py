@@ -326,3 +326,13 @@ ADMISSION_WARNINGS = 15
 """Warnings of one review: the API server passes on 4,096 characters in all."""
 READ_RIGHTS = 10_000
 """Answers about one Stack's account that are kept: as many as it has resources, if each is asked about by its name."""
+PAGE_STREAMS = 20
+"""Tabs that one `kubectl stack ui` keeps up to date: each reads its Stack about once a second."""
+PAGE_FORM_BYTES = 64 * 1024
+"""Size of one request to the page: the longest field of a form is a reason of 1,024 characters."""
+GRAPH_LAYER_NODES = 10
+"""Single nodes in one layer of a graph: as many as fit on a screen."""
+GRAPH_EXPANDED_NODES = 400
+"""Single nodes in a layer that the user expands. Browsers draw some thousand without a delay."""
+GRAPH_COLUMNS = 24
+"""Columns of a graph. Beyond them, runs of neighboring layers become one column."""

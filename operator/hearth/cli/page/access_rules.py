@@ -1,0 +1,118 @@
+"""Who may send requests to the page: the browser that got its address, from the page itself. Pure.
+
+Other programs and users of the machine reach loopback too, and every web page that the user visits may send requests to
+it. So a request needs three things: a path that is not guessable, a cookie that browsers send under this path alone, and
+the name of this server as its host (a name of an attacker that resolves to loopback is another one). An action needs the
+page's own origin and a token besides, which only the page itself contains.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+COOKIE: Final = "hearth-page"
+TOKEN: Final = "token"  # noqa: S105 -- a name
+"""The parameter of the first address."""
+ACTION_TOKEN: Final = "action_token"  # noqa: S105 -- a name
+"""The field of a form."""
+SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
+OWN_SITES: Final = frozenset({"", "none", "same-origin"})
+"""Values of Sec-Fetch-Site for addresses that the user typed, and for requests of the page. Older browsers send none."""
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""Headers of every response."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secrets:
+    """Random texts of one run."""
+
+    token: str
+    """In the address that the command prints."""
+    folder: str
+    """The first part of every other path."""
+    cookie: str
+    action_token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """Why a request is refused."""
+
+    status: HTTPStatus
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessRules:
+    """The rules of one server."""
+
+    secrets: Secrets
+    port: int
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """Return the values of the header Host that name this server."""
+        return frozenset({f"127.0.0.1:{self.port}", f"localhost:{self.port}"})
+
+    @property
+    def root(self) -> str:
+        """Return the path under which everything is."""
+        return f"/{self.secrets.folder}/"
+
+    @property
+    def address(self) -> str:
+        """Return the address for the user."""
+        return f"http://127.0.0.1:{self.port}/?{TOKEN}={self.secrets.token}"
+
+    def make_cookie(self) -> str:
+        """Return the header Set-Cookie. The path keeps the cookie from servers on other ports, which share its host."""
+        return f"{COOKIE}={self.secrets.cookie}; Path={self.root}; HttpOnly; SameSite=Strict"
+
+    def find_host_refusal(self, host: str) -> Refused | None:
+        """Return why a request to that host is refused."""
+        if host in self.hosts:
+            return None
+        return Refused(status=HTTPStatus.MISDIRECTED_REQUEST, message="this server has another name")
+
+    def is_token(self, token: str) -> bool:
+        """Return whether it is the token of the address."""
+        return is_same(token, self.secrets.token)
+
+    def find_refusal(self, method: str, path: str, headers: Mapping[str, str], *, cookie: str) -> Refused | None:
+        """Return why a request to a path under the root is refused."""
+        if not is_same(path[: len(self.root)], self.root) or not is_same(cookie, self.secrets.cookie):
+            message = "open the address that `kubectl stack ui` printed: it has the token that this browser lacks"
+            return Refused(status=HTTPStatus.FORBIDDEN, message=message)
+        if headers.get("Sec-Fetch-Site", "") not in OWN_SITES:
+            return Refused(status=HTTPStatus.FORBIDDEN, message="the request comes from another site")
+        if method in SAFE_METHODS:
+            return None
+        if headers.get("Origin") != f"http://{headers.get('Host')}":
+            return Refused(status=HTTPStatus.FORBIDDEN, message="an action must come from the page itself")
+        return None
+
+    def find_action_refusal(self, token: str) -> Refused | None:
+        """Return why a form with that token is refused."""
+        if is_same(token, self.secrets.action_token):
+            return None
+        return Refused(status=HTTPStatus.FORBIDDEN, message="the form lacks the token of this page: reload the page")
+
+
+def is_same(given: str, expected: str) -> bool:
+    """Return whether two texts are equal, in a time that tells nothing about the expected one."""
+    return hmac.compare_digest(given.encode(errors="replace"), expected.encode())

@@ -1,0 +1,153 @@
+"""The HTTP server of the page, on loopback only: each request passes the access rules before any handler.
+
+Must not know what the page shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import web
+
+from hearth.cli.page import access_rules
+from hearth.cli.page.access_rules import AccessRules, Secrets
+from hearth.cli.page.handlers import FRAGMENT, Handlers
+from hearth.cli.page.rendering import Renderer
+from hearth.cli.page.stack_source import StackSource
+from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_views import safe_text
+from hearth.model import errors, limits
+
+LOOPBACK: Final = "127.0.0.1"
+SECRET_BYTES: Final = 32
+SHUTDOWN_TIMEOUT: Final = 0.5
+"""Seconds for requests in progress when the user ends the command."""
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class CannotListen(errors.HearthError):
+    """The port is not available; the user must choose another."""
+
+
+@asynccontextmanager
+async def serve(session: Session, *, namespace: str, port: int) -> AsyncIterator[str]:
+    """Serve the page, and give its address with the token. namespace: "" for all; port: 0 for a free one.
+
+    Raises CannotListen.
+    """
+    listening = listen(port)
+    rules = AccessRules(secrets=make_secrets(), port=listening.getsockname()[1])
+    runner = web.AppRunner(
+        make_application(StackSource(session, namespace=namespace), rules),
+        handle_signals=False,
+        access_log=None,
+        shutdown_timeout=SHUTDOWN_TIMEOUT,
+    )
+    await runner.setup()
+    try:
+        await web.SockSite(runner, listening).start()
+        yield rules.address
+    finally:
+        await runner.cleanup()
+        listening.close()
+
+
+def listen(port: int) -> socket.socket:
+    """Return a socket on loopback."""
+    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((LOOPBACK, port))
+    except OSError as error:
+        found.close()
+        raise CannotListen(
+            f"cannot listen on {LOOPBACK}:{port}: {error.strerror or error}; choose another --port"
+        ) from error
+    return found
+
+
+def make_secrets() -> Secrets:
+    """Return random texts."""
+    return Secrets(
+        token=secrets.token_urlsafe(SECRET_BYTES),
+        folder=secrets.token_urlsafe(SECRET_BYTES),
+        cookie=secrets.token_urlsafe(SECRET_BYTES),
+        action_token=secrets.token_urlsafe(SECRET_BYTES),
+    )
+
+
+def make_application(source: StackSource, rules: AccessRules) -> web.Application:
+    """Return the application."""
+    renderer = Renderer(root=rules.root, action_token=rules.secrets.action_token)
+    handlers = Handlers(source, rules, renderer)
+
+    @web.middleware
+    async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            check(request, rules)
+            return await handler(request)
+        except web.HTTPException as refused:
+            status, message = refused.status, refused.text or ""
+            if status < HTTPStatus.BAD_REQUEST:
+                raise
+        except errors.ApiStatusError as error:
+            status, message = (error.code if 400 <= error.code < 500 else 502), f"the API server: {error}"
+        except errors.HearthError as error:
+            status, message = HTTPStatus.BAD_GATEWAY, str(error)
+        is_fragment = FRAGMENT in request.headers
+        values = {"layout": "fragment.html" if is_fragment else "plain.html", "message": safe_text.clean(message)}
+        return web.Response(text=renderer.render("error.html", values), content_type="text/html", status=status)
+
+    async def add_headers(_: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(access_rules.HEADERS)
+        response.headers.pop("Server", None)
+
+    app = web.Application(client_max_size=limits.PAGE_FORM_BYTES, middlewares=[answer])
+    app.on_response_prepare.append(add_headers)
+
+    async def open_first(request: web.Request) -> web.StreamResponse:
+        return enter(request, rules)
+
+    app.add_routes([web.get("/", open_first), *handlers.list_routes()])
+    return app
+
+
+def check(request: web.Request, rules: AccessRules) -> None:
+    """Raise the refusal of a request, if there is one. The first address is checked by its handler."""
+    host = rules.find_host_refusal(request.headers.get("Host", ""))
+    if host is None and request.path == "/":
+        return
+    refused = host or rules.find_refusal(
+        request.method, request.path, request.headers, cookie=request.cookies.get(access_rules.COOKIE, "")
+    )
+    if refused is not None:
+        raise_refusal(refused)
+
+
+def raise_refusal(refused: access_rules.Refused) -> None:
+    """Raise a refusal as an answer."""
+    if refused.status == HTTPStatus.MISDIRECTED_REQUEST:
+        raise web.HTTPMisdirectedRequest(text=refused.message)
+    raise web.HTTPForbidden(text=refused.message)
+
+
+def enter(request: web.Request, rules: AccessRules) -> web.StreamResponse:
+    """Exchange the token for the cookie, and lead to an address without it."""
+    if not rules.is_token(request.query.get(access_rules.TOKEN, "")):
+        raise web.HTTPForbidden(text="open the address that `kubectl stack ui` printed: it ends with a token")
+    return web.Response(
+        status=HTTPStatus.SEE_OTHER, headers={"Location": rules.root, "Set-Cookie": rules.make_cookie()}
+    )
+
+
+async def serve_forever(session: Session, *, namespace: str, port: int, show: Callable[[str], None]) -> None:
+    """Serve until cancelled. show: gets the address."""
+    async with serve(session, namespace=namespace, port=port) as address:
+        show(address)
+        await asyncio.Event().wait()

@@ -1,0 +1,124 @@
+"""What the page shows of one resource: why, events, live object and manifest. Pure; all texts are cleaned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hearth.cli.stack_views import ages, safe_text
+from hearth.cli.stack_views.causes import cause_drawing, stack_causes
+from hearth.cli.stack_views.causes.cause import Cause, Evidence
+from hearth.cli.stack_views.details import shown_objects
+from hearth.cli.stack_views.lists import event_timeline
+from hearth.cli.stack_views.lists.event_timeline import TimelineEntry
+from hearth.cli.stack_views.tree import stack_view
+from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
+from hearth.cli.stack_views.tree.stack_view import ResourceRow
+from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
+from hearth.template.text import kubectl_yaml
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownCause:
+    """A cause with the times in words."""
+
+    cause: Cause
+    times: str
+    causes: tuple[ShownCause, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownEvent:
+    """An Event with its age in words."""
+
+    age: str
+    type: str
+    reason: str
+    object: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownResource:
+    """One resource, or one obsolete object of it."""
+
+    row: ResourceRow
+    causes: tuple[ShownCause, ...]
+    events: tuple[ShownEvent, ...]
+    live: str
+    """YAML; "" if there is no object."""
+    manifest: str
+    """YAML."""
+    nested_path: str
+    """The page of the nested Stack or group; "" for any other kind."""
+
+
+def describe(
+    snapshot: StackSnapshot, name: str, evidence: Evidence, *, object_: str = "", now: float
+) -> ShownResource | None:
+    """Describe a resource; None if there is no such one. object_: which of several, as `configmap/web-1`; now: seconds."""
+    rows = stack_causes.flatten(stack_view.describe_rows(snapshot))
+    row = next((each for each in rows if each.resource == name and object_ in ("", each.object)), None)
+    if row is None:
+        return None
+    child = find_child(snapshot, row)
+    causes = stack_causes.explain_resource(snapshot, [name], evidence) or ()
+    return ShownResource(
+        row=row,
+        causes=tuple(describe_cause(each, now=now) for each in causes),
+        events=tuple(describe_events(child, evidence, now=now)) if child is not None else (),
+        live=write(shown_objects.show_object(snapshot, child)) if child is not None else "",
+        manifest=write(shown_objects.show_manifest(snapshot, name)),
+        nested_path=find_nested_path(child),
+    )
+
+
+def find_child(snapshot: StackSnapshot, row: ResourceRow) -> FoundChild | None:
+    """Return the object of a row."""
+    return next((each for each in snapshot.children if str(each) == row.object), None)
+
+
+def describe_cause(cause: Cause, *, now: float) -> ShownCause:
+    """Describe a cause and all below it."""
+    return ShownCause(
+        cause=cause,
+        times=cause_drawing.describe_times(cause, now=now).strip(),
+        causes=tuple(describe_cause(each, now=now) for each in cause.causes),
+    )
+
+
+def describe_events(child: FoundChild, evidence: Evidence, *, now: float) -> list[ShownEvent]:
+    """Describe the Events about an object and those that it owns, the latest first."""
+    uids = {child.uid: ""}
+    pending = [child.uid]
+    while pending:
+        for owned in evidence.owned.get(pending.pop(), ()):
+            if owned.uid not in uids:
+                uids[owned.uid] = ""
+                pending.append(owned.uid)
+    events = [event for uid in uids for event in evidence.events.get(uid, ())]
+    entries = event_timeline.sort(event_timeline.describe_events(events, uids), since=None, only_warnings=False)
+    return [describe_event(entry, now=now) for entry in reversed(entries)]
+
+
+def describe_event(entry: TimelineEntry, *, now: float) -> ShownEvent:
+    """Describe one Event."""
+    age = ages.format_age(now - entry.time)
+    return ShownEvent(
+        age=f"{age} (x{entry.count})" if entry.count > 1 else age,
+        type=entry.type,
+        reason=entry.reason,
+        object=entry.object,
+        message=entry.message,
+    )
+
+
+def find_nested_path(child: FoundChild | None) -> str:
+    """Return the page of a nested Stack or group."""
+    if child is None or not (child.is_stack or child.is_group):
+        return ""
+    return f"{(RESOURCE_GROUP if child.is_group else STACK).plural}/{child.namespace}/{child.name}"
+
+
+def write(value: object) -> str:
+    """Return an object as YAML."""
+    return safe_text.clean(kubectl_yaml.write(value)) if value else ""

@@ -1,0 +1,64 @@
+"""Reads Stacks for all requests of the page: each at most once at a time, and not again within a moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from hearth.cli.stack_access import owned_objects
+from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_access.stack_reader import StackReader
+from hearth.cli.stack_views.lists import stack_list
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.tree.snapshot import StackSnapshot
+from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
+from hearth.model.kinds import Kind
+
+FRESH_SECONDS: Final = 0.4
+"""Age up to which a snapshot is used again, e.g. by two tabs."""
+KEPT: Final = 4
+"""Snapshots of this many Stacks are kept: each holds all objects of its Stack."""
+Key: TypeAlias = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A snapshot, and when it was taken in seconds of the event loop."""
+
+    snapshot: StackSnapshot | None
+    at: float
+
+
+class StackSource:
+    """Snapshots of Stacks, and the list of all Stacks of a namespace."""
+
+    def __init__(self, session: Session, *, namespace: str) -> None:
+        """namespace: "" for all."""
+        self.session = session
+        self.namespace = namespace
+        self._reader = StackReader(session, with_groups=True)
+        self._lock = asyncio.Lock()
+        self._taken: OrderedDict[Key, Taken] = OrderedDict()
+
+    async def read(self, kind: Kind, namespace: str, name: str, *, is_new: bool = False) -> StackSnapshot | None:
+        """Return a snapshot, or None if there is no such object. is_new: do not use one that was taken before.
+
+        Raises ApiStatusError and Unreachable.
+        """
+        key, loop = (kind.plural, namespace, name), asyncio.get_running_loop()
+        async with self._lock:
+            known = self._taken.pop(key, None)
+            if known is None or is_new or loop.time() - known.at > FRESH_SECONDS:
+                known = Taken(await self._reader.read(namespace, name, kind=kind), loop.time())
+            self._taken[key] = known
+            if len(self._taken) > KEPT:
+                self._taken.popitem(last=False)
+            return known.snapshot
+
+    async def list(self) -> list[StackState]:
+        """Return all Stacks and ResourceGroups. Raises ApiStatusError and Unreachable."""
+        stacks = await self.session.list(STACK, self.namespace)
+        groups = await owned_objects.list_allowed(self.session, RESOURCE_GROUP, self.namespace)
+        return stack_list.sort(map(StackState, [*stacks, *groups]))

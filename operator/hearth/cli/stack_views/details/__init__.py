@@ -1,0 +1,1 @@
+"""One resource in detail, without sensitive values. Pure."""

@@ -1,0 +1,186 @@
+"""What the server of the page answers, and to whom it answers nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from support.units import stack_page
+from support.units.stack_page import SHOP, Visitor
+
+SHOWN = ("", "stacks/prod/shop", "stacks/prod/shop/resource?resource=db", "stacks/prod/shop/confirm?action=pause")
+
+
+@pytest.fixture
+async def visitor() -> AsyncIterator[Visitor]:
+    """A visitor who has entered by the printed address."""
+    async with stack_page.visit() as made:
+        await made.enter()
+        yield made
+
+
+async def test_the_token_becomes_a_cookie_under_a_path_of_its_own(visitor: Visitor) -> None:
+    """It is in no address afterwards, and servers on other ports of this host never get the cookie."""
+    reply = await visitor.enter()
+
+    token = visitor.address.partition("token=")[2]
+    assert len(token) >= 43
+    assert reply.status == 303
+    assert token not in reply.headers["Location"] + reply.headers["Set-Cookie"]
+    assert len(visitor.root) > 40
+    assert f"Path={visitor.root};" in reply.headers["Set-Cookie"]
+    assert reply.headers["Set-Cookie"].endswith("HttpOnly; SameSite=Strict")
+
+
+@pytest.mark.parametrize("path", SHOWN)
+async def test_every_page_is_shown_and_has_strict_headers(visitor: Visitor, path: str) -> None:
+    """Scripts and styles come from this server alone, nothing is cached, nothing may frame it."""
+    reply = await visitor.get(path)
+
+    assert reply.status == 200, reply.text
+    assert reply.headers["Content-Security-Policy"].startswith(
+        "default-src 'none'; script-src 'self'; style-src 'self'"
+    )
+    assert "unsafe" not in reply.headers["Content-Security-Policy"]
+    assert "frame-ancestors 'none'" in reply.headers["Content-Security-Policy"]
+    assert reply.headers["Cache-Control"] == "no-store"
+    assert reply.headers["Referrer-Policy"] == "same-origin"
+    assert reply.headers["X-Content-Type-Options"] == "nosniff"
+    assert "http://" not in reply.text.replace("http://www.w3.org", "")
+
+
+@pytest.mark.parametrize("path", SHOWN)
+async def test_no_text_of_an_object_is_ever_markup(visitor: Visitor, path: str) -> None:
+    """Names, messages, outputs and kinds that contain HTML, or the language of the templates, are shown as they are."""
+    reply = await visitor.get(path)
+
+    assert "<img" not in reply.text
+    assert "<script>" not in reply.text
+    assert "onerror=alert(1)>" not in reply.text
+    assert reply.text.count("<script") == 1  # that of the page
+    assert ">49<" not in reply.text
+
+
+async def test_an_error_message_is_no_markup_either(visitor: Visitor) -> None:
+    """Not even that about a resource which does not exist."""
+    reply = await visitor.get("stacks/prod/shop/resource?resource=%3Cimg+src=x%3E")
+
+    assert reply.status == 404
+    assert "<img" not in reply.text
+    assert "has no resource" in reply.text
+
+
+async def test_sensitive_values_are_not_shown(visitor: Visitor) -> None:
+    """Neither in the manifest nor in a list."""
+    for path in (*SHOWN, "stacks/prod/shop/resource?resource=web"):
+        assert "geheim-1" not in (await visitor.get(path)).text
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        pytest.param("", {"Cookie": None}, id="no cookie"),
+        pytest.param("", {"Cookie": "hearth-page=guessed"}, id="another cookie"),
+        pytest.param("", {"Sec-Fetch-Site": "cross-site"}, id="from another site"),
+        pytest.param("", {"Sec-Fetch-Site": "same-site"}, id="from another port"),
+        pytest.param("updates", {"Cookie": None}, id="live updates without cookie"),
+        pytest.param("static/page.js", {"Cookie": None}, id="script without cookie"),
+        pytest.param("../", {}, id="another folder"),
+    ],
+)
+async def test_who_lacks_cookie_or_path_gets_nothing(
+    visitor: Visitor, path: str, headers: dict[str, str | None]
+) -> None:
+    """Reads are refused as well: they show objects of a cluster."""
+    reply = await visitor.get(path, **headers)
+
+    assert reply.status == 403
+    assert "shop" not in reply.text
+
+
+@pytest.mark.parametrize("host", ["attacker.example", "127.0.0.1", "127.0.0.1:1", "localhost.attacker.example:{port}"])
+async def test_a_name_that_resolves_to_loopback_is_refused(visitor: Visitor, host: str) -> None:
+    """DNS rebinding: the browser takes the attacker's page and this server for one origin, but names the attacker's host."""
+    port = visitor.origin.rpartition(":")[2]
+    for address in (visitor.address, visitor.root):
+        reply = await visitor.send("GET", address, Host=host.format(port=port), Cookie=visitor.cookie)
+
+        assert reply.status == 421
+        assert "Set-Cookie" not in reply.headers
+
+
+@pytest.mark.parametrize("token", ["", "?token=", "?token=guessed"])
+async def test_the_first_address_needs_the_token(visitor: Visitor, token: str) -> None:
+    """Without it there is no cookie, and no word about what is served."""
+    reply = await visitor.send("GET", f"/{token}")
+
+    assert reply.status == 403
+    assert "Set-Cookie" not in reply.headers
+    assert visitor.root not in reply.text
+
+
+@pytest.mark.parametrize(
+    ("form", "headers"),
+    [
+        pytest.param({"action_token": "guessed"}, {}, id="another token"),
+        pytest.param({"action_token": ""}, {}, id="no token"),
+        pytest.param({}, {"Origin": None}, id="no origin"),
+        pytest.param({}, {"Origin": "null"}, id="opaque origin"),
+        pytest.param({}, {"Origin": "http://attacker.example"}, id="another origin"),
+        pytest.param({}, {"Origin": "http://127.0.0.1:1"}, id="another port"),
+        pytest.param({}, {"Cookie": None}, id="no cookie"),
+        pytest.param({}, {"Sec-Fetch-Site": "cross-site"}, id="from another site"),
+    ],
+)
+async def test_no_action_without_cookie_token_and_origin(
+    visitor: Visitor, form: dict[str, str], headers: dict[str, str | None]
+) -> None:
+    """All three are needed; a page of another origin has none of them."""
+    whole = {"action": "pause", "action_token": await visitor.find_action_token()} | form
+    reply = await visitor.act(whole, **headers)
+
+    assert reply.status == 403
+    assert f"PATCH {SHOP}" not in visitor.api.asked
+
+
+async def test_an_action_writes_what_the_verb_writes(visitor: Visitor) -> None:
+    """Asking for it writes nothing; the confirmation writes once."""
+    token = await visitor.find_action_token()
+    assert f"PATCH {SHOP}" not in visitor.api.asked
+
+    reply = await visitor.act({"action": "pause", "action_token": token})
+
+    (patch,) = [sent for sent in visitor.api.sent if sent.method == "PATCH"]
+    assert reply.status == 200
+    assert "spec.paused=true" in reply.text
+    assert patch.body == {"spec": {"paused": True}, "metadata": {"uid": "u-1"}}
+
+
+async def test_what_does_not_apply_is_said_and_writes_nothing(visitor: Visitor) -> None:
+    """Also if it has ceased to apply since the user was asked."""
+    token = await visitor.find_action_token()
+    for action, said in (("cleanup", "nothing waits for deletion"), ("unpause", "not paused"), ("mark", "say what is")):
+        reply = await visitor.act({"action": action, "resource": "web", "action_token": token})
+        assert reply.status == 409
+        assert said in reply.text
+    assert (await visitor.act({"action": "explode", "action_token": token})).status == 400
+    assert [sent for sent in visitor.api.sent if sent.method != "GET"] == []
+
+
+@pytest.mark.parametrize("path", ["stacks/prod/..%2fshop", "stacks/prod/SHOP", "stacks/pr%20od/shop", "pods/prod/shop"])
+async def test_what_cannot_be_a_name_is_never_sent(visitor: Visitor, path: str) -> None:
+    """No path of the page becomes another path of the API server."""
+    reply = await visitor.get(path)
+
+    assert reply.status == 404
+    assert visitor.api.asked == []
+
+
+@pytest.mark.parametrize("name", ["..%2fserver.py", "../server.py", "page.py", "", "%2fetc%2fpasswd"])
+async def test_static_files_come_from_a_table(visitor: Visitor, name: str) -> None:
+    """Nothing else of this machine is served."""
+    reply = await visitor.get(f"static/{name}")
+
+    assert reply.status in (403, 404)
+    assert "import" not in reply.text
