@@ -77,7 +77,7 @@ def test_a_sensitive_value_is_hidden_wherever_the_object_has_it() -> None:
 
 @pytest.mark.parametrize("resource", ["key", "stated", "plain"])
 def test_a_secret_is_shown_by_its_keys(resource: str) -> None:
-    """Live and in the template, whatever put the values there."""
+    """Live and in the template."""
     shown = show(resource, "Secret", data={"password": "Z2VoZWlt"}, type="Opaque")
 
     assert shown["data"] == {"password": "(sensitive)"}
