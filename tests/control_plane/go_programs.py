@@ -7,6 +7,7 @@ programs are for.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -70,6 +71,22 @@ def read_pin(module: Path, path: str) -> str:
     return found[1]
 
 
+def download(module: Path) -> Path:
+    """Return the folder of the only module that go.mod requires, for its files."""
+    go = toolchain.find_or_fetch(_parse_least_go(module))
+    found = subprocess.run(
+        [go, "mod", "download", "-json"],
+        cwd=module,
+        env=os.environ | toolchain.ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if found.returncode != 0:
+        raise failure.Impossible(f"cannot download what {module}/go.mod requires: {found.stderr or found.stdout}")
+    return Path(json.loads(found.stdout)["Dir"])
+
+
 def _missing(programs: Sequence[Program], folder: Path) -> list[Program]:
     return [program for program in programs if not folder.joinpath(program.name).exists()]
 
@@ -80,7 +97,7 @@ def _build(programs: Sequence[Program], folder: Path, title: str) -> None:
         return
     for left_behind in folder.glob(".*-*"):  # by a build that was killed
         shutil.rmtree(left_behind)
-    go = toolchain.find_or_fetch(_least_go(programs))
+    go = toolchain.find_or_fetch(max(_parse_least_go(program.module) for program in programs))
     progress.say(
         f"building {len(missing)} of {len(programs)} programs ({title}) with {go} into {folder}\n"
         "  once per version; it takes minutes on two cores"
@@ -130,9 +147,9 @@ def _wait(process: subprocess.Popen[bytes], tick: progress.Tick) -> None:
         raise
 
 
-def _least_go(programs: Sequence[Program]) -> toolchain.Version:
-    wanted = (re.search(r"^go (\S+)$", _read_go_mod(program.module), re.MULTILINE) for program in programs)
-    return max(toolchain.parse_version(line[1]) or (0, 0, 0) for line in wanted if line)
+def _parse_least_go(module: Path) -> toolchain.Version:
+    line = re.search(r"^go (\S+)$", _read_go_mod(module), re.MULTILINE)
+    return (toolchain.parse_version(line[1]) if line else None) or (0, 0, 0)
 
 
 def _read_go_mod(module: Path) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from support.ecosystem import helm as helm_program
 from support.ecosystem.helm import Helm
+from support.ecosystem.release import Release
+from support.threats.slots import Slots
 
 FOLDER = Path(__file__).parent
 
@@ -33,3 +37,22 @@ def helm_path(request: pytest.FixtureRequest) -> Path:
 def helm(helm_path: Path, tmp_path: Path) -> Helm:
     """Helm without a cluster."""
     return Helm(program=helm_path, home=tmp_path)
+
+
+@pytest.fixture(scope="session")
+def slots(worker_id: str) -> Iterator[Slots]:
+    """Control planes on which the chart is installed."""
+    made = Slots(is_alone=worker_id == "master", prefix="chart")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def release(slots: Slots, helm: Helm, tmp_path: Path) -> Iterator[Release]:
+    """A release that is not installed yet, on a control plane that the test has for itself. Nothing of it stays."""
+    with slots.take() as kubeconfig:
+        made = Release(helm=replace(helm, kubeconfig=kubeconfig), kubeconfig=kubeconfig, folder=tmp_path)
+        try:
+            yield made
+        finally:
+            made.clear()

@@ -1,4 +1,4 @@
-"""Control planes for the attack tests, apart from the one that other tests share: their operator serves all namespaces.
+"""Control planes for tests whose operator serves all namespaces, apart from the one that other tests share.
 
 There are `SLOTS` of them on a machine, started when first needed. One test at a time has a slot; the plane of a slot
 stays up until the last worker that used it ends. A developer's own plane (`controlplane.py --name x with -- pytest`)
@@ -31,7 +31,9 @@ HOLD = "import os, sys; print(os.environ['KUBECONFIG'], flush=True); sys.stdin.r
 class Slots:
     """The slots as one test process sees them."""
 
-    def __init__(self, *, is_alone: bool) -> None:
+    def __init__(self, *, is_alone: bool, prefix: str = "threats") -> None:
+        """prefix: begins the names of the planes, which are shared by all with the same one."""
+        self._prefix = prefix
         self._own = find_own_plane() if is_alone else None
         self._holders: dict[int, tuple[subprocess.Popen[str], Path]] = {}
 
@@ -59,7 +61,7 @@ class Slots:
         order = sorted(range(SLOTS), key=lambda number: number not in self._holders)
         while True:
             for number in order:
-                folder = find_home(number).folder
+                folder = self._find_home(number).folder
                 folder.mkdir(parents=True, exist_ok=True)
                 lock = (folder / "slot").open("a")
                 try:
@@ -70,12 +72,15 @@ class Slots:
                 return number, lock
             time.sleep(POLL)
 
+    def _find_home(self, number: int) -> places.Home:
+        return places.Home(f"{self._prefix}-{number}")
+
     def _attend(self, number: int) -> Path:
         if number not in self._holders:
-            name = find_home(number).name
+            name = self._find_home(number).name
             command = [sys.executable, str(PROGRAM), "--name", name, "with", "--quiet", "--audit", "--"]
             command += [sys.executable, "-c", HOLD]
-            log = find_home(number).folder / "slot.log"
+            log = self._find_home(number).folder / "slot.log"
             with log.open("w") as stderr:
                 holder = subprocess.Popen(
                     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True
@@ -85,11 +90,6 @@ class Slots:
             assert kubeconfig, f"no control plane: {log.read_text()}"
             self._holders[number] = (holder, Path(kubeconfig))
         return self._holders[number][1]
-
-
-def find_home(number: int) -> places.Home:
-    """Where the plane of a slot is."""
-    return places.Home(f"threats-{number}")
 
 
 def find_own_plane() -> Path | None:

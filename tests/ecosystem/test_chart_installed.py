@@ -1,0 +1,142 @@
+"""The chart on a real API server: installed, upgraded and removed by Helm, with the operator under exactly its rights."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from support.ecosystem import crds
+from support.ecosystem.helm import ROOT
+from support.ecosystem.kubectl import Kubectl
+from support.ecosystem.release import CRDS, NAMESPACE, Release
+
+EVERYTHING = {
+    "image": {"repository": "registry.example/hearth", "digest": "sha256:" + "0" * 64},
+    "imagePullSecrets": [{"name": "registry"}],
+    "replicas": 3,
+    "settings": {"tenancy": "strict", "shards": 4, "maxBackoff": "1m", "defaultServiceAccount": "deployer"},
+    "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"}],
+    "extraVolumes": [{"name": "profile", "emptyDir": {}}],
+    "extraVolumeMounts": [{"name": "profile", "mountPath": "/profile"}],
+    "podLabels": {"team": "platform"},
+    "nodeSelector": {"kubernetes.io/os": "linux"},
+    "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+    "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}},
+    "priorityClassName": "system-cluster-critical",
+    "serviceAccount": {"annotations": {"team": "platform"}},
+    "webhook": {"certificates": "certManager", "failurePolicy": "Fail", "timeoutSeconds": 10},
+    "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "prometheusRule": {"enabled": True},
+}
+"""Values that render each template, and each part of them."""
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["default values", "all that can be set"])
+def test_the_api_server_takes_every_object(release: Release, values: dict[str, Any]) -> None:
+    """By its own schemas and those of the operators that read them; an unknown field is an error."""
+    kubectl = release.kubectl
+    kubectl.call("apply", "--server-side", "-f", "-", stdin=crds.read())
+    kubectl.run("create", "namespace", NAMESPACE)
+    file = release.folder / "values.yaml"
+    file.write_text(yaml.safe_dump(values))
+
+    said = kubectl.apply(release.helm.render(f"--values={file}"), "--dry-run=server")
+
+    assert said.count("serverside-applied (server dry run)") == len(said.splitlines())
+    assert ("certificate.cert-manager.io/hearth-webhook" in said) is bool(values)
+
+
+def test_an_installation_lives_from_install_to_uninstall(release: Release) -> None:
+    """Objects of a Stack outlast an upgrade and an uninstall without a write, and go with their Stack."""
+    assert "STATUS: deployed" in release.install()
+    release.start()
+    user = make_user(release, "shop")
+    user.apply([read_readme_stack()])
+    user.wait("stack/shop", "jsonpath={.status.phase}=CreateComplete")
+    before = find_written(user)
+
+    release.upgrade("--set=replicas=3", "--set=settings.maxBackoff=1m")
+    assert "--max-backoff=1m" in release.find_arguments()
+    (deployment,) = release.kubectl.get("deployment", "hearth")
+    assert deployment["status"]["readyReplicas"] == 3
+    release.start()
+    user.wait("stack/shop", "condition=Ready")
+    assert find_written(user) == before
+
+    said = release.uninstall()
+    assert all(each in said for each in CRDS)
+    assert release.kubectl.get("deployment,service,serviceaccount", "-l=app.kubernetes.io/name=hearth") == []
+    configurations = "validatingwebhookconfigurations,mutatingwebhookconfigurations"
+    assert release.kubectl.get(configurations, "-l=app.kubernetes.io/name=hearth") == []
+    assert find_written(user) == before, "a Stack without an operator is neither deleted nor terminating"
+
+    release.install()
+    release.start()
+    user.wait("stack/shop", "condition=Ready")
+    assert find_written(user) == before
+    user.call("delete", "stack", "shop", "--timeout=60s")
+    assert user.get("deployment,configmap", "-l=hearth.dev/stack-uid") == []
+
+
+def test_the_story_of_the_readme_needs_no_more_than_the_rights_of_the_chart(release: Release) -> None:
+    """Changed, rolled back, checked, suspended; and the webhook reports a mistake to its author."""
+    release.install()
+    release.start()
+    release.let_webhook_be_called()
+    user = make_user(release, "shop")
+    stack = read_readme_stack()
+    user.apply([stack])
+    user.wait("stack/shop", "jsonpath={.status.phase}=CreateComplete")
+
+    patch(user, {"parameters": {"greeting": "welcome"}})
+    user.wait("stack/shop", "jsonpath={.status.phase}=UpdateComplete")
+    patch(user, {"rollback": {"toRevision": 0}})
+    user.wait("stack/shop", "jsonpath={.status.phase}=RollbackComplete")
+    user.call("annotate", "stack", "shop", "hearth.dev/check=1")
+    user.wait("stack/shop", "jsonpath={.status.phase}=CheckComplete")
+    patch(user, {"suspended": True})
+    user.wait("stack/shop", "jsonpath={.status.phase}=SuspendComplete")
+    patch(user, {"suspended": False})
+    user.wait("stack/shop", "jsonpath={.status.phase}=ResumeComplete")
+
+    stack["spec"]["template"]["outputs"]["name"]["value"] = "${webb.metadata.name}"
+    refused = user.run("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=yaml.safe_dump(stack))
+    assert "did you mean 'web'?" in refused.stderr
+    assert [line for line in release.operator.read_events() if line["level"] == "error"] == []
+
+
+def make_user(release: Release, namespace: str) -> Kubectl:
+    """A user with a fresh namespace."""
+    release.kubectl.run("delete", "namespace", namespace, "--ignore-not-found")
+    release.kubectl.call("create", "namespace", namespace)
+    return Kubectl(kubeconfig=release.kubeconfig, namespace=namespace)
+
+
+def read_readme_stack() -> dict[str, Any]:
+    """The Stack that the README shows."""
+    (text,) = re.findall(r"```yaml\n(apiVersion: hearth\.dev.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    stack: dict[str, Any] = yaml.safe_load(text)
+    return stack
+
+
+def patch(user: Kubectl, spec: dict[str, Any]) -> None:
+    """Change the spec of that Stack."""
+    user.call("patch", "stack", "shop", "--type=merge", f"-p={json.dumps({'spec': spec})}")
+
+
+def find_written(user: Kubectl) -> dict[str, str]:
+    """The generation of the Stack, and the resource version of each object that only Hearth writes."""
+    stack, *children = user.get("stack/shop"), *user.get("configmap", "-l=hearth.dev/stack-uid")
+    deployments = user.get("deployment", "-l=hearth.dev/stack-uid")
+    assert (len(children), len(deployments)) == (1, 1)
+    assert "deletionTimestamp" not in stack[0]["metadata"]
+    return {
+        "stack": str(stack[0]["metadata"]["generation"]),
+        **{each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in children},
+        # A Deployment has a status, which others write.
+        **{each["metadata"]["name"]: str(each["metadata"]["generation"]) for each in deployments},
+    }

@@ -1,0 +1,113 @@
+"""A release of the chart on one cluster, and its operator as a process: no kubelet runs its pods.
+
+The process has the arguments of the container and a token of the ServiceAccount of the release, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from support import free_port
+from support.ecosystem.helm import CHART, ROOT, Helm
+from support.ecosystem.kubectl import Kubectl
+from support.threats import installation
+from support.threats.operator import Operator
+
+NAMESPACE = "hearth-system"
+CRDS = tuple(f"{each}.hearth.dev" for each in ("stacks", "resourcegroups", "healthmarks", "stacksnapshots"))
+NAMES = "custom-columns=:metadata.namespace,:metadata.name"
+
+
+@dataclass(slots=True, kw_only=True)
+class Release:
+    """The release `hearth`."""
+
+    helm: Helm
+    kubeconfig: Path
+    """Of the administrator."""
+    folder: Path
+    """For the log, and the kubeconfig of the operator."""
+    webhook_port: int = field(default_factory=free_port.find_free_port)
+    operator: Operator | None = None
+
+    @property
+    def kubectl(self) -> Kubectl:
+        """The administrator's, in the namespace of the release."""
+        return Kubectl(kubeconfig=self.kubeconfig, namespace=NAMESPACE)
+
+    def install(self, *arguments: str) -> str:
+        """Install it, and wait until Helm finds it ready."""
+        return self._deploy("install", "--create-namespace", *arguments)
+
+    def upgrade(self, *arguments: str) -> str:
+        """Upgrade it with further values."""
+        return self._deploy("upgrade", "--reset-then-reuse-values", *arguments)
+
+    def uninstall(self) -> str:
+        """Remove it."""
+        self.stop()
+        return self.helm.call("uninstall", "hearth", f"--namespace={NAMESPACE}", "--wait", "--timeout=2m")
+
+    def start(self) -> Operator:
+        """Run its operator; returns when that is ready."""
+        self.stop()
+        api = installation.connect(self.kubeconfig)
+        self.operator = Operator(
+            checkout=ROOT,
+            kubeconfig=installation.write_operator_kubeconfig(api, self.kubeconfig, self.folder / "kubeconfig"),
+            log_file=self.folder / "operator.log",
+            options=tuple(self.find_arguments()),
+        )
+        self.operator.start()
+        return self.operator
+
+    def stop(self) -> None:
+        """End the process in order."""
+        if self.operator is not None and self.operator.is_alive:
+            assert self.operator.stop() == 0, self.operator.read_log()[-3000:]
+        self.operator = None
+
+    def let_webhook_be_called(self) -> None:
+        """Name where this machine serves the webhook, as the documentation says for an operator outside of the cluster.
+
+        An upgrade of the release would then be refused, since the operator owns the URL.
+        """
+        assert self.operator is not None
+        url = {"url": f"https://127.0.0.1:{self.webhook_port}/"}
+        for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"):
+            (found,) = self.kubectl.get(kind, "hearth-webhook")
+            numbers = range(len(found["webhooks"]))
+            path = "/webhooks/{}/clientConfig"
+            patch = [{"op": "replace", "path": path.format(number), "value": url} for number in numbers]
+            self.kubectl.call("patch", kind, "hearth-webhook", "--type=json", f"-p={json.dumps(patch)}")
+        # It sets path and certificate as it starts, and each minute.
+        self.start()
+
+    def find_arguments(self) -> list[str]:
+        """The flags of the container, but that the webhook is served where this machine reaches it."""
+        (workload,) = self.kubectl.get("deployment,statefulset", "-l=app.kubernetes.io/instance=hearth")
+        (container,) = workload["spec"]["template"]["spec"]["containers"]
+        command, *flags = container["args"]
+        assert command == "run"
+        return [*flags, f"--webhook-address=127.0.0.1:{self.webhook_port}"]
+
+    def _deploy(self, command: str, *arguments: str) -> str:
+        given = [command, "hearth", str(CHART), f"--namespace={NAMESPACE}", "--wait", "--timeout=2m"]
+        # The API server reaches no Service here: see `let_webhook_be_called`.
+        given.append("--set=webhook.timeoutSeconds=1")
+        return self.helm.call(*given, *arguments)
+
+    def clear(self) -> None:
+        """Remove all that a test may have left, whether or not it succeeded."""
+        if self.operator is not None:
+            self.operator.kill()
+        self.helm.run("uninstall", "hearth", f"--namespace={NAMESPACE}", "--wait", "--timeout=1m")
+        for kind in ("stacks", "resourcegroups", "stacksnapshots"):
+            for each in self.kubectl.run("get", kind, "-A", "--no-headers", "-o", NAMES).stdout.splitlines():
+                namespace, name = each.split()
+                patch = '{"metadata":{"finalizers":null}}'
+                self.kubectl.run("patch", kind, name, f"-n={namespace}", "--type=merge", f"-p={patch}")
+        self.kubectl.run("delete", "crd", *CRDS, "--ignore-not-found")
+        self.kubectl.run("delete", "namespace", NAMESPACE, "--ignore-not-found")
