@@ -44,8 +44,8 @@ class CleanupPlanner:
         self._policy = CleanupPolicy()
         self._by_resource: dict[str, tuple[Child, ...]] = {}
         self._users = UsageIndex()
-        self._was = (False, False)
-        """Whether all resources were ready, and whether any had failed, at the last refresh."""
+        self._was = (False, False, False)
+        """Whether all resources were ready, any had failed, and an object might be unseen, at the last refresh."""
 
     @property
     def names(self) -> Collection[str]:
@@ -72,7 +72,7 @@ class CleanupPlanner:
 
     def on_suspended(self) -> None:
         """Plan all objects again at the first refresh after a suspension."""
-        self._was = (False, False)
+        self._was = (False, False, False)
 
     def on_status(self, name: str, before: ResourceStatus | None, after: ResourceStatus) -> None:
         """Follow a changed status of a resource, which may allow or forbid deletions."""
@@ -116,9 +116,14 @@ class CleanupPlanner:
             chosen = status.child if status is not None else None
             self.sort_out(obsolete.resource, chosen=chosen, children=children.of(obsolete.resource))
 
-    def refresh(self, dirty: Collection[str], *, is_ready: bool, memory: InMemoryState, now: float) -> None:
-        """Plan what changed, and the objects in `dirty`, by UID. is_ready: whether all resources are ready."""
-        found = (is_ready, self._index.has_failed)
+    def refresh(
+        self, dirty: Collection[str], *, is_ready: bool, may_miss_children: bool, memory: InMemoryState, now: float
+    ) -> None:
+        """Plan what changed, and the objects in `dirty`, by UID.
+
+        is_ready: whether all resources are ready; may_miss_children: whether the caches may lack objects of the Stack.
+        """
+        found = (is_ready, self._index.has_failed, may_miss_children)
         if found != self._was:
             self._was = found
             self.refresh_all()
@@ -165,7 +170,10 @@ class CleanupPlanner:
             return False
         if self.guard.is_required(child.resource, self._by_resource) or any(map(memory.is_being_used, keys)):
             return False
-        is_ready, _ = self._was
+        is_ready, _, may_miss_children = self._was
+        if may_miss_children:
+            # An object that is not seen yet may require this one.
+            return False
         if is_ready or self._policy.is_waived:
             return True
         status = self._index.statuses.get(child.resource)

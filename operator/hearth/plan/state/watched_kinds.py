@@ -38,6 +38,11 @@ class WatchedKinds:
     in_namespace_of_stack: Collection[str] = ()
     """The kinds (`Kind.group`) that are watched only in the namespaces of Stacks."""
 
+    @property
+    def may_miss_objects(self) -> bool:
+        """Whether objects may exist that a list in progress will show. Those of denied kinds are never shown."""
+        return any(kind not in self.denied for kind in self.unsynced)
+
     def find(self, resource: ResourceBlueprint, *, namespace: str) -> Kind | Denial | KindUnavailable:
         """Return the kind of a resource, or why its objects cannot be planned. namespace: of the Stack."""
         kind = self.served.find(resource.api_version, resource.kind)

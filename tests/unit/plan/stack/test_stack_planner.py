@@ -205,6 +205,16 @@ def test_an_old_kind_that_is_not_watched_yet_holds_completion() -> None:
     assert (board.is_ready, board.is_complete) == (True, False)
 
 
+def test_nothing_is_deleted_before_all_kinds_are_listed() -> None:
+    """An object of the last kind may require the one that is seen; one of a denied kind is never shown."""
+    world, _ = settled(blueprints.make_blueprint({"a": [], "old": []}))
+    unwatched = {blueprints.GADGET}
+    board = blueprints.make_board(blueprints.make_blueprint({"a": []}), unwatched=unwatched)
+    assert world.refresh(board) == []
+    unwatched.clear()
+    assert len(world.refresh(board)) == 1
+
+
 def test_what_the_blueprint_no_longer_names_goes_when_everything_is_ready() -> None:
     """A failed update has destroyed nothing."""
     world, _ = settled(blueprints.make_blueprint({"a": [], "old": []}))
