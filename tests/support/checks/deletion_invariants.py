@@ -71,7 +71,9 @@ class Oversight:
         """The operator sends a request: while a Stack is paused, none that writes a child; suspended, none that deletes one."""
         if request.verb not in {"apply", "delete"}:
             return
-        for seen in self._stacks.values():
+        for uid, seen in self._stacks.items():
+            if request.stack not in ("", uid):
+                continue
             if seen.paused_at is not None and self._now() > seen.paused_at + self.slack:
                 self.wrong.append(f"{request} was sent while the Stack is paused")
             suspended_at = seen.suspended_at if request.verb == "delete" else None
@@ -89,13 +91,14 @@ class Oversight:
             self._take_stack({**raw, "spec": group_expansion.expand(raw["spec"])}, is_gone=after is None)
             if after is not None:
                 rolling = raw["spec"].get("rollingUpdate") or {}
-                self._stacks[raw["metadata"]["uid"]].in_service = rolling.get("minInService", 0)
+                least = min(rolling.get("minInService", 0), raw["spec"].get("replicas", 1))
+                self._stacks[raw["metadata"]["uid"]].in_service = least
                 # A group goes back to no revision, so that nothing of one is held back.
                 self._stacks[raw["metadata"]["uid"]].is_waived = True
         elif kind == fake_kinds.CONTROLLER_REVISION.kind:
             number = int(raw["metadata"]["annotations"][names.ANNOTATION_REVISION])
             self._revisions[(raw["metadata"]["labels"][names.LABEL_STACK_UID], number)] = raw["data"]
-        elif names.LABEL_RESOURCE in invariants.labels_of(raw):
+        if kind != fake_kinds.CONTROLLER_REVISION.kind and names.LABEL_RESOURCE in invariants.labels_of(raw):
             self._take_child(raw, before, after)
 
     def _take_stack(self, raw: Object, *, is_gone: bool) -> None:

@@ -340,12 +340,24 @@ class _KnownKinds:
 
 def describe_child(verb: str, child: Child) -> Request:
     """A request about a child that is known."""
-    return Request(verb=verb, kind=child.kind, namespace=child.namespace, name=child.name, resource=child.resource)
+    return Request(
+        verb=verb,
+        kind=child.kind,
+        namespace=child.namespace,
+        name=child.name,
+        resource=child.resource,
+        stack=child.stack_uid,
+    )
 
 
 def describe(verb: str, kind: Kind, raw: Mapping[str, Any]) -> Request:
     """A request about a child."""
     metadata = raw["metadata"]
     return Request(
-        verb=verb, kind=kind, namespace=metadata.get("namespace", ""), name=metadata["name"], resource=label_of(raw)
+        verb=verb,
+        kind=kind,
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+        resource=label_of(raw),
+        stack=stack_of(raw),
     )

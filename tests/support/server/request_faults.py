@@ -49,6 +49,8 @@ class Request:
     """Who sends it; "" for the operator."""
     resource: str = ""
     """What the object's label says, where it is known."""
+    stack: str = ""
+    """The UID of the Stack that the object belongs to, where it is known."""
 
     def __str__(self) -> str:
         return f"{self.verb} {self.kind.name.lower()}/{self.name}"
