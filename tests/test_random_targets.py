@@ -13,7 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from support.stateful import hostile_specs
 from support.stateful.hostile_tenant import Deed
 from support.stateful.random_templates import Draft, Edit
-from support.stateful.state_machine import Attacked, Targets
+from support.stateful.state_machine import Attacked, Targets, Trees
 
 QUICK = settings(
     max_examples=100,
@@ -37,6 +37,11 @@ def test_every_target_comes_true() -> None:
 def test_every_target_comes_true_beside_a_hostile_tenant() -> None:
     """Nothing that it does in its own namespace, or writes there about others, is noticed by anybody else."""
     run_state_machine_as_test(hypothesis.seed(QUICK_SEED)(Attacked), settings=settings(QUICK, max_examples=30))
+
+
+def test_every_target_comes_true_in_a_tree() -> None:
+    """With collections, groups that are scaled, nested stacks, another cluster, marks and snapshots."""
+    run_state_machine_as_test(hypothesis.seed(QUICK_SEED)(Trees), settings=settings(QUICK, max_examples=30))
 
 
 def test_a_mistake_before_the_first_status_is_a_failed_update() -> None:
@@ -78,7 +83,7 @@ def test_what_a_hostile_tenant_forges_of_its_own_is_named() -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("machine", [Targets, Attacked])
+@pytest.mark.parametrize("machine", [Targets, Attacked, Trees])
 def test_every_target_comes_true_for_long(machine: type[Targets], capsys: pytest.CaptureFixture[str]) -> None:
     """Other steps in every run, unless `HEARTH_SOAK_SEED` says which; `HEARTH_SOAK_EXAMPLES`: how many beginnings."""
     seed = int(os.environ.get(SEED) or random.randrange(2**32))

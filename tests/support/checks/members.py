@@ -6,6 +6,7 @@ engine is not believed. Pure; must not know of worlds.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +16,8 @@ from hearth.model.child import Object
 
 LABEL = re.compile(r"([a-z][a-zA-Z0-9]*)\.([a-z0-9-]+)")
 OWN = re.compile(r"\$\{\s*((?:item|index|key)(?:\.\w+)*)\s*\}")
+EXPRESSION = re.compile(r"\$\{([^}]*)\}")
+WORD = re.compile(r"(?<![.\w])[a-z]\w*")
 OWN_ALONE = re.compile(rf"\A{OWN.pattern}\Z")
 
 
@@ -33,14 +36,26 @@ def all_of(resource: str) -> str:
 def expand(definition: Mapping[str, Any]) -> dict[str, Any]:
     """The resources of a spec or a revision, each member of a collection by itself."""
     found: dict[str, Any] = {}
-    for name, resource in ((definition.get("template") or {}).get("resources") or {}).items():
-        if "forEach" not in resource:
-            found[name] = resource
-            continue
+    stated = (definition.get("template") or {}).get("resources") or {}
+    elements = {name: find_elements(definition, each) for name, each in stated.items() if "forEach" in each}
+    collections = {name: [f"{name}[{values['key']}]" for values in each] for name, each in elements.items()}
+    for name, resource in stated.items():
+        needs = find_members_needed(resource, collections) if collections else []
         rest = {key: value for key, value in resource.items() if key not in ("forEach", "key")}
-        for values in find_elements(definition, resource):
-            found[f"{name}[{values['key']}]"] = {**rest, "manifest": fill_in(resource["manifest"], values)}
+        rest |= {"dependsOn": needs} if needs else {}
+        if name not in elements:
+            found[name] = rest
+        for values in elements.get(name, ()):
+            found[f"{name}[{values['key']}]"] = {**rest, "manifest": fill_in_manifest(resource["manifest"], values)}
     return found
+
+
+def find_members_needed(resource: Mapping[str, Any], collections: Mapping[str, list[str]]) -> list[str]:
+    """The `dependsOn` of a resource with each member by itself, those whose collections its expressions read included."""
+    used = {word for text in EXPRESSION.findall(json.dumps(resource["manifest"])) for word in WORD.findall(text)}
+    stated = resource.get("dependsOn", ())
+    read = [member for name, each in collections.items() if name in used for member in each]
+    return list(dict.fromkeys([*(each for name in stated for each in collections.get(name, [name])), *read]))
 
 
 def find_elements(definition: Mapping[str, Any], resource: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -53,6 +68,14 @@ def find_elements(definition: Mapping[str, Any], resource: Mapping[str, Any]) ->
     if "key" in resource:
         elements = [{**each, "key": read(each, resource["key"])} for each in elements]
     return elements
+
+
+def fill_in_manifest(manifest: Object, values: Mapping[str, Any]) -> Object:
+    """A manifest with what is a member's own filled in, except in the template of a nested stack or group."""
+    filled: Object = fill_in(manifest, values)
+    if manifest["kind"] in names.STACK_KINDS and "template" in manifest["spec"]:
+        filled["spec"]["template"] = manifest["spec"]["template"]
+    return filled
 
 
 def fill_in(value: Any, values: Mapping[str, Any]) -> Any:

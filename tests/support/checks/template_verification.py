@@ -82,9 +82,9 @@ def find_wrong(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Se
 
 
 def evaluate_manifest(scope: Scope, manifest: Any) -> Any:
-    """A manifest with its expressions replaced, except those in the template of a nested stack, which are its own."""
+    """A manifest with its expressions replaced, except those in the template of a nested stack or group: its own."""
     evaluated = scope.evaluate(manifest)
-    if manifest.get("kind") == names.STACK and "template" in manifest["spec"]:
+    if manifest.get("kind") in names.STACK_KINDS and "template" in manifest["spec"]:
         evaluated = {**evaluated, "spec": {**evaluated["spec"], "template": manifest["spec"]["template"]}}
     return evaluated
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hearth.model import names
 from hearth.model.child import Object
-from support.checks import deletion_invariants, expectations, invariants, template_verification
+from support.checks import deletion_invariants, expectations, invariants, members, template_verification
 from support.stateful import target_model
 from support.stateful.random_templates import CLAIM
 from support.stateful.target_model import Mind
@@ -20,10 +20,10 @@ def key_of(template: Mapping[str, Any]) -> str:
     return json.dumps(template, sort_keys=True)
 
 
+@functools.lru_cache(maxsize=1024)
 def resources_of(key: str) -> dict[str, Any]:
-    """The resources of a definition."""
-    found: dict[str, Any] = json.loads(key).get("resources", {}) if key else {}
-    return found
+    """The resources of a definition, each member of a collection by itself."""
+    return members.expand({"template": json.loads(key)}) if key else {}
 
 
 @functools.cache
@@ -203,13 +203,19 @@ def is_required(raw: Object, found: list[Object]) -> bool:
 
 
 def find_broken(wants: Mapping[str, Any], failing: set[str]) -> set[str]:
-    """The resources that fail, or that need one which does."""
-    broken = set(failing)
+    """The resources that fail, or that need one which does, or whose turn in a rolling update does not come."""
+    stuck = {members.all_of(name) for name in failing if is_rolling(wants.get(name) or {})}
+    broken = failing | {name for name in wants if members.all_of(name) in stuck}
     while True:
         more = {name for name, each in wants.items() if deletion_invariants.find_needs(each) & broken} - broken
         if not more:
             return broken
         broken |= more
+
+
+def is_rolling(resource: Mapping[str, Any]) -> bool:
+    """Whether the members of a collection change in batches."""
+    return "rolling" in (resource.get("updatePolicy") or {})
 
 
 def count_most_applies(revisions: Mapping[int, str], cause: str) -> Callable[[str], int]:

@@ -6,6 +6,7 @@ Every draft makes a template without mistakes. Knows the words of templates; mus
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -13,6 +14,7 @@ from typing import Any, TypeAlias
 from hypothesis import strategies
 
 from hearth.model.child import Object
+from support.stateful import nested_manifests
 from support.stories import probe_controller
 
 NAMES = tuple("abcdefgh")
@@ -33,7 +35,7 @@ class Draft:
     """One resource."""
 
     kind: str = "probe"
-    """`probe`, `config` or `claim`."""
+    """`probe`, `config`, `claim`, or one with members of its own: `group`, `nested`, `remote`."""
     value: int = 1
     uses: tuple[Use, ...] = ()
     after: tuple[str, ...] = ()
@@ -45,6 +47,12 @@ class Draft:
     fails: bool = False
     policy: str = ""
     """Its `updatePolicy.replace`; "": as usual."""
+    keys: tuple[str, ...] | None = None
+    """Of the members of a collection; None: it is one object."""
+    batch: int = 0
+    """How many members change at once; 0: all."""
+    size: int = 2
+    """Of a group."""
 
     @property
     def needs(self) -> set[str]:
@@ -91,7 +99,12 @@ def tidy(drafts: Drafts) -> dict[str, Draft]:
 
 def make_template(drafts: Drafts) -> Object:
     """The template of these resources."""
-    return {"resources": {name: make_resource(name, drafts) for name in drafts}}
+    made: Object = {"resources": {name: make_resource(name, drafts) for name in drafts}}
+    lists = {f"{name}Keys": list(draft.keys) for name, draft in drafts.items() if draft.keys is not None}
+    if lists:
+        declared = {"type": "array", "items": {"type": "string"}}
+        made["parameters"] = {name: {**declared, "default": keys} for name, keys in lists.items()}
+    return made
 
 
 def make_resource(name: str, drafts: Drafts) -> Object:
@@ -100,15 +113,25 @@ def make_resource(name: str, drafts: Drafts) -> Object:
     made: Object = {"manifest": MANIFESTS[draft.kind](draft, [refer(use, drafts) for use in draft.uses])}
     if draft.after:
         made["dependsOn"] = list(draft.after)
-    if draft.policy:
-        made["updatePolicy"] = {"replace": draft.policy}
+    policy: Object = {"replace": draft.policy} if draft.policy else {}
+    if draft.kind in ("nested", "remote"):
+        # A Stack stays in its cluster.
+        policy = {"replace": draft.policy or "CreateFirst", "replaceOn": ["spec.kubeConfig"]}
+    if draft.keys is not None:
+        made |= {"forEach": f"params.{name}Keys", "key": "item"}
+        policy |= {"rolling": {"maxBatchSize": draft.batch}} if draft.batch else {}
+    if policy:
+        made["updatePolicy"] = policy
     return made
 
 
 def refer(use: Use, drafts: Drafts) -> str:
     """The expression by which it is used."""
-    paths = {"probe": "status.value", "config": "data.v", "claim": "metadata.name"}
-    return f"${{{use.name}.{'metadata.name' if use.by_name else paths[drafts[use.name].kind]}}}"
+    used = drafts[use.name]
+    path = "metadata.name" if use.by_name else VALUES[used.kind]
+    if used.keys is None:
+        return f"${{{use.name}.{path}}}"
+    return f"${{{use.name}.map(each, string(each.{path})).join(',')}}"
 
 
 def make_probe(draft: Draft, references: list[str]) -> Object:
@@ -117,6 +140,8 @@ def make_probe(draft: Draft, references: list[str]) -> Object:
     if references:
         spec["value"], *rest = references
         spec["other"] = " ".join([str(draft.value), *rest])
+    if draft.keys is not None:
+        spec["other"] = f"{spec.get('other', '')} ${{key}}"
     if draft.locked:
         spec["replaceValue"] = draft.locked
     if draft.ready_after:
@@ -130,7 +155,7 @@ def make_probe(draft: Draft, references: list[str]) -> Object:
 
 def make_config(draft: Draft, references: list[str]) -> Object:
     """The manifest of a ConfigMap."""
-    return {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": " ".join([f"v{draft.value}", *references])}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": write_out(draft, references)}}
 
 
 def make_claim(draft: Draft, references: list[str]) -> Object:
@@ -144,11 +169,44 @@ def make_claim(draft: Draft, references: list[str]) -> Object:
     return {"apiVersion": "v1", "kind": CLAIM, "metadata": metadata, "spec": spec}
 
 
+def make_group(draft: Draft, references: list[str]) -> Object:
+    """The manifest of a group."""
+    return nested_manifests.make_group(write_out(draft, references), size=draft.size, batch=draft.batch)
+
+
+def make_nested(draft: Draft, references: list[str]) -> Object:
+    """The manifest of a nested stack."""
+    return nested_manifests.make_stack(write_out(draft, references), ready_after=draft.ready_after)
+
+
+def make_remote(draft: Draft, references: list[str]) -> Object:
+    """The manifest of a nested stack whose objects are in another cluster."""
+    made = nested_manifests.make_stack(write_out(draft, references), ready_after=draft.ready_after)
+    return {**made, "spec": {**made["spec"], "kubeConfig": {"secretRef": {"name": nested_manifests.CLUSTER}}}}
+
+
+def write_out(draft: Draft, references: list[str]) -> str:
+    """The value of a resource and all that it uses, in one text; of a member of a collection also its key."""
+    return " ".join([f"v{draft.value}", *references, *(["${key}"] if draft.keys is not None else [])])
+
+
 MANIFESTS: Mapping[str, Callable[[Draft, list[str]], Object]] = {
     "probe": make_probe,
     "config": make_config,
     "claim": make_claim,
+    "group": make_group,
+    "nested": make_nested,
+    "remote": make_remote,
 }
+VALUES = {
+    "probe": "status.value",
+    "config": "data.v",
+    "claim": "metadata.name",
+    "group": "status.readyReplicas",
+    "nested": "status.outputs.v",
+    "remote": "status.outputs.v",
+}
+"""What others use of a resource of that kind."""
 
 
 # ------------------------------------------------------------ edits
@@ -156,7 +214,7 @@ MANIFESTS: Mapping[str, Callable[[Draft, list[str]], Object]] = {
 
 def edit(drafts: Drafts, change: Edit) -> dict[str, Draft]:
     """The drafts after one change."""
-    changed = EDITS[change.what](dict(drafts), change)
+    changed = (EDITS | TREE_EDITS)[change.what](dict(drafts), change)
     return tidy(changed)
 
 
@@ -267,9 +325,22 @@ EDITS: Mapping[str, Callable[[dict[str, Draft], Edit], dict[str, Draft]]] = {
     "kind": _set("kind", lambda number: ("probe", "config", "claim")[number % 3]),
 }
 
+KEYS: tuple[tuple[str, ...] | None, ...] = (None, (), ("x",), ("y", "x"), ("x", "y", "z"), ("z", "w"))
+TREE_EDITS: Mapping[str, Callable[[dict[str, Draft], Edit], dict[str, Draft]]] = {
+    "keys": _set("keys", lambda number: KEYS[number % len(KEYS)]),
+    "batch": _set("batch", lambda number: number % 3),
+    "size": _set("size", lambda number: number % 5),
+    "level": _set("kind", lambda number: ("group", "nested", "remote")[number % 3]),
+}
+"""Those that make collections, groups and nested stacks."""
+
 SMALL = strategies.integers(0, 7)
 edits = strategies.builds(Edit, what=strategies.sampled_from(tuple(EDITS)), at=SMALL, other=SMALL, number=SMALL)
 changes = strategies.lists(edits, min_size=1, max_size=3)
+tree_edits = strategies.builds(
+    Edit, what=strategies.sampled_from(tuple(TREE_EDITS)), at=SMALL, other=SMALL, number=SMALL
+)
+tree_changes = strategies.lists(strategies.one_of(tree_edits, tree_edits, edits), min_size=1, max_size=3)
 
 
 def build(growth: list[Edit]) -> dict[str, Draft]:
@@ -283,3 +354,6 @@ def build(growth: list[Edit]) -> dict[str, Draft]:
 beginnings = strategies.lists(
     strategies.builds(Edit, what=strategies.just("add"), at=SMALL, other=SMALL, number=SMALL), min_size=1, max_size=8
 ).map(build)
+tree_beginnings = strategies.tuples(beginnings, strategies.lists(tree_edits, min_size=3, max_size=8)).map(
+    lambda both: functools.reduce(edit, both[1], both[0])
+)

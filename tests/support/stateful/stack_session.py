@@ -38,6 +38,8 @@ STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", name
 MOST_FAULTS = 3
 """Refusals between two rests: with more of them a resource might use up its attempts."""
 
+ALTERED = {"Probe": ("spec", "other"), "ConfigMap": ("data", "v")}
+"""By kind the field that a user changes of an object."""
 MOST_MINDS = 200
 """Possible states of mind with which the model continues; with more of them it would know next to nothing, slowly."""
 
@@ -175,18 +177,22 @@ class Session:
         self.tell(**{"delete-stack": None})
         self.run(self.world.user.delete(STACK))
 
+    def find_targets(self) -> list[Object]:
+        """The objects that a user changes or deletes."""
+        return self.children()
+
     def find_child(self, number: int) -> Object | None:
         """Some child that is not deleted."""
-        found = [raw for raw in self.children() if "deletionTimestamp" not in raw["metadata"]]
+        found = [raw for raw in self.find_targets() if "deletionTimestamp" not in raw["metadata"]]
         return found[number % len(found)] if found else None
 
     def tamper(self, number: int, value: int) -> None:
         """Change a child behind the operator's back."""
         found = self.find_child(number)
-        if found is None or found["kind"] == random_templates.CLAIM:
+        if found is None or found["kind"] not in ALTERED:
             return
         self.since.others += 1
-        patch = {"spec": {"other": f"x{value}"}} if found["kind"] == "Probe" else {"data": {"v": f"x{value}"}}
+        patch = {ALTERED[found["kind"]][0]: {ALTERED[found["kind"]][1]: f"x{value}"}}
         self.tell(tamper={"object": found["metadata"]["name"], "set": patch})
         self.run(self.world.user.patch(Address.of(found), patch))
 
@@ -322,7 +328,7 @@ class Session:
         if self.is_deleting or not (since.is_clean and is_whole and since.edits <= 1 and not since.others):
             return
         sent = self._drop_others(self.world.traffic.requests[since.requests :])
-        applied = Counter(request.resource for request in sent if request.verb == "apply")
+        applied = Counter(each.resource for each in sent if each.verb == "apply" and each.stack == self.uid)
         target = expectations.status_of(stack)["target"]
         most = model_comparison.count_most_applies(self.revisions(), target["cause"])
         wrong = [

@@ -15,6 +15,7 @@ from support.stateful.hostile_tenant import Deed
 from support.stateful.random_templates import Drafts, Edit
 from support.stateful.session_state import Ordered
 from support.stateful.stack_session import Session
+from support.stateful.tree_session import TreeSession
 
 DELAYS = strategies.sampled_from((None, None, 0.0, 3.0))
 MOMENTS = strategies.sampled_from((0.0015, 0.004, 0.01, 0.1, 1.2, 6.0, 20.0))
@@ -225,6 +226,66 @@ class Targets(RuleBasedStateMachine):
         if self.lives:
             self.now.delete()
         self.now.rest()
+
+
+class Trees(Targets):
+    """A Stack of collections, groups and nested stacks, some of them in another cluster."""
+
+    def make_session(self, delay: float | None) -> Session:
+        """As the base class says."""
+        return TreeSession(delay=delay)
+
+    @property
+    def tree(self) -> TreeSession:
+        """The session, once it has begun."""
+        assert isinstance(self.session, TreeSession)
+        return self.session
+
+    @initialize(
+        delay=DELAYS,
+        first=random_templates.tree_beginnings,
+        on_failure=strategies.booleans(),
+        rests=strategies.booleans(),
+    )
+    def begin(self, *, delay: float | None, first: Drafts, on_failure: bool, rests: bool) -> None:
+        """As the base class says."""
+        super().begin(delay=delay, first=first, on_failure=on_failure, rests=rests)
+
+    @precondition(lambda self: self.lives)
+    @rule(changes=random_templates.tree_changes)
+    def edit(self, changes: list[Edit]) -> None:
+        """As the base class says, with members and levels as well."""
+        self.edit_drafts(changes)
+
+    @precondition(lambda self: self.lives)
+    @rule(changes=random_templates.tree_changes)
+    def edit_and_rest(self, changes: list[Edit]) -> None:
+        """As the base class says."""
+        super().edit_and_rest(changes)
+
+    @precondition(lambda self: self.lives)
+    @rule(number=SMALL, replicas=strategies.integers(0, 5), rests=strategies.booleans())
+    def scale(self, *, number: int, replicas: int, rests: bool) -> None:
+        """An autoscaler writes the size of a group."""
+        if rests:
+            self.now.rest()
+        self.tree.scale(number, replicas)
+
+    @rule(number=SMALL, by_name=strategies.booleans())
+    def mark(self, *, number: int, by_name: bool) -> None:
+        """A user declares an object unhealthy."""
+        self.tree.mark(number, by_name=by_name)
+
+    @precondition(lambda self: self.lives)
+    @rule()
+    def take_snapshot(self) -> None:
+        """A snapshot is taken, or deleted."""
+        self.tree.take_snapshot()
+
+    @rule(is_away=strategies.booleans())
+    def set_away(self, *, is_away: bool) -> None:
+        """The other cluster goes away, or comes back."""
+        self.tree.set_away(is_away=is_away)
 
 
 class Attacked(Targets):
