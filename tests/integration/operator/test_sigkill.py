@@ -50,9 +50,15 @@ STORIES = [
         "F06-update-rollback",
         "F26-stopped-in-the-midst-of-an-update",
         "cleanup-held-back",
+        "collection-rollback",
+        "collection-nested",
+        "group-scaled-while-rolling",
+        "group-of-stacks",
+        "nested-levels-stopped",
     )
 ]
-"""In none of them an object is made a second time in the place of one that went."""
+"""In none of them an object is made a second time in the place of one that went. `integration/clusters` has the same for
+objects in another cluster."""
 
 
 @pytest.fixture
@@ -88,7 +94,7 @@ class Witness:
     def __init__(self, user: RealUser) -> None:
         self._user = user
         self.made: dict[str, set[str]] = {}
-        """By resource and incarnation the UIDs."""
+        """By Stack, resource and incarnation the UIDs."""
 
     async def watch(self) -> None:
         """See them for as long as this runs."""
@@ -98,10 +104,12 @@ class Witness:
     def _see(self, event: str, raw: dict[str, object]) -> None:
         metadata = raw["metadata"]
         assert isinstance(metadata, dict)
-        resource = (metadata.get("labels") or {}).get(names.LABEL_RESOURCE)
+        labels = metadata.get("labels") or {}
+        resource = labels.get(names.LABEL_RESOURCE)
         if resource is not None:
             incarnation = (metadata.get("annotations") or {}).get(names.ANNOTATION_INCARNATION, "1")
-            self.made.setdefault(f"{resource}/{incarnation}", set()).add(metadata["uid"])
+            place = f"{labels[names.LABEL_STACK_UID]}/{resource}/{incarnation}"
+            self.made.setdefault(place, set()).add(metadata["uid"])
 
 
 async def perform(

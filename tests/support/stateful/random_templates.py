@@ -214,7 +214,7 @@ VALUES = {
 
 def edit(drafts: Drafts, change: Edit) -> dict[str, Draft]:
     """The drafts after one change."""
-    changed = (EDITS | TREE_EDITS)[change.what](dict(drafts), change)
+    changed = {**EDITS, **TREE_EDITS}[change.what](dict(drafts), change)
     return tidy(changed)
 
 

@@ -28,6 +28,8 @@ class TreeSession(Session):
         """delay: as in the base class."""
         self.scaled: dict[str, int] = {}
         """By UID the sizes of groups that an autoscaler wrote, as long as no template may have changed them since."""
+        self._sizes: dict[str, tuple[str, int]] = {}
+        """By name the kinds and sizes that the template states."""
         self._names = 0
         super().__init__(delay=delay)
 
