@@ -13,7 +13,7 @@ from typing import Any, Final
 from hearth.cli.stack_views.tree.stack_view import StackView
 from hearth.model.child import Object
 
-SCALED: Final = ("deployment/", "statefulset/")
+WORKLOADS: Final = ("deployment/", "statefulset/")
 WRONG: Final = {
     "string": 42,
     "integer": "many",
@@ -58,12 +58,12 @@ def find_tries(stack: Object, view: StackView, kubectl: str) -> Iterator[tuple[s
     if number is not None:
         yield "edit a parameter", patch(kubectl, name, {number[0]: number[1]})
     # The last one: nothing else waits for it, so that the effect is plain.
-    scaled = next((row.object for row in reversed(view.rows) if row.object.startswith(SCALED)), None)
-    child = scaled or next((row.object for row in reversed(view.rows) if "/" in row.object), None)
+    workload = next((row.object for row in reversed(view.rows) if row.object.startswith(WORKLOADS)), None)
+    child = workload or next((row.object for row in reversed(view.rows) if "/" in row.object), None)
     if child is not None:
         yield "delete a child: Hearth recreates it", f"{kubectl} delete {child}"
-    if scaled is not None:
-        yield "scale it by hand: Hearth reverts it", f"{kubectl} scale {scaled} --replicas=0"
+    if workload is not None:
+        yield "change it by hand: Hearth reverts it", f"{kubectl} set image {workload} '*=example.com/other'"
     wrong = find_wrong(stack)
     if wrong is not None:
         yield "set an invalid parameter: the status reports it", patch(kubectl, name, {wrong[0]: wrong[1]})
