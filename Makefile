@@ -34,7 +34,7 @@ KUBECTL = --kubectl "$$($(CONTROLPLANE) build)/kubectl"
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run kind test test-fast test-ecosystem soak mutants check format cluster cluster-down crds chart bench simulate test-import clean
+.PHONY: help run kind test test-fast test-ecosystem soak mutants check format cluster cluster-down crds chart reference docs changelog dist bench simulate test-import clean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -100,6 +100,20 @@ crds: $(INSTALLED) ## Write crds/ from the models
 
 chart: $(INSTALLED) ## Write what manifests/chart shares with crds/, manifests/ and the flags
 	@PYTHONPATH=tests $(BIN)/python -m support.ecosystem.chart_files
+
+reference: $(INSTALLED) ## Write the generated pages of the documentation
+	@PYTHONPATH=operator $(BIN)/python tests/documentation/reference.py
+
+docs: $(INSTALLED) reference ## Build the documentation as a site into build/site; strict: links are checked
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
+
+changelog: $(INSTALLED) ## Turn the fragments of docs/changelog.d into the section of the current version
+	@$(BIN)/towncrier build --yes
+
+dist: $(INSTALLED) ## Build the wheel and the sdist into dist/
+	@$(BIN)/python -m hatchling build --directory dist
+	@ls -l dist
 
 clean: ## Remove all generated files of this folder; cached programs and a running control plane stay
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache tests/bench/results

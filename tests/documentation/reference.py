@@ -24,7 +24,7 @@ KINDS = ("stacks", "resourcegroups", "healthmarks", "stacksnapshots")
 """Plural names, in the order in which a reader meets them."""
 
 
-def make_pages() -> dict[str, str]:
+def render_pages() -> dict[str, str]:
     """Return the text of each generated page by its file name."""
     return {"api.md": make_api_page(), "command-line.md": make_command_page()}
 
@@ -131,6 +131,6 @@ def make_context(command: click.Command, name: str, parent: click.Context | None
 
 if __name__ == "__main__":
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for file_name, page in make_pages().items():
+    for file_name, page in render_pages().items():
         (FOLDER / file_name).write_text(page)
         print(f"wrote docs/reference/{file_name}")

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import platform
+
 import click
 
 import hearth
+from hearth.model import names
 
 
 @click.command()
-def version() -> None:
+@click.option("--json", "is_json", is_flag=True, help="Print an object with the versions of program, API and Python.")
+def version(*, is_json: bool) -> None:
     """Print the version."""
-    click.echo(hearth.__version__)
+    if is_json:
+        described = {
+            "version": hearth.__version__,
+            "apiVersion": f"{names.GROUP}/{names.VERSION}",
+            "python": platform.python_version(),
+            "platform": f"{platform.system()}/{platform.machine()}".lower(),
+        }
+        click.echo(json.dumps(described))
+    else:
+        click.echo(hearth.__version__)
