@@ -21,15 +21,15 @@ from hearth.engine.stack.nesting import Nesting
 from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.status.status_writer import StatusWriter
 from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope, SourceChanged
-from hearth.engine.writes import step_execution
-from hearth.engine.writes.step_execution import StepResult
+from hearth.engine.writes import repair_observation, step_execution
+from hearth.engine.writes.step_execution import StepDone, StepResult
 from hearth.engine.writes.write_lanes import WriteLane, WriteLanes
 from hearth.engine.writes.write_latency import WriteLatency
 from hearth.model import names
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan.retry.backoff import ServerResponse, StepFailure
 from hearth.plan.retry.retry_triggers import RetryTrigger
-from hearth.plan.state.steps import Step
+from hearth.plan.state.steps import Apply, Step
 from hearth.plan.status import cluster_state
 
 CONCURRENCY = 32
@@ -243,7 +243,7 @@ class StackController:
         begun = self._services.clock.monotonic()
         result = await supervision.contain(
             "step",
-            lambda: self._execute(stack, step),
+            lambda: self._execute(each, stack, step),
             lambda: step_execution.explain_internal_error(step),
             stack=f"{stack.namespace}/{stack.name}",
             resource=key,
@@ -252,10 +252,14 @@ class StackController:
         executor = lane.executor
         lane.throttle.on_result(step, result, begun=begun, in_flight=executor.in_flight, wake=executor.wake)
 
-    async def _execute(self, stack: StackObject, step: Step) -> StepResult:
-        """Execute a step and return its result."""
+    async def _execute(self, each: StackReconciler, stack: StackObject, step: Step) -> StepResult:
+        """Execute a step and return its result; of a repair that is reported, also what it reverts."""
         manager = names.field_manager(stack.namespace, stack.name, kind=stack.kind)
         link, boundary = self._services.find_link(stack.uid), self._services.find_boundary(stack)
+        reverted = ""
+        if isinstance(step, Apply) and each.take_repair_report(step):
+            cluster = link.cluster.acting_as(boundary.user)
+            reverted = await repair_observation.describe(step, cluster=cluster, boundary=boundary)
         result = self._nesting.refuse(stack, step) or await step_execution.execute_step(
             step,
             cluster=link.cluster.acting_as(boundary.user),
@@ -264,6 +268,8 @@ class StackController:
             ours=self._services.hashes,
             boundary=boundary,
         )
+        if isinstance(result, StepDone) and reverted:
+            return dataclasses.replace(result, reverted=reverted)
         remote = link.remote
         if remote is not None and isinstance(result, StepFailure) and result.server is ServerResponse.SILENT:
             remote.note_silence()

@@ -324,6 +324,11 @@ ADMISSION_WARNING_LENGTH = 256
 """Characters of one warning: the API server cuts longer ones off."""
 ADMISSION_WARNINGS = 15
 """Warnings of one review: the API server passes on 4,096 characters in all."""
+REPAIR_EVENTS = 20
+"""Events about repairs of one Stack within `REPAIR_EVENT_SECONDS`, each with one read of the object. A person changes a few
+objects; a script that changes thousands must not cost thousands of requests more."""
+REPAIR_EVENT_SECONDS = 600.0
+"""See above."""
 READ_RIGHTS = 10_000
 """Answers about one Stack's account that are kept: as many as it has resources, if each is asked about by its name."""
 PAGE_STREAMS = 20

@@ -37,7 +37,9 @@ async def _look_up(
     try:
         raw = await services.find_cluster(stack).get(child.ref, kind=child.kind)
     except (ApiStatusError, Unreachable):
-        # The condition names no owner until the object changes again.
+        # The condition names no owner until other fields are lost.
+        memory.field_managers[child.uid] = (question.lost, field_managers.UNREADABLE)
+        services.queue.enqueue(stack_uid, name)
         return
     if raw["metadata"]["uid"] == child.uid:
         memory.field_managers[child.uid] = (question.lost, field_managers.describe_managers(raw, question))

@@ -21,6 +21,7 @@ from hearth.engine.stack.breakpoints.breakpoint_control import BreakpointControl
 from hearth.engine.stack.broadcasts import BroadcastHandler
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.stack.checks.check_control import CheckControl
+from hearth.engine.stack.repair_reports import RepairReports
 from hearth.engine.stack.requeue_timer import RequeueTimer
 from hearth.engine.stack.rolling_progress import RollingProgress
 from hearth.engine.stack.stack_deletion import StackDeletion
@@ -76,6 +77,7 @@ class StackReconciler:
         self._timer = RequeueTimer(
             uid, services=services, find_requeues=lambda: self.planner.requeues if self.planner is not None else {}
         )
+        self._repairs = RepairReports(uid=uid, services=services, definition_sync=self.definition, tasks=self._tasks)
         self._was_held = False
         """Whether the last reconcile deferred its steps."""
 
@@ -313,9 +315,14 @@ class StackReconciler:
             self.memory.in_flight[key] = step
         return step
 
+    def take_repair_report(self, step: Step) -> bool:
+        """Return whether the step is a repair that an Event will report."""
+        return self._repairs.take_report(step, self.memory)
+
     def finish_step(self, key: str, step: Step, result: step_execution.StepResult) -> None:
         """Record the result of a step and enqueue what it affects."""
         self.results.record(key, step, result)
+        self._repairs.note(step, result, self.planner)
         obsolete = self.planner.cleanup if self.planner is not None else None
         held = (uid for each in steps.find_inputs(step) for uid in obsolete.at(each)) if obsolete is not None else ()
         for what in (key, *steps.affected_keys(step), *held):

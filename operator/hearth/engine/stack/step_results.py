@@ -44,7 +44,7 @@ class StepResults:
         """Record the result of a step."""
         missed = self.memory.finish(key)
         if isinstance(result, step_execution.StepDone):
-            self._log_write(step)
+            self._log_write(step, result.reverted)
         match result, step:
             case StepFailure(immutable=field), Apply(uid=str(uid)) if field:
                 # Not a failure yet: the resource's policy decides what follows.
@@ -125,9 +125,10 @@ class StepResults:
             retry_in_seconds=round(max(0.0, attempt.retry_at - now), 1),
         )
 
-    def _log_write(self, step: Step) -> None:
-        """Log a successful write: at night, the log must show what the operator did."""
-        fields = {"fields": step.repaired_fields} if isinstance(step, Apply) and step.repaired_fields else {}
+    def _log_write(self, step: Step, reverted: str) -> None:
+        """Log a successful write: at night, the log must show what the operator did. reverted: see `StepDone`."""
+        repaired = step.repaired_fields if isinstance(step, Apply) else ""
+        fields = {"fields": self._redact(reverted or repaired)} if repaired else {}
         resource, ref = find_subject(step)
         logger.info(
             steps.describe_write(step),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from hearth.engine.work_queue import DirtyScope
 from hearth.engine.writes.fair_executor import FairExecutor
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.status import (
     breakpoint_waits,
     check_result,
@@ -95,6 +96,8 @@ class StatusWriter:
         """By Stack: what blocks its deletion."""
         self._writing: set[str] = set()
         """Stacks whose status is being written."""
+        self._owed: dict[str, frozenset[str]] = {}
+        """By Stack: the conditions that became True, and whose Event waits for the name of a field manager."""
         self._failed_at: dict[str, int] = {}
         """By Stack whose complete status could not be written: its generation at that time."""
         self._executor = FairExecutor(workers=WRITERS, take_step=self._write, clock=services.clock, where="status")
@@ -143,6 +146,7 @@ class StatusWriter:
         self._looked.pop(stack_uid, None)
         self._failed_at.pop(stack_uid, None)
         self._blockages.pop(stack_uid, None)
+        self._owed.pop(stack_uid, None)
         planned = self._planned.pop(stack_uid, None)
         if planned is not None:
             planned.cancel()
@@ -224,7 +228,7 @@ class StatusWriter:
             self.request(stack_uid, delay=self._interval)
             return Outcome.PUT_OFF
         before = stack.status
-        status = self._build(stack, runner, before)
+        status, unfinished = self._build(stack, runner, before), find_unfinished(runner.plan)
         await self._contain_event(lambda: self._warn(stack, status), stack)
         patch = status_builder.find_changes(before, status)
         if not patch:
@@ -250,7 +254,7 @@ class StatusWriter:
         if latest is not None and status_builder.find_changes(latest.status, status):
             # Only apparent differences were sent. If an earlier write was lost, more fields differ.
             self.request(stack_uid, delay=self._interval)
-        await self._contain_event(lambda: self._post_events(stack, before, status), stack)
+        await self._contain_event(lambda: self._post_events(stack, before, status, unfinished=unfinished), stack)
         return Outcome.WRITTEN
 
     async def _contain_event(self, emit: Callable[[], Awaitable[None]], stack: StackObject) -> None:
@@ -274,14 +278,11 @@ class StatusWriter:
         text = f"the deletion of Stack {stack.namespace}/{stack.name} is blocked: {message}"
         await self._management_cluster.emit_event(stack, type_="Warning", reason=deletion_blockers.TYPE, message=text)
 
-    async def _post_events(self, stack: StackObject, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-        """Emit an Event if the Stack settled in a different state."""
+    async def _post_events(
+        self, stack: StackObject, before: Mapping[str, Any], after: Mapping[str, Any], *, unfinished: Collection[str]
+    ) -> None:
+        """Emit an Event if the Stack settled in a different state. unfinished: see `status_events.find_conditions`."""
         old, new = conditions.find(before, "Ready"), conditions.find(after, "Ready")
-        for text in after.get("warnings") or ():
-            if text not in (before.get("warnings") or ()):
-                await self._management_cluster.emit_event(
-                    stack, type_="Warning", reason="ResourceNotFound", message=text
-                )
         if new["reason"] == breakpoint_waits.TYPE and old.get("message") != new["message"]:
             await self._management_cluster.emit_event(
                 stack, type_="Normal", reason=new["reason"], message=new["message"]
@@ -295,11 +296,25 @@ class StatusWriter:
         if news is not None:
             type_, reason, message = news
             await self._management_cluster.emit_event(stack, type_=type_, reason=reason, message=message)
-        for type_, reason in status_events.find_conditions(before, after):
-            message = conditions.find(after, reason)["message"]
-            await self._management_cluster.emit_event(stack, type_=type_, reason=reason, message=message)
+        changed, self._owed[stack.uid] = status_events.find_conditions(
+            before, after, unfinished=unfinished, owed=self._owed.get(stack.uid, ())
+        )
+        for each in (*status_events.find_warnings(before, after), *changed):
+            await self._management_cluster.emit_event(stack, type_=each.type, reason=each.reason, message=each.message)
         if news is None and status_events.is_new_outcome(before, after):
             is_stalled = conditions.find(after, "Stalled").get("status") == "True"
             await self._management_cluster.emit_event(
                 stack, type_="Warning" if is_stalled else "Normal", reason=new["reason"], message=new["message"]
             )
+
+
+def find_unfinished(plan: StackPlan | None) -> frozenset[str]:
+    """Return the types of the conditions whose text still waits for the name of a field manager."""
+    if plan is None:
+        return frozenset()
+    by_type = plan.conditions.by_type
+    return frozenset(
+        str(type_)
+        for type_ in by_type
+        if any(condition.query is not None for condition in plan.conditions.first(type_).values())
+    )

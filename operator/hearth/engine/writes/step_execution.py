@@ -58,6 +58,8 @@ class StepDone:
     """The object as written; None if it was deleted or released, or is gone."""
     tolerated: tuple[LostField, ...] = ()
     """Manifest fields left to other field managers."""
+    reverted: str = ""
+    """What a repair reverted, if that was read before it."""
 
 
 StepResult: TypeAlias = StepDone | StepFailure

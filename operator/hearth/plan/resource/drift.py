@@ -18,6 +18,7 @@ from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership import applied_fields, field_ownership
 from hearth.plan.ownership.applied_fields import AppliedFields
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
+from hearth.plan.resource import field_managers
 from hearth.plan.resource.readiness import enumerate_names
 from hearth.plan.retry.drift_conflict import DriftConflict
 from hearth.plan.state.altered_values import Altered
@@ -33,7 +34,6 @@ SIGNATURE = LostField(
     path=("metadata", "annotations", names.ANNOTATION_SIGNATURE),
     text=f"metadata.annotations[{names.ANNOTATION_SIGNATURE}]",
 )
-UNKNOWN_HOLDER = "taken by another field manager"
 
 
 class AppliedObject(Protocol):
@@ -215,4 +215,4 @@ def find_open_query(question: ManagerQuery, memory: InMemoryState) -> ManagerQue
 def find_manager(child: Child, memory: InMemoryState) -> str:
     """Return the field managers that the last query found for the object."""
     known = memory.field_managers.get(child.uid)
-    return known[1] if known is not None else UNKNOWN_HOLDER
+    return known[1] if known is not None else field_managers.UNKNOWN

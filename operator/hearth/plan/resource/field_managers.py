@@ -12,10 +12,13 @@ from hearth.plan.resource.readiness import enumerate_names
 from hearth.plan.state.resource_conditions import ManagerQuery
 
 REMOVED = "removed by another field manager"
+UNKNOWN = "owned by another field manager"
+"""Until the object was read."""
+UNREADABLE = "owned by another field manager, whose name cannot be read"
 
 
 def describe_managers(raw: Mapping[str, Any], question: ManagerQuery) -> str:
-    """Describe the managers of lost fields in the object's order: `held by 'kubectl-edit'`."""
+    """Describe the managers of lost fields in the object's order: `owned by 'kubectl-edit'`."""
     entries = raw["metadata"].get("managedFields") or ()
     ours = child.find_entry(entries)
     found = [

@@ -42,6 +42,7 @@ def plan_apply(
         inherited_rules=desired.inherited_rules,
         tolerated=finding.tolerated,
         repaired_fields=repairs,
+        lost=finding.to_repair if repairs else (),
         takes_up=takes_up,
         may_adopt=subject.adopts,
         sensitive_texts=subject.resource.hidden,

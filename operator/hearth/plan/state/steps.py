@@ -41,6 +41,8 @@ class Apply:
     """Fields of the manifest that other field managers took and may keep. The apply omits them."""
     repaired_fields: str = ""
     """The fields to repair as text, if that is the only reason for the write."""
+    lost: tuple[LostField, ...] = ()
+    """The same fields."""
     takes_up: str | None = None
     """UID of an unsigned object to reclaim of which too little is cached to apply to it directly, or None."""
     may_adopt: bool = False

@@ -51,9 +51,35 @@ def test_notable_conditions_are_reported_when_they_become_true() -> None:
     complete = ("True", "Complete", "m")
     paused, drifted = make(*complete, "Paused"), make(*complete, "Paused", "Drifted")
 
-    assert list(status_events.find_conditions(make(*complete), drifted)) == [
-        ("Normal", "Paused"),
-        ("Warning", "Drifted"),
+    assert find_told(make(*complete), drifted) == [("Normal", "Paused"), ("Warning", "Drifted")]
+    assert find_told(paused, drifted) == [("Warning", "Drifted")]
+    assert find_told(drifted, paused) == []
+    assert find_told(paused, make(*complete)) == [("Normal", "Unpaused")]
+
+
+def find_told(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, str]]:
+    events, owed = status_events.find_conditions(before, after)
+    assert not owed
+    return [(event.type, event.reason) for event in events]
+
+
+def test_an_event_waits_for_the_name_of_the_manager() -> None:
+    """Once, with the final text."""
+    complete = ("True", "Complete", "m")
+    before, after = make(*complete), make(*complete, "Drifted")
+
+    assert status_events.find_conditions(before, after, unfinished={"Drifted"}) == ([], {"Drifted"})
+    events, owed = status_events.find_conditions(after, after, owed={"Drifted"})
+    assert ([event.reason for event in events], owed) == (["Drifted"], frozenset())
+    assert status_events.find_conditions(after, before, owed={"Drifted"}) == ([], frozenset())
+
+
+def test_a_warning_has_the_reason_of_its_field() -> None:
+    """Each once, because the others were reported before."""
+    before = {"warnings": ["spec.environment.breakpoints[0]: there is no resource 'x'"]}
+    after = {"warnings": [*before["warnings"], "spec.rollback.toRevision: 2 has no effect", "configmap/a: polled"]}
+
+    assert [(event.reason, event.message) for event in status_events.find_warnings(before, after)] == [
+        ("RollbackIgnored", "spec.rollback.toRevision: 2 has no effect"),
+        ("DefinitionWarning", "configmap/a: polled"),
     ]
-    assert list(status_events.find_conditions(paused, drifted)) == [("Warning", "Drifted")]
-    assert list(status_events.find_conditions(drifted, make(*complete))) == []

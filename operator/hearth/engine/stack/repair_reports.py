@@ -1,0 +1,93 @@
+"""Events about repairs of one Stack: a person whose change was reverted must find out at the first time.
+
+Further repairs of the same resource are not reported here: a conflict that continues is a condition of the Stack. May be lost at any time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from hearth.engine.definition.definition_sync import DefinitionSync
+from hearth.engine.named_tasks import NamedTasks
+from hearth.engine.services import Services
+from hearth.engine.writes import step_execution
+from hearth.model import limits, redaction
+from hearth.plan.resource import drift
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.steps import Apply, Delete, Step
+
+REPAIRED = "DriftRepaired"
+RECREATED = "ObjectRecreated"
+ADVICE = "to keep such a change, edit the template, or leave the field to others with driftPolicy or ignoreFields"
+
+
+@dataclass(slots=True)
+class RepairReports:
+    """The repairs of one Stack that are reported."""
+
+    uid: str
+    services: Services
+    definition_sync: DefinitionSync
+    tasks: NamedTasks
+    _times: deque[float] = field(default_factory=lambda: deque[float](maxlen=limits.REPAIR_EVENTS))
+    """Monotonic seconds of the last reports."""
+    _last: str = ""
+    """The resource of the last report within the limit; "" before."""
+    _deleted: set[str] = field(default_factory=set)
+    """Resources whose object the operator deleted, so that a new one is no repair."""
+
+    def take_report(self, step: Step, memory: InMemoryState) -> bool:
+        """Return whether to read the object before this step, because its repair will be reported; it then counts."""
+        if not isinstance(step, Apply) or all(drift.is_tracking_metadata(each.path) for each in step.lost):
+            # The operator's own labels and annotations are no change that a person wants to keep.
+            return False
+        now = self.services.clock.monotonic()
+        return memory.find_conflict(step.resource, now=now) is None and self._take_place(step.resource, now)
+
+    def note(self, step: Step, result: step_execution.StepResult, planner: StackPlanner | None) -> None:
+        """Report a successful repair. planner: with the statuses from before the step."""
+        if not isinstance(result, step_execution.StepDone):
+            return
+        if isinstance(step, Delete) and planner is not None and step.child.resource in planner.blueprint.resources:
+            self._deleted.add(step.child.resource)
+        if not isinstance(step, Apply):
+            return
+        if result.reverted:
+            self._report(step, REPAIRED, f"reverted {result.reverted}; {ADVICE}")
+            return
+        is_recreated = step.uid is None and self._was_missing(step.resource, planner)
+        if is_recreated and self._take_place(step.resource, self.services.clock.monotonic()):
+            self._report(step, RECREATED, "did not exist although the Stack was complete, and was created again")
+
+    def _was_missing(self, name: str, planner: StackPlanner | None) -> bool:
+        """Return whether another client deleted the object of a resource of the completed target."""
+        was_ours = name in self._deleted
+        self._deleted.discard(name)
+        target, status = self.definition_sync.targets.current, planner.statuses.get(name) if planner else None
+        is_completed = target is not None and target.is_completed and not self.definition_sync.is_deleting
+        return is_completed and not was_ours and status is not None and status.child is None
+
+    def _take_place(self, name: str, now: float) -> bool:
+        """Count one more report about a resource; return False beyond the limit."""
+        if len(self._times) == limits.REPAIR_EVENTS and now - self._times[0] < limits.REPAIR_EVENT_SECONDS:
+            return False
+        self._times.append(now)
+        is_full = len(self._times) == limits.REPAIR_EVENTS and now - self._times[0] < limits.REPAIR_EVENT_SECONDS
+        self._last = name if is_full else ""
+        return True
+
+    def _report(self, step: Apply, reason: str, text: str) -> None:
+        stack = self.services.management_cluster.find_stack(self.uid)
+        if stack is None:
+            return
+        message = redaction.redact(f"{step.resource} ({step.ref}): {text}", self.definition_sync.hidden_texts)
+        if step.resource == self._last:
+            message += (
+                f"; for {limits.REPAIR_EVENT_SECONDS / 60:g} minutes, only the operator's log has further repairs"
+            )
+        emit = self.services.management_cluster.emit_event
+        self.tasks.run(
+            f"repair of {step.resource}", lambda: emit(stack, type_="Normal", reason=reason, message=message)
+        )

@@ -1,0 +1,128 @@
+"""Events about repairs: who changed what, at the first time, without sensitive values, and not for thousands at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.model import limits, names
+from hearth.model.child import Object
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.stories import probe_controller
+from support.stories.world import Address
+
+CONFIG_MAP: Object = {"apiVersion": "v1", "kind": "ConfigMap"}
+REASONS = ("DriftRepaired", "ObjectRecreated")
+
+
+def make_stack(resources: Object, **spec: Any) -> Object:
+    return {
+        "apiVersion": f"{names.GROUP}/{names.VERSION}",
+        "kind": "Stack",
+        "metadata": {"name": "shop", "namespace": "default"},
+        "spec": {"template": {"resources": resources, **spec.pop("template", {})}, **spec},
+    }
+
+
+def locate(name: str, api_version: str = "v1", kind: str = "ConfigMap") -> Address:
+    return Address(api_version=api_version, kind=kind, namespace="default", name=name)
+
+
+def find_repairs(world: FakeWorld) -> list[str]:
+    """The messages of the Events about repairs."""
+    return [event[-1] for event in world.traffic.events if set(REASONS) & set(event)]
+
+
+async def find_nothing() -> list[str]:
+    """Nothing in particular is waited for."""
+    return []
+
+
+async def converge(world: FakeWorld, stack: Object) -> None:
+    await world.start_controller()
+    await world.user.create(stack)
+    await world.wait_rest(find_nothing)
+
+
+def test_a_repair_names_field_manager_and_values() -> None:
+    """For the person who asks who keeps undoing the change; what is removed is named too."""
+
+    async def story(world: FakeWorld) -> None:
+        await converge(world, make_stack({"a": {"manifest": probe_controller.manifest({"value": 1, "other": 2})}}))
+        probe = locate("shop-a", "testing.hearth.dev/v1", "Probe")
+        await world.user.patch(probe, {"spec": {"value": 9, "other": None}})
+        await world.wait_rest(find_nothing)
+        (said,) = find_repairs(world)
+        assert "a (probe.testing.hearth.dev/shop-a): reverted spec.value: 9 → 1; spec.other: removed → 2, " in said
+        assert "owned by 'kubectl-edit'; to keep such a change, edit the template" in said
+
+        await world.user.patch(probe, {"spec": {"value": 9}})
+        await world.wait_rest(find_nothing)
+        assert len(find_repairs(world)) == 1
+
+    fake_world.run(story)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "field"),
+    [
+        pytest.param(CONFIG_MAP | {"data": {"key": "${params.key}"}}, "data.key", id="a sensitive parameter"),
+        pytest.param({"apiVersion": "v1", "kind": "Secret", "data": {"key": "YQ=="}}, "data.key", id="a Secret"),
+    ],
+)
+def test_no_value_of_a_sensitive_resource_is_shown(manifest: Object, field: str) -> None:
+    """Neither its own, nor the one that another client wrote there by hand."""
+
+    async def story(world: FakeWorld) -> None:
+        rule = {"parameters": {"key": {"type": "string", "sensitive": True}}}
+        values = {"key": "unspeakable"}
+        await converge(world, make_stack({"a": {"manifest": manifest}}, template=rule, parameters=values))
+        await world.user.patch(locate("shop-a", kind=manifest["kind"]), {"data": {"key": "dW5zcGVha2FibGU="}})
+        await world.wait_rest(find_nothing)
+        (said,) = find_repairs(world)
+        assert f"reverted {field}: (sensitive) → (sensitive), owned by 'kubectl-edit'" in said
+
+    fake_world.run(story)
+
+
+def test_a_deleted_object_is_reported() -> None:
+    """But not one that the operator replaced, or that was never there."""
+
+    async def story(world: FakeWorld) -> None:
+        resources = {
+            "a": {"manifest": CONFIG_MAP | {"data": {"x": "1"}}},
+            "b": {"manifest": CONFIG_MAP | {"data": {"x": "1"}}, "updatePolicy": {"replace": "DeleteFirst"}},
+        }
+        await converge(world, make_stack(resources))
+        assert find_repairs(world) == []
+        await world.user.delete(locate("shop-a"))
+        await world.wait_rest(find_nothing)
+        assert find_repairs(world) == [
+            "a (configmap/shop-a): did not exist although the Stack was complete, and was created again"
+        ]
+        await world.user.patch(locate("shop-b"), {"metadata": {"annotations": {"hearth.dev/unhealthy": "broken"}}})
+        await world.wait_rest(find_nothing)
+        assert len(find_repairs(world)) == 1
+
+    fake_world.run(story)
+
+
+def test_a_thousand_repairs_are_not_a_thousand_events() -> None:
+    """Nor as many reads: the log has them all."""
+
+    async def story(world: FakeWorld) -> None:
+        count = limits.REPAIR_EVENTS + 5
+        await converge(
+            world, make_stack({f"c{at}": {"manifest": CONFIG_MAP | {"data": {"x": "1"}}} for at in range(count)})
+        )
+        before = len(world.traffic.requests)
+        for at in range(count):
+            await world.user.patch(locate(f"shop-c{at}"), {"data": {"x": "2"}})
+        await world.wait_rest(find_nothing)
+        spent, said = world.traffic.count(before), find_repairs(world)
+        assert (spent["apply"], spent["get"], len(said)) == (count, limits.REPAIR_EVENTS, limits.REPAIR_EVENTS)
+        assert sum(text.endswith("for 10 minutes, only the operator's log has further repairs") for text in said) == 1
+
+    fake_world.run(story)
