@@ -47,6 +47,10 @@ logger = structlog.get_logger(__name__)
 
 SNAPSHOTS_WITHIN = 5.0
 """Seconds that a start waits for the list of StackSnapshots."""
+NO_GROUPS = (
+    "ResourceGroups are not served until the operator may list and watch them; apply the roles of this version "
+    "(manifests/install). Stacks are served"
+)
 START_RETRY = 2.0
 """Seconds until the start is retried while the API server is unreachable."""
 WATCH_DEAD_AFTER = 300.0
@@ -175,10 +179,12 @@ class KubeRuntime:
         """What is not synced yet."""
         if self._unready:
             return [self._unready]
-        # A kind that may not be watched, or that the server fails to list, concerns those Stacks alone that have it.
-        watches = (*self._stacks.health(), *self._groups.health(), *self._revisions.health())
-        own = [each for each in watches if not each.is_synced]
-        others = [each for each in self._cluster.caches.health() if not each.is_answered]
+        own = [each for each in (*self._stacks.health(), *self._revisions.health()) if not each.is_synced]
+        # A kind that may not be watched, or that the server fails to list, concerns those Stacks alone that have it. An
+        # older role does not permit to list ResourceGroups.
+        others = [
+            each for each in (*self._groups.health(), *self._cluster.caches.health()) if not each.is_answered
+        ]
         return [f"the watch of {each.kind} is not complete" for each in (*own, *others)]
 
     def count_cached_objects(self) -> Mapping[str, float]:
@@ -246,7 +252,9 @@ class KubeRuntime:
         self._marks.start()
         self._stack_snapshots.start()
         # A kind that is not served counts as one without objects.
-        await asyncio.gather(*(each.wait_synced() for each in (self._stacks, self._groups, self._revisions)))
+        await asyncio.gather(self._stacks.wait_synced(), self._revisions.wait_synced())
+        if denial := await self._groups.wait_answered():
+            logger.warning(NO_GROUPS, detail=denial)
         # A request to restore a snapshot would be rejected for a moment. Without the right to list them, it is anyway.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stack_snapshots.wait_synced(), SNAPSHOTS_WITHIN)

@@ -282,6 +282,9 @@ class ManagementCluster(Protocol):
     def tree(self) -> StackTree:
         """The nesting of all known Stacks, including those of other processes."""
 
+    def has_listed(self, kind: str) -> bool:
+        """Return whether all Stacks, or all ResourceGroups, are known. The operator may lack the right to one of them."""
+
     def is_other_shard_uid(self, uid: str) -> bool:
         """Return whether another process is responsible for a Stack of this UID."""
 

@@ -63,6 +63,11 @@ class KubeManagementCluster:
         found = self._stacks.stacks()
         return [*found, *self._groups.stacks()] if self._groups is not None else found
 
+    def has_listed(self, kind: str) -> bool:
+        """Return whether all Stacks, or all ResourceGroups, are known. The operator may lack the right to list one of them."""
+        cache = self._groups if kind == names.GROUP_KIND else self._stacks
+        return cache is not None and cache.is_synced
+
     def _find_cache(self, stack: StackObject) -> StackCache:
         """Return the cache of its kind."""
         return self._groups if stack.is_group and self._groups is not None else self._stacks

@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 
 from support.threats import mode_world
+from support.threats.api import Object
 from support.threats.world import READ, WRITE, Rule, ThreatWorld, make_config_map, make_stack
 
 ABLE = Rule(group="", resources=("configmaps", "secrets"), verbs=(*READ, *WRITE))
 STRICT = ("--tenancy=strict", "--namespaced-watches=Secret")
 
 
-def may(threats: ThreatWorld, verb: str, resource: str, namespace: str = "") -> bool:
+def may(threats: ThreatWorld, verb: str, resource: str, namespace: str = "", *, group: str = "") -> bool:
     """Whether the operator's own account may do that."""
-    attributes = {"verb": verb, "resource": resource, "namespace": namespace}
+    attributes = {"verb": verb, "group": group, "resource": resource, "namespace": namespace}
     groups = ["system:serviceaccounts", "system:serviceaccounts:hearth-system", "system:authenticated"]
     spec = {"user": mode_world.OPERATOR, "groups": groups, "resourceAttributes": attributes}
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
@@ -75,3 +76,37 @@ def test_an_object_that_is_not_watched_is_not_written(threats: ThreatWorld) -> N
         problem = threats.wait_problem(tenant.namespace, "shop")
     assert problem["reason"] == "NamespaceNotServed"
     assert threats.api.get("Secret", other.namespace, "far") is None
+
+
+def make_role(role: Object, *, without: str = "?") -> Object:
+    """The role to apply, without the resources whose names contain a word."""
+    rules = [{**each, "resources": [name for name in each["resources"] if without not in name]} for each in role["rules"]]
+    metadata = {key: role["metadata"][key] for key in ("name", "labels")}
+    kept = [each for each in rules if each["resources"]]
+    return {"apiVersion": role["apiVersion"], "kind": role["kind"], "metadata": metadata, "rules": kept}
+
+
+def test_an_operator_with_the_role_of_an_earlier_version_serves_stacks(threats: ThreatWorld) -> None:
+    """It is not allowed to list ResourceGroups: it says so, and serves them as soon as it is."""
+    roles = [threats.api.get("ClusterRole", "", name) or {} for name in ("hearth-operator", "hearth-children-workloads")]
+    for role in roles:
+        threats.api.apply(make_role(role, without="group")).expect()
+    threats.wait_for(lambda: not may(threats, "list", "resourcegroups", group="hearth.dev"), what="the older role")
+    threats.operator.restart()
+
+    namespace = threats.tenant().namespace
+    threats.api.create(make_stack(namespace, "shop", {"a": make_config_map(data={"k": "v"})}))
+    template = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}
+    group = {"apiVersion": "hearth.dev/v1alpha1", "kind": "ResourceGroup", "spec": {"template": template}}
+    threats.api.create({**group, "metadata": {"name": "workers", "namespace": namespace}})
+    threats.wait_phase(namespace, "shop", "CreateComplete")
+    assert "ResourceGroups are not served until the operator may list" in threats.operator.read_log()
+
+    for role in roles:
+        threats.api.apply(make_role(role)).expect()
+
+    def is_served() -> bool:
+        found = threats.api.get("ResourceGroup", namespace, "workers") or {}
+        return found.get("status", {}).get("phase") == "CreateComplete"
+
+    threats.wait_for(is_served, what="the group", within=90)

@@ -73,6 +73,10 @@ class FakeManagementCluster:
             for raw in self._server.list_all(kind):
                 self._take(kind, None, raw)
 
+    def has_listed(self, kind: str) -> bool:
+        """As the port says."""
+        return True
+
     def is_other_shard_uid(self, uid: str) -> bool:
         """As the port says."""
         return any(each.has_uid(uid) for each in self._others.values())

@@ -21,6 +21,7 @@ JSON_PATCH = "application/json-patch+json"
 JSON = "application/json"
 HOME = {
     "Stack": (STACK_VERSION, "stacks"),
+    "ResourceGroup": (STACK_VERSION, "resourcegroups"),
     "HealthMark": (STACK_VERSION, "healthmarks"),
     "StackSnapshot": (STACK_VERSION, "stacksnapshots"),
     "VolumeSnapshot": ("snapshot.storage.k8s.io/v1", "volumesnapshots"),

@@ -25,6 +25,7 @@ PATIENCE = 60.0
 """Seconds, on a busy machine, for what takes one or two."""
 CLEARED = (
     "Stack",
+    "ResourceGroup",
     "HealthMark",
     "StackSnapshot",
     "ControllerRevision",

@@ -93,6 +93,8 @@ class ResourceLocator:
         gone = MarkedResource(stack=place.stack, resource=place.resource, is_wanted=False)
         if stack is None:
             kind, _ = names.split_owner(place.stack)
+            if not self.services.management_cluster.has_listed(kind):
+                return None
             known = self.services.management_cluster.tree.list_names(place.namespace, kind=kind)
             there = f"there are: {enumerate_names(known)}" if known else "there is none"
             return _without(gone, "StackNotFound", f"namespace {place.namespace} has no {place.owner}; {there}")

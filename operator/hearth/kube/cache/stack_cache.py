@@ -5,6 +5,7 @@ Must not know what a Stack means.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Collection, Mapping
 from typing import Protocol
@@ -61,6 +62,22 @@ class StackCache(WatchedCache[StackObject]):
         self._others = ShardFilter(self._store, share, self.tree, kind=kind.name)
         handler = self._store if share.is_whole else self._others
         self._watch = Reflector(server, api_requests.collection_path(kind, namespace), handler, name=kind.key)
+        self._answered = asyncio.Event()
+        self._watch.on_denied = self._answered.set
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all of them were listed once."""
+        return self._watch.is_synced
+
+    async def wait_answered(self) -> str:
+        """Wait until all were listed once, or the API server denies that; return its message, "" after a list."""
+        await self._answered.wait()
+        return "" if self.is_synced else self._watch.denial
+
+    def complete(self) -> None:
+        """Complete a new list."""
+        self._answered.set()
 
     def count_bytes(self) -> Mapping[str, float]:
         """Return the bytes of the stored specs and statuses, as kept (large ones compressed), by kind."""

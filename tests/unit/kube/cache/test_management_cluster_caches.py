@@ -429,3 +429,18 @@ async def test_a_large_source_is_not_kept() -> None:
     stream.say(modified("template", 6, data={"a": "y" * limits.SOURCE_KEPT_BYTES}))
     await elapse(0.1)
     assert listener.heard == ["configmap/template"]
+
+
+@scripted_watch.in_virtual_time
+async def test_a_kind_that_may_not_be_listed_is_known_as_such_at_once() -> None:
+    """The operator then starts without it, and continues with it once the right is granted."""
+    listed = Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5))
+    connection, listener = ScriptedConnection(streams=[FORBIDDEN, listed]), Listener()
+    cache = StackCache(connection, listener, rules=scripted_watch.RULES)
+    cache.start()
+
+    denial = await cache.wait_answered()
+    assert (bool(denial), cache.is_synced) == (True, False)
+    await cache.wait_synced()
+    assert (await cache.wait_answered(), list(cache.stacks()), listener.heard) == ("", ["shop"], ["shop"])
+    await cache.close()
