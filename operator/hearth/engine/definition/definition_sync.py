@@ -39,7 +39,7 @@ from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.state import internal_errors
 from hearth.plan.status.ready_condition import DefinitionRejection
 from hearth.plan.target import volume_restore
-from hearth.plan.target.target import EMPTY_REVISION, TargetCause, TargetChoice
+from hearth.plan.target.target import EMPTY_REVISION, Target, TargetCause, TargetChoice
 from hearth.template.blueprint import Blueprint, Definition
 from hearth.template.chunked_work import Unevaluated
 from hearth.template.parser import policies
@@ -343,13 +343,17 @@ class DefinitionSync:
             removed=removed,
         )
         self.rejection = None
+        await self._update_resources(stack, target, blueprint)
+        self._activate(stack, blueprint, revision=revision)
+
+    async def _update_resources(self, stack: StackObject, target: Target, blueprint: Blueprint) -> None:
+        """Record the resources of the active revision, and of those that the target protects."""
         await self._resources.update(
             target,
-            number=number,
+            number=target.revision,
             names=blueprint.resources.keys(),
             read=lambda kept: self.acceptor.read_names(stack, kept),
         )
-        self._activate(stack, blueprint, revision=revision)
 
     async def _reject(self, stack: StackObject, refusal: DefinitionRejection | None) -> None:
         """Keep the active revision; after a restart, activate the target's stored revision.
@@ -363,6 +367,7 @@ class DefinitionSync:
             except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
                 logger.warning("cannot load the active revision", stack=self.uid, error=str(error))
             else:
+                await self._update_resources(stack, target, stored.blueprint)
                 self._activate(stack, stored.blueprint, revision=stored.revision)
         self.rejection = refusal
         self.generation = stack.generation
@@ -389,6 +394,11 @@ class DefinitionSync:
         """Return every kind that the Stack may have applied."""
         stack = self.services.management_cluster.find_stack(self.uid)
         return self.acceptor.load_revisions(stack).kinds if stack is not None else frozenset()
+
+    @property
+    def resources_version(self) -> int:
+        """Number of changes of what `find_environment` knows of revisions."""
+        return self._resources.version
 
     def find_environment(self) -> ActiveEnvironment:
         """Return the environment rules in force: those of the live spec, without breakpoints cleared for this target."""

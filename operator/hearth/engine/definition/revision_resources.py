@@ -17,6 +17,9 @@ from hearth.plan.target.target import Target, TargetCause
 class RevisionResources:
     """The resource names by revision number."""
 
+    version = 0
+    """Number of updates."""
+
     def __init__(self) -> None:
         self._names: dict[int, Set[str]] = {}
 
@@ -32,6 +35,7 @@ class RevisionResources:
                 self._names[kept] = found
         self._names = {each: found for each, found in self._names.items() if each in target.protected_revisions}
         self._names[number] = names
+        self.version += 1
 
     def find_environment(self, rules: EnvironmentRules, target: Target | None) -> ActiveEnvironment:
         """Return the environment rules in force: without the breakpoints that were cleared for this target."""

@@ -264,11 +264,11 @@ class TargetTracker:
         order = stack.annotations.get(names.REQUEST_CONTINUE, "")[:ORDER_LENGTH]
         return order if self.handled.get(CONTINUE) != order else ""
 
-    def record_continue(self, order: str, passed: tuple[str, str] | None) -> None:
-        """Record that a continue request was handled. passed: the resource and its hook."""
+    def record_continue(self, order: str, passed: Iterable[tuple[str, str]]) -> None:
+        """Record that a continue request was handled. passed: resources, each with its hook."""
         self.record_handled(CONTINUE, order)
-        if passed is not None and self.current is not None:
-            self.current = dataclasses.replace(self.current, cleared=self.current.cleared.clear(*passed))
+        for resource, hook in passed if self.current is not None else ():
+            self.current = dataclasses.replace(self.current, cleared=self.current.cleared.clear(resource, hook))
 
     def record_post_delete(self, parting: Mapping[str, Iterable[str]]) -> None:
         """Record resources whose objects are about to be deleted while others wait after them."""

@@ -29,9 +29,11 @@ class RollingProgress:
     def make_updates(self, blueprint: Blueprint) -> RollingUpdates:
         """Return the rolling updates of a blueprint, with the ends of batches that the status recorded."""
         target, clock = self.definition_sync.targets.current, self.services.clock
-        offset = clock.now() - clock.monotonic()
+        now = clock.monotonic()
+        offset = clock.now() - now
         ends = [
-            BatchEnd(collection=each.collection, since=each.since - offset, updated=each.updated)
+            # A clock that was set back since must not extend the pause by as much.
+            BatchEnd(collection=each.collection, since=min(each.since - offset, now), updated=each.updated)
             for each in (target.batches if target is not None else ())
         ]
         return RollingUpdates(blueprint.rolling, ends=ends, is_resumed=self.definition_sync.targets.is_restored)

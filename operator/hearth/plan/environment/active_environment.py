@@ -29,10 +29,7 @@ class ActiveEnvironment:
 
     def stops_at(self, resource: str, hook: str) -> bool:
         """Return whether the resource stops at that hook now."""
-        return (
-            self.rules.find_breakpoint(resource, hook) is not None
-            and cleared_breakpoints.breakpoint_key(resource, hook) not in self.cleared.keys
-        )
+        return self.rules.find_breakpoint(resource, hook) is not None and not self.cleared.has(resource, hook)
 
 
 UNRESTRICTED = ActiveEnvironment()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.model.child import Object
+from hearth.model.groups import members
 
 LIMIT = 500
 """Maximum of breakpoints cleared one by one under one target. Beyond it, the oldest are dropped and may stop again."""
@@ -22,7 +23,7 @@ class ClearedBreakpoints:
     """Cleared breakpoints of one target. The next target starts with none."""
 
     keys: tuple[str, ...] = ()
-    """Keys in the form `web/PreUpdate`, the oldest first."""
+    """Keys in the form `web/PreUpdate`, the oldest first; `workers[*]/PreUpdate` for all members of a collection."""
     post_delete: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The resources that each resource required, by resource that stops after the deletion of its object."""
 
@@ -31,6 +32,15 @@ class ClearedBreakpoints:
         """Return whether there is nothing to store."""
         return not self.keys and not self.post_delete
 
+    def has(self, resource: str, hook: str) -> bool:
+        """Return whether a breakpoint is cleared, alone or with those of all members of its collection."""
+        if not self.keys:
+            return False
+        if breakpoint_key(resource, hook) in self.keys:
+            return True
+        whole = members.name_all(members.root_of(resource))
+        return members.is_member(resource) and breakpoint_key(whole, hook) in self.keys
+
     def clear(self, resource: str, hook: str) -> ClearedBreakpoints:
         """Return a copy with one more breakpoint cleared."""
         key = breakpoint_key(resource, hook)
@@ -38,7 +48,7 @@ class ClearedBreakpoints:
         return ClearedBreakpoints(keys=(*others, key)[-LIMIT:], post_delete=self.post_delete)
 
     def find_changed(self, other: ClearedBreakpoints) -> set[str]:
-        """Return the resources whose cleared breakpoints differ between the two."""
+        """Return the resources whose cleared breakpoints differ between the two, or `workers[*]` for all members."""
         return {key.rpartition("/")[0] for key in {*self.keys} ^ {*other.keys}}
 
     def add_post_delete(self, parting: Mapping[str, Iterable[str]]) -> ClearedBreakpoints:

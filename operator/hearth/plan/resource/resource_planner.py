@@ -179,6 +179,7 @@ class ResourcePlanner:
             if unreadable := read_limits.find_unreadable(
                 resource, objects, self.reader, child=requirements.find_current(children)
             ):
+                self._note_unsettled(resource.name)
                 return unreadable
         values = {
             requirements.find_value_name(each): requirements.find_value(found) for each, found in required.items()

@@ -22,17 +22,18 @@ def hold(subject: ResourceContext, status: ResourceStatus, update: RollingUpdate
     """Return the status as it is if the step may start, otherwise without its step."""
     action = enforcement.classify_step(subject, status.step).starts if status.step is not None else None
     if action not in CHANGES:
-        if status.is_ready:
+        # A member that is stopped at a breakpoint after its change is not done.
+        if status.is_ready and enforcement.enforce(subject, status).is_ready:
             update.note_settled(subject.name)
         else:
             update.note_unsettled(subject.name)
         return status
-    if subject.environment.rules.find_restriction(subject.name, action) is not None:
-        # It does not change, so the other members need not wait for it.
-        update.note_settled(subject.name)
-        return status
     child = find_represented(subject, status)
     health = decide.assess_child(subject, child) if child is not None else None
+    if subject.environment.rules.find_restriction(subject.name, action) is not None:
+        # It does not change, so the other members need not wait for it.
+        update.note_settled(subject.name, is_available=health is not None and health.is_ready)
+        return status
     change = PendingChange(
         is_available=health is not None and health.is_ready,
         is_outdated=child is not None and child.hash != subject.desired.hash,

@@ -47,18 +47,20 @@ class RollingUpdate:
     waiting: dict[str, PendingChange] = field(default_factory=dict)
     """The members that must wait for a batch."""
     settled: set[str] = field(default_factory=set)
-    """The members that are up to date and ready."""
+    """The members that are up to date and ready, or that must not change."""
     unsettled: dict[str, None] = field(default_factory=dict)
     """All other members: missing, or up to date and not ready."""
     _out_of_service: set[str] = field(default_factory=set)
     """Those of the waiting members that are not ready."""
+    _broken: set[str] = field(default_factory=set)
+    """Those of the settled members that are not ready."""
     _is_started: bool = False
     _has_ended: bool = False
     """Whether the last member of a batch became ready since the last choice."""
 
     def note_waiting(self, name: str, change: PendingChange) -> bool:
         """Record a change that is planned; return whether it may start now."""
-        self.settled.discard(name)
+        self._unsettle(name)
         self.unsettled.pop(name, None)
         if name in self.batch:
             return True
@@ -69,11 +71,18 @@ class RollingUpdate:
             self._out_of_service.add(name)
         return False
 
-    def note_settled(self, name: str) -> None:
-        """Record a member that is up to date and ready, or that must not change and holds up no other one."""
+    def note_settled(self, name: str, *, is_available: bool = True) -> None:
+        """Record a member that is up to date and ready, or that must not change and holds up no other one.
+
+        is_available: whether it is ready.
+        """
         self._stop_waiting(name)
         self.unsettled.pop(name, None)
         self.settled.add(name)
+        if is_available:
+            self._broken.discard(name)
+        else:
+            self._broken.add(name)
         if name in self.batch:
             del self.batch[name]
             self._has_ended = self._has_ended or not self.batch
@@ -81,12 +90,16 @@ class RollingUpdate:
     def note_unsettled(self, name: str) -> None:
         """Record a member that is not ready, and whose change needs no permission."""
         self._stop_waiting(name)
-        self.settled.discard(name)
+        self._unsettle(name)
         if name not in self.batch:
             self.unsettled[name] = None
 
     def _count_known(self) -> int:
         return len(self.settled) + len(self.unsettled) + len(self.waiting) + len(self.batch)
+
+    def _unsettle(self, name: str) -> None:
+        self.settled.discard(name)
+        self._broken.discard(name)
 
     def _stop_waiting(self, name: str) -> None:
         self.waiting.pop(name, None)
@@ -100,7 +113,7 @@ class RollingUpdate:
     @property
     def available(self) -> int:
         """How many members are in service."""
-        return len(self.settled) + self.waiting_in_service
+        return len(self.settled) - len(self._broken) + self.waiting_in_service
 
     @property
     def needs_surge(self) -> bool:

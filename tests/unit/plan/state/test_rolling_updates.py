@@ -136,3 +136,13 @@ def test_an_update_starts_without_a_pause() -> None:
     update = make(batch=2, pause=30)
     update.note_settled("3")
     assert update.choose(now=0) == ["0", "1"]
+
+
+def test_a_broken_member_that_must_not_change_is_not_in_service() -> None:
+    """It holds up no other one, but the minimum counts only members that are ready."""
+    update = make(batch=2, ready=2)
+    update.note_settled("0", is_available=False)
+    assert update.choose(now=0) == ["1"]
+    update.note_settled("1")
+    update.note_settled("0")
+    assert update.choose(now=1) == ["2", "3"]

@@ -11,6 +11,7 @@ from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.engine.stack.breakpoints import continue_requests
 from hearth.engine.work_queue import DirtyItem, DirtyScope
+from hearth.model.groups import members
 from hearth.plan.environment import active_environment
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState
@@ -38,6 +39,7 @@ class BreakpointControl:
             planner,
             self._definition_sync.options.environment,
             self._definition_sync.targets.current,
+            self._definition_sync.resources_version,
             is_swept_away,
         )
         if made_of == self._made_of:
@@ -52,7 +54,8 @@ class BreakpointControl:
         is_moved = before.revision != wanted.revision and not wanted.is_unrestricted
         if before.rules != wanted.rules or is_moved:
             return {DirtyScope.ALL_RESOURCES}
-        return {*before.cleared.find_changed(wanted.cleared)}
+        changed = before.cleared.find_changed(wanted.cleared)
+        return {DirtyScope.ALL_RESOURCES} if any(map(members.is_all, changed)) else {*changed}
 
     def after_reconcile(
         self, stack: StackObject, planner: StackPlanner, memory: InMemoryState, *, grace_left: float
@@ -84,5 +87,5 @@ class BreakpointControl:
         self._definition_sync.targets.record_continue(order, answer.passed)
         self._services.queue.enqueue(self._uid, DirtyScope.STACK)
         emit = self._services.management_cluster.emit_event
-        type_, reason = ("Normal", "Continued") if answer.passed is not None else ("Warning", "BreakpointNotFound")
+        type_, reason = ("Normal", "Continued") if answer.passed else ("Warning", "BreakpointNotFound")
         self._tasks.run(order, lambda: emit(stack, type_=type_, reason=reason, message=answer.message))

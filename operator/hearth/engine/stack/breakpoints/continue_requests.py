@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hearth.engine.ports import StackObject
+from hearth.model.groups import members
 from hearth.plan.environment import cleared_breakpoints
 from hearth.plan.resource import enforcement
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.status import breakpoint_waits
-from hearth.plan.status.breakpoint_waits import StackAddress
+from hearth.plan.status.breakpoint_waits import BreakpointWait, StackAddress
 
 MAX_ECHO = 120
 """Characters of a request that an answer repeats."""
@@ -20,8 +22,8 @@ class ContinueResult:
     """The result of one request."""
 
     message: str
-    passed: tuple[str, str] | None = None
-    """The resource and its hook; None if no resource waits there."""
+    passed: tuple[tuple[str, str], ...] = ()
+    """The resource and its hook; several for members that wait at different hooks, none if no resource waits there."""
 
 
 def parse(order: str) -> tuple[str, str]:
@@ -42,6 +44,9 @@ def answer(order: str, plan: StackPlan, owner: StackAddress) -> ContinueResult:
     """Answer a request to the Stack `owner` after all resources were observed."""
     resource, hook = parse(order)
     waiting = list(breakpoint_waits.find_waits(plan))
+    if passed := find_members(resource, hook, waiting):
+        message = f"all members continue past {', '.join(each for _, each in passed)}, as hearth.dev/continue requests"
+        return ContinueResult(message=message, passed=passed)
     found = next((wait for wait in waiting if wait.resource == resource and hook in ("", wait.hook)), None)
     if found is not None and found.stack:
         # A request applies once. A copy stored in a manifest would conflict with later requests to that Stack itself.
@@ -52,7 +57,7 @@ def answer(order: str, plan: StackPlan, owner: StackAddress) -> ContinueResult:
         return ContinueResult(message=message)
     if found is not None:
         message = f"{resource} continues past {found.hook}, as hearth.dev/continue requests"
-        return ContinueResult(message=message, passed=(resource, found.hook))
+        return ContinueResult(message=message, passed=((resource, found.hook),))
     keys = [cleared_breakpoints.breakpoint_key(wait.resource, wait.hook) for wait in waiting[:5]]
     there = "no resource waits at a breakpoint"
     if keys:
@@ -60,6 +65,19 @@ def answer(order: str, plan: StackPlan, owner: StackAddress) -> ContinueResult:
     return ContinueResult(
         message=f"hearth.dev/continue: {order[:MAX_ECHO]}: no resource waits there; {there}{_advise(resource, plan)}"
     )
+
+
+def find_members(resource: str, hook: str, waiting: Iterable[BreakpointWait]) -> tuple[tuple[str, str], ...]:
+    """Return the hooks at which members of a collection wait, if the request is for all of them; otherwise none.
+
+    resource: `workers[*]`, or `*` for the members of a group.
+    """
+    if resource == members.EVERY and all(members.is_group_member(each.resource) for each in waiting):
+        resource = members.name_all(members.GROUP_MEMBER)
+    if not members.is_all(resource):
+        return ()
+    found = (each for each in waiting if members.is_among(each.resource, {resource}) and hook in ("", each.hook))
+    return tuple(dict.fromkeys((resource, each.hook) for each in found))
 
 
 def _advise(resource: str, plan: StackPlan) -> str:

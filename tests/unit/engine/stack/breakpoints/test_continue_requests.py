@@ -7,7 +7,9 @@ import pytest
 from hearth.engine.stack.breakpoints import continue_requests
 from hearth.plan.environment import environment_rules
 from hearth.plan.environment.active_environment import ActiveEnvironment
+from hearth.plan.environment.cleared_breakpoints import NONE
 from hearth.plan.status import breakpoint_waits
+from hearth.plan.status.breakpoint_waits import BreakpointWait
 from support.units import blueprints
 from support.units.blueprints import World
 
@@ -33,14 +35,16 @@ def test_what_an_order_means(order: str, meant: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     ("order", "passed"),
     [
-        pytest.param("a", ("a", "PreCreate"), id="what waits continues"),
-        pytest.param("a/PreCreate@1", ("a", "PreCreate"), id="who waits there"),
-        pytest.param("a/PreUpdate", None, id="who waits elsewhere does not"),
-        pytest.param("b", None, id="who does not wait does not"),
-        pytest.param("x" * 500, None, id="who is not there does not"),
+        pytest.param("a", (("a", "PreCreate"),), id="what waits continues"),
+        pytest.param("a/PreCreate@1", (("a", "PreCreate"),), id="who waits there"),
+        pytest.param("a/PreUpdate", (), id="who waits elsewhere does not"),
+        pytest.param("b", (), id="who does not wait does not"),
+        pytest.param("a[*]", (), id="who is no collection does not"),
+        pytest.param("*", (), id="all of a Stack do not"),
+        pytest.param("x" * 500, (), id="who is not there does not"),
     ],
 )
-def test_who_continues(order: str, passed: tuple[str, str] | None) -> None:
+def test_who_continues(order: str, passed: tuple[tuple[str, str], ...]) -> None:
     """And the answer says who waits, and is bounded."""
     board = blueprints.make_board(blueprints.make_blueprint({"a": [], "b": ["a"]}))
     board.set_environment(
@@ -50,5 +54,34 @@ def test_who_continues(order: str, passed: tuple[str, str] | None) -> None:
     answer = continue_requests.answer(order, board, breakpoint_waits.StackAddress(name="shop", namespace="prod"))
     assert answer.passed == passed
     assert len(answer.message) < 500
-    if passed is None:
+    if not passed:
         assert "waiting breakpoints: a/PreCreate" in answer.message
+
+
+def wait(*names: str, hook: str = "PreUpdate") -> list[BreakpointWait]:
+    """Resources that wait at one hook."""
+    return [BreakpointWait(resource=name, hook=hook) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("resource", "hook", "passed"),
+    [
+        pytest.param("w[*]", "", (("w[*]", "PreUpdate"), ("w[*]", "PreDelete")), id="wherever they wait"),
+        pytest.param("w[*]", "PreUpdate", (("w[*]", "PreUpdate"),), id="at one hook"),
+        pytest.param("w[*]", "PostUpdate", (), id="not where none waits"),
+        pytest.param("v[*]", "", (), id="not those of another collection"),
+        pytest.param("w[a]", "", (), id="one member is no request for all"),
+    ],
+)
+def test_all_members_continue_together(resource: str, hook: str, passed: tuple[tuple[str, str], ...]) -> None:
+    """One entry stands for all of them, also for those that reach the hook later."""
+    waiting = [*wait("w[a]", "w[b]"), *wait("w[gone]", hook="PreDelete"), *wait("vault")]
+    assert continue_requests.find_members(resource, hook, waiting) == passed
+
+
+def test_an_asterisk_is_for_the_members_of_a_group() -> None:
+    """They have no collection that could be named."""
+    assert continue_requests.find_members("*", "", wait("0", "12")) == (("member[*]", "PreUpdate"),)
+    cleared = NONE.clear("member[*]", "PreUpdate")
+    assert (cleared.has("7", "PreUpdate"), cleared.has("7", "PostUpdate")) == (True, False)
+    assert (cleared.has("member", "PreUpdate"), cleared.has("member[a]", "PreUpdate")) == (False, True)
