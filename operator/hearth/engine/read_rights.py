@@ -7,6 +7,7 @@ change of RBAC asks all questions again. Must not know what reads the fields.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -68,9 +69,13 @@ class ReadRights:
         self._by_stack: dict[str, set[Key]] = {}
         self._new: dict[Key, None] = {}
         self._again: dict[Key, None] = {}
+        self._failed: dict[Key, None] = {}
+        """Those without an answer, asked after all others: one that always fails must not hold them up."""
         self._task: asyncio.Task[None] | None = None
         self._is_due = False
         """Whether a timer asks all questions again."""
+        self._is_repeat_due = False
+        """Whether all questions are asked again as soon as that is done which is in progress."""
         self._not_before = 0.0
         self._has_failed = False
 
@@ -95,7 +100,9 @@ class ReadRights:
 
     def is_asking(self, stack_uid: str) -> bool:
         """Return whether an answer that concerns the Stack is not there yet. Nearly always there is no question at all."""
-        return any(stack_uid in self._questions[key].stacks for key in self._new if key in self._questions)
+        if not self._new and not self._failed:
+            return False
+        return any(key in self._new or key in self._failed for key in self._by_stack.get(stack_uid, ()))
 
     def forget(self, stack_uid: str) -> None:
         """Drop what no other Stack needs."""
@@ -156,7 +163,10 @@ class ReadRights:
 
     def _repeat_after(self, delay: float) -> None:
         left = max(delay, self._not_before - self._clock.monotonic())
-        if left <= 0:
+        if self._again:
+            # They are being asked. What changed meanwhile is asked after that, and after the pause that it causes.
+            self._is_repeat_due = True
+        elif left <= 0:
             self._again.update(dict.fromkeys(self._questions))
             self._wake()
         elif not self._is_due:
@@ -173,13 +183,23 @@ class ReadRights:
 
     async def _work(self) -> None:
         """Ask what is due, new questions first."""
-        begun, is_repeating = self._clock.monotonic(), bool(self._again)
-        while due := [*self._new, *self._again][:CONCURRENCY]:
+        repeating_since: float | None = None
+        while due := list(itertools.islice(itertools.chain(self._new, self._again, self._failed), CONCURRENCY)):
+            if self._again and repeating_since is None:
+                repeating_since = self._clock.monotonic()
             if not all(await asyncio.gather(*(self._ask(key) for key in due))):
                 await asyncio.sleep(RETRY)
-        if is_repeating:
-            now = self._clock.monotonic()
-            self._not_before = now + SHARE * (now - begun)
+            if repeating_since is not None and not self._again:
+                self._end_repetition(repeating_since)
+                repeating_since = None
+
+    def _end_repetition(self, since: float) -> None:
+        """Begin the pause after all questions were asked again, then ask them for what changed meanwhile."""
+        now = self._clock.monotonic()
+        self._not_before = now + SHARE * (now - since)
+        if self._is_repeat_due:
+            self._is_repeat_due = False
+            self._repeat_after(0.0)
 
     async def _ask(self, key: Key) -> bool:
         """Ask one question; return whether the API server answered it."""
@@ -191,11 +211,16 @@ class ReadRights:
                 )
             except (ApiStatusError, Unreachable) as error:
                 self._note_failure(error)
+                self._forget_due(key)
+                self._failed[key] = None
                 return False
             self._take(question, answer=answer)
-        self._new.pop(key, None)
-        self._again.pop(key, None)
+        self._forget_due(key)
         return True
+
+    def _forget_due(self, key: Key) -> None:
+        for due in (self._new, self._again, self._failed):
+            due.pop(key, None)
 
     def _take(self, question: Question, *, answer: bool) -> None:
         """Store an answer, and enqueue the Stacks that it is news for."""

@@ -34,6 +34,8 @@ class Cluster:
     granted: set[str] = field(default_factory=lambda: {""})
     """The names that may be read, "" for all."""
     is_away: bool = False
+    broken: set[str] = field(default_factory=set)
+    """The names about which no question is answered."""
     asked: list[str] = field(default_factory=list)
     watched: list[Any] = field(default_factory=list)
 
@@ -41,7 +43,7 @@ class Cluster:
         """As the port says."""
         self.asked.append(name)
         await asyncio.sleep(0.01)
-        if self.is_away:
+        if self.is_away or name in self.broken:
             raise Unreachable("away")
         return name in self.granted
 
@@ -176,6 +178,52 @@ def test_answers_go_with_the_last_stack_that_needs_them() -> None:
         rights.forget("s2")
         assert rights.watched == set()
         assert rights.find("s3", CHILD, ACCOUNT) is Access.UNKNOWN
+        await rights.stop()
+
+    virtual_time.run(run)
+
+
+def ask(rights: ReadRights, *names: str) -> None:
+    """Ask about several objects by name."""
+    for name in names:
+        rights.look("s1", ACCOUNT, kind=CHILD.kind, namespace="default", name=name)
+
+
+def test_a_question_that_always_fails_holds_up_no_other() -> None:
+    """As many as are asked at once may fail; the others are asked all the same, also when RBAC changes."""
+
+    async def run() -> None:
+        cluster = Cluster(broken={"w", "x", "y", "z"})
+        rights, _ = make(cluster)
+        ask(rights, "w", "x", "y", "z", "a")
+        await asyncio.sleep(read_rights.RETRY + 0.1)
+        assert rights.look("s1", ACCOUNT, kind=CHILD.kind, namespace="default", name="a") is False
+        cluster.granted = {"a"}
+        rights.on_change()
+        await asyncio.sleep(2 * read_rights.RETRY)
+        assert rights.look("s1", ACCOUNT, kind=CHILD.kind, namespace="default", name="a") is True
+        await rights.stop()
+
+    virtual_time.run(run)
+
+
+def test_changes_of_rbac_without_end_leave_pauses() -> None:
+    """All questions are asked again for a tenth of the time, and once more after the last change."""
+
+    async def run() -> None:
+        cluster = Cluster()
+        rights, _ = make(cluster)
+        ask(rights, *(f"n{number}" for number in range(100)))
+        await asyncio.sleep(1)
+        cluster.asked.clear()
+        for _ in range(600):
+            rights.on_change()
+            await asyncio.sleep(0.1)
+        # 25 rounds of 10 ms take 0.25 s; with the pause, one of them fits into 2.75 s.
+        assert 18 * 100 <= len(cluster.asked) <= 26 * 100
+        cluster.granted = {"n7"}
+        await asyncio.sleep(10)
+        assert rights.look("s1", ACCOUNT, kind=CHILD.kind, namespace="default", name="n7") is True
         await rights.stop()
 
     virtual_time.run(run)

@@ -33,6 +33,9 @@ RETRY = 2.0
 SOON = 0.2
 """The same if the Stack only changed in the meantime."""
 CONFLICT = 409
+LET_GO_AFTER = 20.0
+"""Seconds for which a cluster must be unusable before its objects are left behind, unreleased. After a start of the
+operator, or a rotation of credentials, it takes seconds until a cluster is reached."""
 LOOK_AT_NAMESPACE = 60.0
 """Seconds between two checks of the namespace while a user defers the deletion of its Stack.
 
@@ -58,12 +61,15 @@ class StackDeletion:
         self._cache_sync = cache_sync
         self._next_look = -math.inf
         """Monotonic time in seconds of the next allowed check of the namespace."""
+        self._unusable_since: float | None = None
+        """Monotonic time since which the cluster cannot be used; None while it can."""
 
     def update(self, plan: StackPlan) -> None:
         """Finalize what can be finalized after a reconcile."""
+        is_cut_off = self._note_cluster()
         if not self._definition_sync.is_deleting:
             return
-        if self._definition_sync.cluster.problem is not None:
+        if is_cut_off:
             # Without the cluster, no list tells what is left.
             if self._may_let_go(plan):
                 self._tasks.run("part", self._let_go)
@@ -90,10 +96,26 @@ class StackDeletion:
     def _may_let_go(self, plan: StackPlan) -> bool:
         """Return whether the cluster that cannot be used has no objects of the Stack, or may keep them."""
         if plan.blueprint.abandons:
-            return True
+            is_paused = self._definition_sync.options.is_paused and not self.is_namespace_terminating
+            return not is_paused and self._is_cut_off_for_long()
         stack = self._services.management_cluster.find_stack(self._uid)
         is_new = self._definition_sync.targets.current is None
         return is_new and stack is not None and not self._definition_sync.acceptor.load_revisions(stack).last_number
+
+    def _note_cluster(self) -> bool:
+        """Return whether the cluster of the objects cannot be used, and record since when."""
+        if self._definition_sync.cluster.problem is None:
+            self._unusable_since = None
+        elif self._unusable_since is None:
+            self._unusable_since = self._services.clock.monotonic()
+        return self._unusable_since is not None
+
+    def _is_cut_off_for_long(self) -> bool:
+        now = self._services.clock.monotonic()
+        left = (self._unusable_since or now) + LET_GO_AFTER - now
+        if left > 0:
+            self._services.enqueue_after(left, self._uid, DirtyScope.STACK)
+        return left <= 0
 
     async def _let_go(self) -> None:
         """Remove the finalizer although the objects cannot be released."""
