@@ -85,7 +85,12 @@ class AdmissionService:
     @property
     def callbacks(self) -> AdmissionCallbacks:
         """The server, and the reviews that it asks for."""
-        return AdmissionCallbacks(server=self._server, review_stack=self._review_stack, review_mark=self._review_mark)
+        return AdmissionCallbacks(
+            server=self._server,
+            review_stack=self._review_stack,
+            review_mark=self._review_mark,
+            review_snapshot=self._review_snapshot,
+        )
 
     def start(self) -> None:
         """Begin; what is not there yet is waited for."""
@@ -130,6 +135,11 @@ class AdmissionService:
         if self._reviewer is None:
             return reviewer.allow_unreviewed("the operator is starting")
         return await self._reviewer.review_mark(review)
+
+    async def _review_snapshot(self, review: Review) -> ReviewResult:
+        if self._reviewer is None:
+            return reviewer.allow_unreviewed("the operator is starting")
+        return await self._reviewer.review_snapshot(review)
 
     async def _run(self) -> None:
         hasher = await self._open()

@@ -182,9 +182,7 @@ class KubeRuntime:
         own = [each for each in (*self._stacks.health(), *self._revisions.health()) if not each.is_synced]
         # A kind that may not be watched, or that the server fails to list, concerns those Stacks alone that have it. An
         # older role does not permit to list ResourceGroups.
-        others = [
-            each for each in (*self._groups.health(), *self._cluster.caches.health()) if not each.is_answered
-        ]
+        others = [each for each in (*self._groups.health(), *self._cluster.caches.health()) if not each.is_answered]
         return [f"the watch of {each.kind} is not complete" for each in (*own, *others)]
 
     def count_cached_objects(self) -> Mapping[str, float]:

@@ -187,7 +187,8 @@ def test_the_webhook_is_that_of_the_program(pod: dict[str, Any]) -> None:
     assert all(each["clientConfig"]["service"]["name"] == service["metadata"]["name"] for each in webhooks)
     assert service["spec"]["ports"][0]["targetPort"] in [port["name"] for port in pod["containers"][0]["ports"]]
     registry = kopf.OperatorRegistry()
-    admission_handlers.register(AdmissionCallbacks(server=None, review_stack=None, review_mark=None), registry)  # type: ignore[arg-type]  # none is called
+    callbacks = AdmissionCallbacks(server=None, review_stack=None, review_mark=None, review_snapshot=None)  # type: ignore[arg-type]  # none is called
+    admission_handlers.register(callbacks, registry)
     # One webhook may be for several kinds.
     assert sorted(each["name"] for each in webhooks) == sorted(
         {each.id for each in registry._webhooks.get_all_handlers()}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 STACKS = (names.GROUP, names.VERSION, "stacks")
 RESOURCE_GROUPS = (names.GROUP, names.VERSION, "resourcegroups")
 HEALTH_MARKS = (names.GROUP, names.VERSION, "healthmarks")
+STACK_SNAPSHOTS = (names.GROUP, names.VERSION, "stacksnapshots")
 INVALID = 422
 
 
@@ -38,6 +39,10 @@ class AdmissionHandlers:
     async def validate_mark(self, warnings: list[str], **_: Any) -> None:
         """Review a HealthMark."""
         report(await self.admission.review_mark(make_review()), warnings)
+
+    async def validate_snapshot(self, warnings: list[str], **_: Any) -> None:
+        """Review a StackSnapshot."""
+        report(await self.admission.review_snapshot(make_review()), warnings)
 
     async def add_finalizer(self, meta: Mapping[str, Any], patch: kopf.Patch, **_: Any) -> None:
         """Add the finalizer to a Stack or ResourceGroup at its creation."""
@@ -72,6 +77,7 @@ def register(admission: AdmissionCallbacks, registry: kopf.OperatorRegistry) -> 
     kopf.on.validate(*STACKS, id="stacks.hearth.dev", registry=registry)(handlers.validate_stack)
     kopf.on.validate(*RESOURCE_GROUPS, id="resourcegroups.hearth.dev", registry=registry)(handlers.validate_stack)
     kopf.on.validate(*HEALTH_MARKS, id="healthmarks.hearth.dev", registry=registry)(handlers.validate_mark)
+    kopf.on.validate(*STACK_SNAPSHOTS, id="stacksnapshots.hearth.dev", registry=registry)(handlers.validate_snapshot)
     for kind in (STACKS, RESOURCE_GROUPS):
         kopf.on.mutate(*kind, id="finalizer.hearth.dev", operations=["CREATE"], registry=registry)(
             handlers.add_finalizer

@@ -20,6 +20,7 @@ class AdmissionCallbacks:
     server: WebhookServer
     review_stack: ReviewWrite
     review_mark: ReviewWrite
+    review_snapshot: ReviewWrite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,6 +163,7 @@ class KopfSupervisor:
             server=admission.server,
             review_stack=self._in_other_loop(admission.review_stack),
             review_mark=self._in_other_loop(admission.review_mark),
+            review_snapshot=self._in_other_loop(admission.review_snapshot),
         )
 
     def _in_other_loop(self, work: ReviewWrite) -> ReviewWrite:

@@ -27,8 +27,8 @@ OWN_FIELDS = (*SIZE_FIELDS, "template", "parameters", "rollingUpdate")
 ROLLING_FIELDS = {"maxBatchSize": "maxBatchSize", "minInService": "minReady", "pauseTime": "pause"}
 """By field of `spec.rollingUpdate`, the field of `updatePolicy.rolling`."""
 NAME_PATH = "spec.template.manifest.metadata.name"
-OWN_NAMES = re.compile(r"\$\{[^}]*\b(index|key|item)\b")
-"""An expression that differs from member to member."""
+OWN_NAMES = re.compile(r"\$\{([^}]*[^}.'\"\w])?(index|key|item)\b")
+"""An expression that differs from member to member. A field or a text of that name does not."""
 ROLLING_PATH = "spec.template.updatePolicy.rolling"
 
 
@@ -85,6 +85,20 @@ def find_mistakes(template: Mapping[str, Any], size: GroupSize, *, timeout: Any)
             f"spec.timeout, {timeout}; shorten the pause, or extend the timeout"
         )
         yield Mistake(path="spec.rollingUpdate.pauseTime", message=message)
+
+
+def find_warnings(spec: Object) -> Iterator[str]:
+    """Find what is allowed and probably not meant. spec: of a group, as the API server validated it.
+
+    The size may change at any time, so a minimum above it is none: an autoscaler would break the group.
+    """
+    size, rolling = spec.get("replicas", 1), read_within(spec, "rollingUpdate")
+    in_service = rolling.get("minInService", 0)
+    if isinstance(size, int) and isinstance(in_service, int) and in_service > size:
+        yield (
+            f"spec.rollingUpdate.minInService: is {in_service}, but the group has {size} members, so {size} counts; "
+            f"lower it, or raise spec.replicas"
+        )
 
 
 def read_within(value: Any, *keys: str) -> Mapping[str, Any]:

@@ -32,7 +32,9 @@ from support.threats.world import Rule, Tenant, ThreatWorld, make_config_map, ma
 NAME = "hearth-webhook"
 SYSTEM = "hearth-system"
 KINDS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
-MARKS = Rule(group="hearth.dev", resources=("healthmarks",), verbs=("get", "list", "create", "update", "patch"))
+MARKS = Rule(
+    group="hearth.dev", resources=("healthmarks", "stacksnapshots"), verbs=("get", "list", "create", "update", "patch")
+)
 FINALIZER = "hearth.dev/children"
 MISTAKEN = {
     "a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "${params.nothing}"}}},
@@ -111,6 +113,7 @@ def test_reviews(reviewed: Reviewed) -> None:
     check_finalizer(threats, author, tenant)
     check_kept_definition(threats, author, tenant)
     check_marks(threats, author, tenant)
+    check_snapshots(author, tenant)
     check_boundary(author, tenant)
     check_authors(tenant)
     assert "error" not in {each["level"] for each in threats.operator.read_events()}
@@ -205,6 +208,23 @@ def check_marks(threats: ThreatWorld, author: Api, tenant: Tenant) -> None:
     assert "Stack shop has no resource b" in wrong_resource.text
     assert "has no Stack shoop" in wrong_stack.text
     assert any("spec.reason: is missing" in each for each in unexplained.warnings)
+
+
+def check_snapshots(author: Api, tenant: Tenant) -> None:
+    """A snapshot of nothing waits, which is a warning; one of another Stack is never restored."""
+    made = {"apiVersion": "hearth.dev/v1alpha1", "kind": "StackSnapshot", "spec": {"stackName": "nowhere"}}
+    answer = author.try_create({**made, "metadata": {"name": "early", "namespace": tenant.namespace}})
+    other = make_stack(tenant.namespace, "other", {"a": make_config_map("other-a")}, rollback={"toSnapshot": "early"})
+    early = author.try_create(other)
+    waits = try_dry_run(author, {**other, "spec": {**other["spec"], "rollback": {"toSnapshot": "later"}}})
+
+    assert answer.is_accepted
+    assert any("has no Stack nowhere; the snapshot waits" in each for each in answer.warnings)
+    assert early.code == 422
+    assert (
+        "spec.rollback.toSnapshot: StackSnapshot early is one of Stack nowhere, not of other" in early.body["message"]
+    )
+    assert any("has no StackSnapshot later" in each for each in waits.warnings)
 
 
 def check_boundary(author: Api, tenant: Tenant) -> None:

@@ -80,7 +80,9 @@ def test_an_object_that_is_not_watched_is_not_written(threats: ThreatWorld) -> N
 
 def make_role(role: Object, *, without: str = "?") -> Object:
     """The role to apply, without the resources whose names contain a word."""
-    rules = [{**each, "resources": [name for name in each["resources"] if without not in name]} for each in role["rules"]]
+    rules = [
+        {**each, "resources": [name for name in each["resources"] if without not in name]} for each in role["rules"]
+    ]
     metadata = {key: role["metadata"][key] for key in ("name", "labels")}
     kept = [each for each in rules if each["resources"]]
     return {"apiVersion": role["apiVersion"], "kind": role["kind"], "metadata": metadata, "rules": kept}
@@ -88,7 +90,9 @@ def make_role(role: Object, *, without: str = "?") -> Object:
 
 def test_an_operator_with_the_role_of_an_earlier_version_serves_stacks(threats: ThreatWorld) -> None:
     """It is not allowed to list ResourceGroups: it says so, and serves them as soon as it is."""
-    roles = [threats.api.get("ClusterRole", "", name) or {} for name in ("hearth-operator", "hearth-children-workloads")]
+    roles = [
+        threats.api.get("ClusterRole", "", name) or {} for name in ("hearth-operator", "hearth-children-workloads")
+    ]
     for role in roles:
         threats.api.apply(make_role(role, without="group")).expect()
     threats.wait_for(lambda: not may(threats, "list", "resourcegroups", group="hearth.dev"), what="the older role")

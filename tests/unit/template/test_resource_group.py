@@ -103,6 +103,14 @@ def test_a_stated_name_with_the_index_is_none(name: str) -> None:
     assert find_mistakes({"replicas": 2, "template": {"manifest": {**CONFIG, "metadata": {"name": name}}}}) == []
 
 
+@pytest.mark.parametrize("name", ["index", "w-${params.which.index}", "w-${stack.name + 'index'}", "${params.indexes}"])
+def test_a_name_that_only_looks_like_one_with_the_index_is_a_mistake(name: str) -> None:
+    """What is the same for all members would make them one object."""
+    spec = {"replicas": 1, "template": {"manifest": {**CONFIG, "metadata": {"name": name}}}}
+    found = find_mistakes({**spec, "parameters": {"which": {"index": "1"}, "indexes": "a"}})
+    assert [each.path for each in found] == ["spec.template.manifest.metadata.name"]
+
+
 @pytest.mark.parametrize("replicas", [0, 1, 2])
 def test_one_name_for_all_members_is_a_mistake_at_any_size(replicas: int) -> None:
     """It is reported before a second member needs the name."""

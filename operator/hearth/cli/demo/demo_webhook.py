@@ -35,6 +35,7 @@ WEBHOOKS: Final = {
         ("stacks.hearth.dev", ["stacks"], ["CREATE", "UPDATE"], CHANGES_SPEC),
         ("resourcegroups.hearth.dev", ["resourcegroups"], ["CREATE", "UPDATE"], CHANGES_SPEC),
         ("healthmarks.hearth.dev", ["healthmarks"], ["CREATE", "UPDATE"], CHANGES_SPEC),
+        ("stacksnapshots.hearth.dev", ["stacksnapshots"], ["CREATE", "UPDATE"], CHANGES_SPEC),
     ),
     "MutatingWebhookConfiguration": (
         ("finalizer.hearth.dev", ["stacks", "resourcegroups"], ["CREATE"], LACKS_FINALIZER),

@@ -1,1 +1,1 @@
-"""Review of Stacks and HealthMarks before the API server stores them, by the rules of the engine."""
+"""Review of Stacks, HealthMarks and StackSnapshots before the API server stores them, by the rules of the engine."""

@@ -6,18 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hearth.engine.admission import live_objects
 from hearth.engine.admission import review as review_module
 from hearth.engine.admission.review import Review, ReviewResult
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.groups import members
-from hearth.model.kinds import ObjectRef
 from hearth.plan import health_mark_decision
 from hearth.plan.resource.readiness import enumerate_names
 from hearth.template.text import error_hints
 
-API_VERSION = f"{names.GROUP}/{names.VERSION}"
 NO_REASON = (
     "spec.reason: is missing, so the object is marked with the name of this HealthMark alone; "
     "say what is wrong, for those who look at the object"
@@ -45,7 +44,7 @@ class MarkReviewer:
     async def _find_denial(self, namespace: str, spec: Object, *, owner: str) -> str:
         """Return why the mark cannot apply to anything; "" if it can, or if that is unknown."""
         kind, name = names.split_owner(owner)
-        stack = await self._find_stack(namespace, kind, name)
+        stack = await live_objects.find(self.builder, kind, namespace=namespace, name=name)
         if stack is None:
             (field,) = health_mark_decision.write_owner(owner)
             return f"spec.{field}: namespace {namespace} has no {kind} {name}; name an existing one"
@@ -67,19 +66,6 @@ class MarkReviewer:
         if first != root and not is_collection:
             return f"spec.resource: {root} has no members, because it has no forEach; write {root}"
         return ""
-
-    async def _find_stack(self, namespace: str, kind_name: str, name: str) -> Object | None:
-        """Return the live Stack or group; None if there is none."""
-        kind = self.builder.cluster.kinds.find(API_VERSION, kind_name)
-        if kind is None:
-            return None
-        ref = ObjectRef(group=names.GROUP, kind=kind_name, namespace=namespace, name=name)
-        try:
-            return await self.builder.cluster.get(ref, kind=kind)
-        except errors.ApiStatusError as error:
-            if error.code != 404:
-                raise
-            return None
 
     async def _find_resources(self, namespace: str, stack: Object) -> Mapping[str, Any] | None:
         """Return the resources of a Stack by name; None if they may not be those of its spec."""

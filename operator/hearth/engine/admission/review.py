@@ -58,6 +58,11 @@ class ReviewResult:
     denial: str = ""
     warnings: tuple[str, ...] = ()
 
+    def combine(self, other: ReviewResult) -> ReviewResult:
+        """Return the result of both reviews of one write."""
+        denials = [each.denial for each in (self, other) if each.denial]
+        return ReviewResult(denial="\n".join(denials), warnings=(*self.warnings, *other.warnings))
+
 
 ALLOWED = ReviewResult()
 

@@ -19,6 +19,7 @@ from hearth.engine.admission import stack_review
 from hearth.engine.admission.author_check import AuthorCheck
 from hearth.engine.admission.mark_review import MarkReviewer
 from hearth.engine.admission.review import Review, ReviewResult
+from hearth.engine.admission.snapshot_review import SnapshotReviewer
 from hearth.engine.admission.stack_review import StackReviewer
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.model import errors, limits
@@ -38,7 +39,7 @@ class TooBusy(Exception):
 
 @dataclass(slots=True)
 class Reviewer:
-    """Reviews writes of Stacks and HealthMarks."""
+    """Reviews writes of Stacks, HealthMarks and StackSnapshots."""
 
     builder: RevisionBuilder
     author_check: AuthorCheck | None = None
@@ -61,6 +62,10 @@ class Reviewer:
     async def review_mark(self, review: Review) -> ReviewResult:
         """Review a HealthMark."""
         return await self._review(review, MarkReviewer(self.builder).review)
+
+    async def review_snapshot(self, review: Review) -> ReviewResult:
+        """Review a StackSnapshot."""
+        return await self._review(review, SnapshotReviewer(self.builder).review)
 
     async def _find_author_denial(self, review: Review) -> str:
         account = review.spec.get("serviceAccountName")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from hearth.engine import cooperative_work
 from hearth.engine.admission import review as review_module
 from hearth.engine.admission.review import Review, ReviewResult
+from hearth.engine.admission.snapshot_review import SnapshotReviewer
 from hearth.engine.definition import rejections, stack_cluster
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.ports import KubeconfigRef, StackObject
@@ -50,7 +51,8 @@ class StackReviewer:
         if denial := self._find_boundary(stack).stack_denial:
             return deny(review, denial)
         try:
-            return await self._review(review, stack)
+            restore = await SnapshotReviewer(self.builder).review_restore(review)
+            return (await self._review(review, stack)).combine(restore)
         finally:
             self.builder.evaluations.forget(stack.uid)
 
@@ -76,7 +78,9 @@ class StackReviewer:
         beyond = await cooperative_work.share(find_beyond(blueprint, boundary, kinds=self.builder.cluster.kinds))
         if beyond:
             return judge(review, errors.InvalidDefinition(beyond), definition=definition)
-        found = find_warnings(review.spec, blueprint, kinds=self.builder.cluster.kinds)
+        found = [*find_warnings(review.spec, blueprint, kinds=self.builder.cluster.kinds)]
+        if stack.is_group:
+            found += resource_group.find_warnings(review.new["spec"])
         return ReviewResult(warnings=review_module.to_warnings("\n".join(found)))
 
     async def _check_kubeconfig(self, stack: StackObject, reference: KubeconfigRef) -> str:

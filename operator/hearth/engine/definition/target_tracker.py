@@ -267,8 +267,12 @@ class TargetTracker:
     def record_continue(self, order: str, passed: Iterable[tuple[str, str]]) -> None:
         """Record that a continue request was handled. passed: resources, each with its hook."""
         self.record_handled(CONTINUE, order)
-        for resource, hook in passed if self.current is not None else ():
-            self.current = dataclasses.replace(self.current, cleared=self.current.cleared.clear(resource, hook))
+        if self.current is None:
+            return
+        cleared = self.current.cleared
+        for resource, hook in passed:
+            cleared = cleared.clear(resource, hook)
+        self.current = dataclasses.replace(self.current, cleared=cleared)
 
     def record_post_delete(self, parting: Mapping[str, Iterable[str]]) -> None:
         """Record resources whose objects are about to be deleted while others wait after them."""

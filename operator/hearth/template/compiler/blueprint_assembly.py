@@ -87,6 +87,7 @@ def bind_present(
         yield
     for index, analyzed in enumerate(resources):
         resource_binding.refuse_unknown_members(analyzed, present, binder)
+        resource_binding.refuse_positions_beyond(analyzed, present, binder)
         if index % MARKS_IN_A_PIECE == 0:
             yield
     return present

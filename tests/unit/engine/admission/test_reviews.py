@@ -19,6 +19,9 @@ from support.units import waiting
 from support.units.blueprints import CONFIG_MAP, HASHER, ServedKinds
 
 STACK_KIND = Kind(group="hearth.dev", version="v1alpha1", name="Stack", plural="stacks", namespaced=True)
+SNAPSHOT_KIND = Kind(
+    group="hearth.dev", version="v1alpha1", name="StackSnapshot", plural="stacksnapshots", namespaced=True
+)
 SOUND = {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v"}}}}
 MISTAKEN = {
     "a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "${params.nothing}"}}},
@@ -30,7 +33,7 @@ class Cluster:
     """The ports that a review uses: served kinds, stored objects."""
 
     def __init__(self, **stacks: dict[str, Any]) -> None:
-        self.kinds = ServedKinds(CONFIG_MAP, STACK_KIND)
+        self.kinds = ServedKinds(CONFIG_MAP, STACK_KIND, SNAPSHOT_KIND)
         self.sources: dict[str, dict[str, str]] = {}
         self.stacks = stacks
         self.fault: Exception | None = None
@@ -228,6 +231,145 @@ async def test_a_mark_should_say_why() -> None:
     result = await make_reviewer(Cluster(shop=SETTLED)).review_mark(mark(stackName="shop", resource="a"))
 
     assert (result.denial, len(result.warnings)) == ("", 1)
+
+
+def review_group(spec: dict[str, Any], *, old: dict[str, Any] | None = None) -> Review:
+    """A write of a ResourceGroup."""
+    group = {"kind": "ResourceGroup", "metadata": {"name": "workers", "namespace": "a"}}
+    return Review(new={**group, "spec": spec}, old=None if old is None else {**group, "spec": old})
+
+
+ONE = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}
+SAME_NAME = {"manifest": {**ONE["manifest"], "metadata": {"name": "same"}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "path", "said"),
+    [
+        ({"replicas": -1}, "replicas", "is -1, but must be between 0 and"),
+        ({"replicas": 10**9}, "replicas", "use several groups for more members"),
+        ({"replicas": True}, "replicas", "must be a whole number"),
+        ({"rollingUpdate": {"maxBatchSize": 0}}, "rollingUpdate.maxBatchSize", "must be at least 1"),
+        ({"rollingUpdate": {"maxBatchSize": "0%"}}, "rollingUpdate.maxBatchSize", "must be at least 1"),
+        ({"rollingUpdate": {"minInService": -1}}, "rollingUpdate.minInService", "must be a whole number from 0"),
+        ({"rollingUpdate": {"pauseTime": "9h"}}, "rollingUpdate.pauseTime", "may be at most"),
+        (
+            {"removalPolicies": [{"resources": ["x"]}]},
+            "removalPolicies[0].resources[0]",
+            "must be the index of a member",
+        ),
+        ({"template": SAME_NAME}, "template.manifest.metadata.name", "so that all would be one object"),
+    ],
+)
+async def test_an_impossible_group_is_denied(spec: dict[str, Any], path: str, said: str) -> None:
+    """With the path of its own spec; also if it replaces one that runs."""
+    sound = {"replicas": 2, "template": ONE}
+    for old in (None, sound):
+        denial = (await make_reviewer().review_stack(review_group({**sound, **spec}, old=old))).denial
+        assert denial.startswith(f"spec.{path}: ")
+        assert said in denial
+        assert "nothing is changed" in denial
+
+
+async def test_a_minimum_above_the_size_is_a_warning() -> None:
+    """The size counts: an autoscaler may lower it at any time, and must not break the group."""
+    spec = {"replicas": 2, "template": ONE, "rollingUpdate": {"minInService": 3}}
+    result = await make_reviewer().review_stack(review_group(spec))
+
+    assert result.denial == ""
+    assert result.warnings == (
+        "spec.rollingUpdate.minInService: is 3, but the group has 2 members, so 2 counts; lower it, or raise spec.replicas",
+    )
+    assert await make_reviewer().review_stack(review_group({**spec, "replicas": 3})) == ReviewResult()
+
+
+@pytest.mark.parametrize(
+    ("resources", "path", "said"),
+    [
+        ({"w": {**ONE, "forEach": "params.zones", "key": "'x'"}}, "w.key", "keys must be unique"),
+        ({"w": {**ONE, "forEach": "params.zoness"}}, "w.forEach", "zoness"),
+        (
+            {"w": {**ONE, "forEach": "other.data"}, "other": ONE},
+            "w.forEach",
+            "can use only params, conditions and stack",
+        ),
+        ({"w": {**SAME_NAME, "forEach": "params.zones"}}, "w.manifest.metadata.name", "which the resource 'w[0]' also"),
+        ({"w": {**ONE, "forEach": "params.zones"}, "o": {**ONE, "dependsOn": ["w[7]"]}}, "o.dependsOn[0]", "no member"),
+        (
+            {
+                "w": {**ONE, "forEach": "params.zones"},
+                "o": {"manifest": {**ONE["manifest"], "data": {"x": "${w[7].metadata.name}"}}},
+            },
+            "o.manifest.data.x",
+            "there is no 'w[7]'",
+        ),
+        (
+            {"w": {**ONE, "forEach": "params.zones", "updatePolicy": {"rolling": {"maxBatchSize": 1, "minReady": 2}}}},
+            "w.updatePolicy.rolling.minReady",
+            "none could ever change",
+        ),
+    ],
+)
+async def test_an_impossible_collection_is_denied(resources: dict[str, Any], path: str, said: str) -> None:
+    """With the path of the place where it is mended."""
+    template = {"parameters": {"zones": {"type": "array"}}, "resources": resources}
+    metadata = {"name": "shop", "namespace": "a"}
+    spec = {"template": template, "parameters": {"zones": ["a", "b"]}}
+    denial = (await make_reviewer().review_stack(Review(new={"metadata": metadata, "spec": spec}))).denial
+
+    assert f"spec.template.resources.{path}: " in denial
+    assert said in denial
+
+
+def snapshot(stack: str, *, phase: str = "Complete", **metadata: Any) -> dict[str, Any]:
+    """A stored StackSnapshot."""
+    return {"metadata": metadata, "spec": {"stackName": stack}, "status": {"phase": phase}}
+
+
+@pytest.mark.parametrize(
+    ("stacks", "said"),
+    [
+        ({"shop": SETTLED}, ""),
+        ({}, "namespace a has no Stack shop; the snapshot waits until there is one"),
+        ({"shop": {"spec": {"kubeConfig": {"secretRef": {"name": "east"}}}}}, "are in another cluster"),
+        ({"shop": {**SETTLED, "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}}, "is being deleted"),
+    ],
+    ids=["taken", "unknown Stack", "other cluster", "deletion"],
+)
+async def test_a_snapshot_that_is_not_taken_now_is_a_warning(stacks: dict[str, Any], said: str) -> None:
+    """It waits, and may be created beside its Stack. Another deletion policy needs no review."""
+    reviewer = make_reviewer(Cluster(**stacks))
+    raw = {"metadata": {"name": "one", "namespace": "a"}, "spec": {"stackName": "shop"}}
+    result = await reviewer.review_snapshot(Review(new=raw))
+    changed = await reviewer.review_snapshot(Review(new=raw, old=raw))
+
+    assert (result.denial, len(result.warnings)) == ("", 1 if said else 0)
+    assert said in "".join(result.warnings)
+    assert changed == ReviewResult()
+
+
+@pytest.mark.parametrize(
+    ("stored", "denial", "warning"),
+    [
+        (snapshot("shop"), "", ""),
+        (None, "", "namespace a has no StackSnapshot one; nothing is restored before it is complete"),
+        (snapshot("shop", phase="InProgress"), "", "StackSnapshot one is not complete"),
+        (snapshot("shop", deletionTimestamp="2026-01-01T00:00:00Z"), "", "is being deleted"),
+        (snapshot("other"), "StackSnapshot one is one of Stack other, not of shop", ""),
+    ],
+    ids=["complete", "unknown", "in progress", "deletion", "of another Stack"],
+)
+async def test_a_request_to_restore_is_reviewed_when_it_is_made(stored: Any, denial: str, warning: str) -> None:
+    """A snapshot of another Stack never becomes one of this; all else the Stack waits for."""
+    reviewer = make_reviewer(Cluster(**({} if stored is None else {"one": stored})))
+    before = {"template": {"resources": SOUND}}
+    asked = write(SOUND, old=before, rollback={"toSnapshot": "one"})
+    result = await reviewer.review_stack(asked)
+    kept = await reviewer.review_stack(write(SOUND, old=asked.spec, rollback={"toSnapshot": "one"}, paused=True))
+
+    assert result.denial == (f"spec.rollback.toSnapshot: {denial}; name one of this Stack" if denial else "")
+    assert (len(result.warnings), warning in "".join(result.warnings)) == (1 if warning else 0, True)
+    assert kept == ReviewResult()
 
 
 class Hanging(Cluster):

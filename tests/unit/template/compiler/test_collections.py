@@ -128,7 +128,8 @@ def test_a_reader_gets_the_objects_in_the_order_of_the_list() -> None:
     objects = ({"metadata": {"name": "b"}, "data": {"x": "1"}}, {"metadata": {"name": "a"}})
     assert data_of(blueprint, "all", workers=objects) == {"n": "ba", "f": "1"}
     assert isinstance(blueprint.resources["all"].manifest.evaluate({"workers": None}), Pending)
-    beyond = compile_text(write(each_zone(), "  all: " + config("{n: '${workers[2].data.x}'}")))
+    guarded = "  all: " + config('{n: "${size(workers) > 1 ? workers[2].data.x : string(1)}"}')
+    beyond = compile_text(write(each_zone(), guarded))
     assert isinstance(beyond.resources["all"].manifest.evaluate({"workers": objects}), EvaluationError)
 
 
@@ -292,6 +293,20 @@ def test_a_stated_key_keeps_each_member_when_the_list_is_reordered() -> None:
         ),
         pytest.param(
             each_zone(),
+            "  other: " + config("{x: 'the ${workers[2].metadata.name}'}"),
+            "other.manifest.data.x",
+            "there is no 'workers[2]': 'workers' has 2 members, at the positions 0 to 1; use one of them, or a condition",
+            id="a position that is not there",
+        ),
+        pytest.param(
+            each_zone(),
+            "  other: " + config("{}", "readyWhen: ['workers[-1].data.x == other.data.x']"),
+            "other.readyWhen[0]",
+            "there is no 'workers[-1]'",
+            id="a position before the first",
+        ),
+        pytest.param(
+            each_zone(),
             "  other: " + config("{}", "dependsOn: ['plain[c]']") + "\n  plain: " + config(),
             "other.dependsOn[0]",
             "'plain' has no members",
@@ -348,6 +363,19 @@ def test_mistakes_are_found_before_anything_runs(workers: str, more: str, path: 
     assert found == f"{RESOURCES}.{path}"
     assert message in text
     assert "hidden" not in text
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "workers[1].metadata.name",
+        "workers.size() > 2 ? workers[2].metadata.name : 'none'",
+        "workers[?2].metadata.name.orValue('none')",
+    ],
+)
+def test_a_position_that_may_be_missing_is_guarded(expression: str) -> None:
+    """What is there, or is read only if it is there, is no mistake."""
+    assert find_mistakes(write(each_zone(), "  other: " + config(f'{{x: "${{{expression}}}"}}'))) == []
 
 
 def test_the_elements_of_a_sensitive_list_are_sensitive() -> None:
