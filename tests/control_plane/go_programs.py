@@ -58,7 +58,8 @@ def find_folder(modules: Sequence[Path]) -> Path:
     """Where programs of exactly these modules are, or will be: other versions are in another folder."""
     digest = hashlib.sha256()
     for module in sorted(set(modules)):
-        for name in ("go.mod", "go.sum"):
+        # A module may have a program of its own.
+        for name in ("go.mod", "go.sum", *sorted(path.name for path in module.glob("*.go"))):
             digest.update(f"{module.name}/{name}\0".encode() + module.joinpath(name).read_bytes())
     return places.cache() / "bin" / digest.hexdigest()[:16]
 

@@ -1,0 +1,40 @@
+"""Programs that judge what Hearth reports or ships, each built from its pinned Go module."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import go_programs
+from go_programs import Program
+
+from hearth.model.child import Object
+
+MODULES = Path(__file__).resolve().parents[2] / "ecosystem" / "go"
+KSTATUS = Program(name="kstatus", module=MODULES / "kstatus", package=".")
+"""A small program of our own around the library."""
+PROMTOOL = Program(
+    name="promtool", module=MODULES / "prometheus", package="github.com/prometheus/prometheus/cmd/promtool"
+)
+FLUX = Program(name="kustomize-controller", module=MODULES / "flux", package="github.com/fluxcd/kustomize-controller")
+
+
+def ask_kstatus(objects: Sequence[Object]) -> list[str]:
+    """Return what kstatus finds in each object: Current, InProgress, Failed …"""
+    done = subprocess.run(
+        [go_programs.build_go_program(KSTATUS)],
+        input=json.dumps(list(objects)),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [found["status"] for found in json.loads(done.stdout)]
+
+
+def run_promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run promtool to its end."""
+    return subprocess.run(
+        [go_programs.build_go_program(PROMTOOL), *arguments], capture_output=True, text=True, check=False
+    )
