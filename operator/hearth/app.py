@@ -25,6 +25,7 @@ from hearth.handlers.kopf_supervisor import KopfSupervisor
 from hearth.kube.auth import credentials
 from hearth.kube.auth.credentials import CredentialSource
 from hearth.kube.leader_election import leader_elector
+from hearth.kube.objects import installed_crds
 from hearth.leadership import Leadership
 from hearth.model import errors
 from hearth.serve import event_loop_lag, http_server, logs, metrics
@@ -113,10 +114,7 @@ def run(settings: Settings, *, build: BuildRuntime = build_runtime, grace: float
 async def run_operator(settings: Settings, build: BuildRuntime, grace: float) -> None:
     """Run the process from start to end, in reading order. The parts stop in reverse order."""
     stopping = handle_signals(grace)
-    source = credentials.find_source(kubeconfig=settings.kubeconfig, context=settings.context, environ=os.environ)
-    # Read once before anything else starts: an error in them is reported in one sentence, and ends the start.
-    await asyncio.to_thread(source.load)
-
+    source = await find_checked_source(settings)
     observer = metrics.Metrics()
     supervision.current().on_error = observer.on_internal_error
     asyncio.get_running_loop().set_exception_handler(supervision.handle_loop_error)
@@ -157,6 +155,16 @@ async def run_operator(settings: Settings, build: BuildRuntime, grace: float) ->
     if leader.lost.is_set():
         raise leader.explain_loss()
     log.info("stopped")
+
+
+async def find_checked_source(settings: Settings) -> CredentialSource:
+    """Return the credentials. Raises HearthError for what an administrator must correct before anything else starts."""
+    source = credentials.find_source(kubeconfig=settings.kubeconfig, context=settings.context, environ=os.environ)
+    # Read once here: an error in them is reported in one sentence, and ends the start.
+    await asyncio.to_thread(source.load)
+    # Before the election: if a rolling update precedes its CRDs, the earlier version keeps working.
+    await installed_crds.check_source(source)
+    return source
 
 
 def make_admission(settings: Settings, source: CredentialSource, observer: Metrics) -> AdmissionService | None:

@@ -28,9 +28,11 @@ from hearth.kube.cache.revision_cache import RevisionCache
 from hearth.kube.cache.source_cache import SourceCache
 from hearth.kube.cache.stack_cache import StackCache
 from hearth.kube.cache.stack_snapshot_cache import StackSnapshotCache
+from hearth.kube.client.api_client import ApiClient
 from hearth.kube.client.connection import Connection
 from hearth.kube.health_mark_client import KubeHealthMarkClient
 from hearth.kube.management_cluster import KubeManagementCluster
+from hearth.kube.objects import installed_crds
 from hearth.kube.remote import remote_measures
 from hearth.kube.remote.remote_clusters import KubeRemoteClusters
 from hearth.kube.stack_snapshot_client import KubeSnapshotClient
@@ -271,6 +273,7 @@ class KubeRuntime:
             try:
                 await self._connection.open()
                 await self._cluster.open()
+                await installed_crds.check(ApiClient(self._connection, self._observer))
                 return KeyedHasher(await self._management_cluster.get_hash_key(self._settings.operator_namespace))
             except errors.HearthError as error:
                 self._unready = f"startup failed: {error}"

@@ -1,0 +1,128 @@
+"""Whether the CustomResourceDefinitions on the server have all fields that this program reads and writes.
+
+With an older one, the API server silently drops what it does not know: a field of a spec, or the operator's own signature
+in a status. Compares schemas, so nothing depends on a version that an installer may drop or invent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import structlog
+
+from hearth.kube.auth.credentials import CredentialSource
+from hearth.kube.client import api_requests
+from hearth.kube.client.api_client import ApiClient
+from hearth.kube.client.connection import Connection
+from hearth.model import errors, names
+from hearth.model.api import crd
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+
+log = structlog.get_logger(__name__)
+
+DEFINITION = Kind(
+    group="apiextensions.k8s.io",
+    version="v1",
+    name="CustomResourceDefinition",
+    plural="customresourcedefinitions",
+    namespaced=False,
+)
+COMMAND = "hearth crds | kubectl apply --server-side -f -"
+NAMED = 3
+"""Missing fields of one definition that the message names."""
+WITHIN = 5.0
+"""Seconds for the check before anything else starts; a server that hangs must not delay the pages for probes."""
+
+get_own = functools.cache(crd.make_crds)
+"""Return the definitions of this program; they take some 50 ms to make."""
+
+
+class OutdatedCrds(errors.HearthError):
+    """Error for CustomResourceDefinitions that an administrator must update first."""
+
+
+async def check_source(source: CredentialSource) -> None:
+    """Raise OutdatedCrds if the server answers, and has older definitions."""
+    try:
+        async with asyncio.timeout(WITHIN), Connection(source) as connection:
+            await check(ApiClient(connection, None))
+    except (errors.Unreachable, TimeoutError) as error:
+        log.info("cannot read the CustomResourceDefinitions yet; they are checked later", reason=str(error))
+
+
+async def check(sender: ApiClient) -> None:
+    """Raise OutdatedCrds if a definition is older than this program. Raises `Unreachable` too.
+
+    One that is not installed is not old, and one that may not be read is not checked.
+    """
+    found = []
+    for wanted in get_own():
+        name = wanted["metadata"]["name"]
+        try:
+            installed = await sender.send("get", DEFINITION, api_requests.object_path(DEFINITION, "", name))
+        except errors.ApiStatusError as error:
+            log.debug("cannot read a CustomResourceDefinition", name=name, reason=str(error))
+            continue
+        if missing := list(find_missing(wanted, installed)):
+            found.append(f"{name} lacks {describe(missing)}")
+    if found:
+        raise OutdatedCrds(
+            f"the CustomResourceDefinitions are older than this operator: {'; '.join(found)}. "
+            f"Update them: {COMMAND}, then start the operator again"
+        )
+
+
+def describe(missing: list[str]) -> str:
+    """Return the first of the missing fields, and the number of the others."""
+    others = len(missing) - NAMED
+    return ", ".join(missing[:NAMED]) + (f" and {others} more" if others > 0 else "")
+
+
+def find_missing(wanted: Object, installed: Object) -> Iterator[str]:
+    """Find the fields, and subresources, that the installed definition lacks."""
+    version = find_version(installed)
+    if version is None:
+        yield f"version {names.VERSION}"
+        return
+    ours: Object = wanted["spec"]["versions"][0]
+    theirs = version.get("subresources")
+    for subresource in ours["subresources"]:
+        if not isinstance(theirs, Mapping) or subresource not in theirs:
+            yield f"the subresource {subresource}"
+    schema = version.get("schema")
+    root = schema.get("openAPIV3Schema") if isinstance(schema, Mapping) else None
+    yield from find_missing_fields(ours["schema"]["openAPIV3Schema"], root, path="")
+
+
+def find_version(installed: Object) -> Mapping[str, Any] | None:
+    """Return our version of an installed definition, if it is served."""
+    spec = installed.get("spec")
+    versions = spec.get("versions") if isinstance(spec, Mapping) else None
+    for version in versions if isinstance(versions, list) else ():
+        if isinstance(version, Mapping) and version.get("name") == names.VERSION and version.get("served") is True:
+            return version
+    return None
+
+
+def find_missing_fields(wanted: Mapping[str, Any], found: Any, *, path: str) -> Iterator[str]:
+    """Find the fields below a node that the installed schema would drop. As deep as our own schema, never deeper."""
+    theirs: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+    if theirs.get("x-kubernetes-preserve-unknown-fields") is True:
+        return
+    if wanted.get("x-kubernetes-preserve-unknown-fields") is True:
+        yield path
+        return
+    fields = theirs.get("properties")
+    for name, node in wanted.get("properties", {}).items():
+        at = f"{path}.{name}" if path else name
+        if isinstance(fields, Mapping) and name in fields:
+            yield from find_missing_fields(node, fields[name], path=at)
+        else:
+            yield at
+    for word in ("items", "additionalProperties"):
+        if isinstance(wanted.get(word), Mapping):
+            yield from find_missing_fields(wanted[word], theirs.get(word), path=f"{path}[]")

@@ -1,0 +1,128 @@
+"""CustomResourceDefinitions that are older than the program are refused, with their missing fields and the command."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from hearth.kube.client.api_client import ApiClient
+from hearth.kube.objects import installed_crds
+from hearth.model import errors
+from hearth.model.api import crd
+from hearth.model.child import Object
+from support.units.scripted_connection import ScriptedConnection
+
+PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+STACKS = "stacks.hearth.dev"
+
+
+def make_installed() -> dict[str, Any]:
+    """The definitions of this version by name, as a server has them."""
+    return {each["metadata"]["name"]: copy.deepcopy(each) for each in crd.make_crds()}
+
+
+def schema_of(installed: Object) -> dict[str, Any]:
+    """The schema of the only version of a definition."""
+    found: dict[str, Any] = installed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    return found
+
+
+async def check(installed: dict[str, Any]) -> str:
+    """What the operator says to these definitions; "" if it starts."""
+    connection = ScriptedConnection({f"GET {PATH}/{name}": each for name, each in installed.items()})
+    try:
+        await installed_crds.check(ApiClient(connection, None))  # type: ignore[arg-type]  # the same methods
+    except installed_crds.OutdatedCrds as error:
+        return str(error)
+    return ""
+
+
+async def test_the_own_definitions_are_accepted() -> None:
+    """Also with fields that only a later version has: an earlier operator may run with them."""
+    installed = make_installed()
+    schema_of(installed[STACKS])["spec"]["properties"]["later"] = {"type": "string"}
+
+    assert await check(installed) == ""
+
+
+async def test_a_missing_field_is_named_with_the_command() -> None:
+    """The API server would drop it silently."""
+    installed = make_installed()
+    del schema_of(installed[STACKS])["spec"]["properties"]["rollback"]["properties"]["toSnapshot"]
+
+    said = await check(installed)
+
+    assert "stacks.hearth.dev lacks spec.rollback.toSnapshot. Update them: " in said
+    assert "hearth crds | kubectl apply --server-side -f -" in said
+
+
+async def test_many_missing_fields_are_counted() -> None:
+    """With those of the other definitions, all at once."""
+    installed = make_installed()
+    schema_of(installed[STACKS])["status"]["properties"].clear()
+    del schema_of(installed["healthmarks.hearth.dev"])["status"]["properties"]["signature"]
+
+    said = await check(installed)
+
+    count = len(schema_of(make_installed()[STACKS])["status"]["properties"])
+    assert f" and {count - 3} more; healthmarks.hearth.dev lacks status.signature" in said
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"versions": None}, id="no versions"),
+        pytest.param({"versions": [7, "v1alpha1", {}]}, id="versions of other types"),
+        pytest.param({"versions": [{"name": "v1alpha1", "served": False}]}, id="not served"),
+        pytest.param({"versions": [{"name": "v1alpha1", "served": True}]}, id="no schema"),
+        pytest.param({"versions": [{"name": "v1alpha1", "served": True, "schema": "{}"}]}, id="schema of another type"),
+    ],
+)
+async def test_a_definition_of_another_form_is_old(change: Object) -> None:
+    """It makes no exception: all that is not there is missing."""
+    installed = make_installed()
+    installed[STACKS]["spec"] |= change
+
+    assert "stacks.hearth.dev lacks " in await check(installed)
+
+
+async def test_a_schema_that_keeps_all_fields_is_accepted() -> None:
+    """Nothing is dropped below it."""
+    installed = make_installed()
+    schema_of(installed[STACKS])["status"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+    assert await check(installed) == ""
+
+
+async def test_fields_that_manifests_need_are_kept() -> None:
+    """A manifest may have any field, so its schema must not drop one."""
+    installed = make_installed()
+    resource = schema_of(installed[STACKS])["spec"]["properties"]["template"]["properties"]["resources"]
+    del resource["additionalProperties"]["properties"]["manifest"]["x-kubernetes-preserve-unknown-fields"]
+
+    assert "manifest" in await check(installed)
+
+
+async def test_a_subresource_is_needed() -> None:
+    """Without it, a status could not be written."""
+    installed = make_installed()
+    del installed[STACKS]["spec"]["versions"][0]["subresources"]["status"]
+
+    assert "stacks.hearth.dev lacks the subresource status" in await check(installed)
+
+
+@pytest.mark.parametrize("code", [403, 404, 500])
+async def test_a_definition_that_cannot_be_read_is_not_checked(code: int) -> None:
+    """It is not installed, or the operator has no right to it: the Stacks themselves will tell."""
+    refused = errors.ApiStatusError(code=code, status=None)
+    installed = make_installed() | {STACKS: refused}
+
+    assert await check(installed) == ""
+
+
+async def test_a_server_that_does_not_answer_is_asked_again_later() -> None:
+    """The check belongs to each start of the engine, which retries."""
+    with pytest.raises(errors.Unreachable):
+        await check({STACKS: errors.Unreachable("no route")})
