@@ -34,7 +34,7 @@ KUBECTL = --kubectl "$$($(CONTROLPLANE) build)/kubectl"
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run kind test test-fast test-ecosystem soak mutants check format cluster cluster-down crds chart reference docs changelog dist bench simulate test-import clean
+.PHONY: help run kind test test-fast test-ecosystem soak mutants check format cluster cluster-down browser screenshots crds chart reference docs changelog dist bench simulate test-import clean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -51,7 +51,7 @@ kind: $(INSTALLED) ## The same on a kind cluster (needs Docker)
 
 ## ---- know that it works
 
-test: check ## All checks, then all tests, including those on the local control plane
+test: check browser ## All checks, then all tests, including those on the local control plane
 	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest $(PYTEST_ARGS) $(SECOND_TRIES)
 
 test-fast: check ## All checks, then the tests that need no control plane
@@ -93,6 +93,12 @@ cluster: $(INSTALLED) ## Start the local control plane, and leave it running
 
 cluster-down: $(INSTALLED) ## Stop the local control plane
 	@$(CONTROLPLANE) down
+
+browser: $(INSTALLED) ## Install what the tests of the page need: Chromium, its driver, axe-core
+	@PYTHONPATH=tests:tests/control_plane $(BIN)/python -m support.browser.programs
+
+screenshots: $(INSTALLED) browser ## Write docs/images/ from the tests of the page
+	@$(ON_CLUSTER_QUIETLY) env HEARTH_SCREENSHOTS=docs/images $(BIN)/pytest -q -n 0 tests/integration/cli/test_page.py -k picture
 
 crds: $(INSTALLED) ## Write crds/ from the models
 	@mkdir -p crds

@@ -56,7 +56,12 @@ def mix(items: list[pytest.Item]) -> list[pytest.Item]:
     Those that compute come in an order of no meaning, as all that take long would else fall to one process.
     """
     waiting = [item for item in items if item.get_closest_marker("cluster") is not None]
-    placed = [(number // TOGETHER * TOGETHER / len(waiting), item) for number, item in enumerate(waiting)]
+    first: dict[object, int] = {}
+    placed = []
+    for number, item in enumerate(waiting):
+        is_together = item.get_closest_marker("together") is not None
+        place = first.setdefault(item.path, number) if is_together else number // TOGETHER * TOGETHER
+        placed.append((place / len(waiting), item))
     computing = [item for item in items if item.get_closest_marker("cluster") is None]
     placed += [(zlib.crc32(item.nodeid.encode()) / 2**32, item) for item in computing]
     return [item for _, item in sorted(placed, key=lambda pair: pair[0])]

@@ -83,7 +83,7 @@ def draw_box(root: Element, box: Box, link: Link | None) -> None:
     node = box.node
     attributes = {"class": f"node {node.state}{' folded' if node.count > 1 else ''}", "id": f"node-{node.id}"}
     if link is not None:
-        attributes |= {"href": link(node), "aria-label": describe(node)}
+        attributes |= {"href": link(node), "data-resource": node.resource}
     element = SubElement(root, "g" if link is None else "a", attributes)
     SubElement(element, "title").text = describe(node)
     width, height = layout.NODE_WIDTH, layout.NODE_HEIGHT

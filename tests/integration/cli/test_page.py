@@ -1,0 +1,389 @@
+"""The page of `kubectl stack ui` in a real browser, on a real API server.
+
+The Stacks of most tests have no operator: the page shows what the API server holds, and the tests decide what that is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.server
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import failure
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from hearth.kube.auth import credentials
+from hearth.kube.client.connection import Connection
+from support.browser import page_browser, programs, shown_stacks, ui_process
+from support.browser.page_browser import PageBrowser
+from support.browser.shown_stacks import HOSTILE, ShownStacks
+from support.real import real_user
+from support.real.operator_fleet import Crew
+from support.real.raw_api import RawApi
+from support.real.real_user import RealUser
+
+SCREENSHOTS = "HEARTH_SCREENSHOTS"
+"""Where pictures for the documentation are written: `make screenshots`."""
+pytestmark = pytest.mark.together
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The page, the browser, and the objects that it shows."""
+
+    browser: PageBrowser
+    stacks: ShownStacks
+    root: str
+    """The address below which everything is."""
+
+    def open_stack(self, name: str = "shop", query: str = "") -> None:
+        """Open the page of a Stack, and wait until it is live."""
+        self.browser.open(f"{self.root}stacks/{self.stacks.namespace}/{name}{query}")
+        self.browser.find("#connection[data-state=live]")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[PageBrowser]:
+    """One browser for all tests of this module."""
+    try:
+        found = programs.find()
+    except failure.Impossible as impossible:
+        pytest.fail(str(impossible))
+    with page_browser.opened(found) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def site(kubeconfig: Path, api_client: Any, browser: PageBrowser) -> Iterator[Site]:
+    """The page of a namespace with Stacks in many states, entered by its address."""
+    api = RawApi(api_client)
+    made = api.send("POST", "/api/v1/namespaces", body={"metadata": {"generateName": "page-"}})
+    namespace = made.body["metadata"]["name"]
+    asyncio.run(install(kubeconfig, namespace))
+    stacks = ShownStacks(api, namespace)
+    stacks.create_shop()
+    ui = ui_process.start(kubeconfig, "-n", namespace)
+    browser.open(ui.address)
+    yield Site(browser, stacks, browser.driver.current_url)
+    ui.kill()
+
+
+async def install(kubeconfig: Path, namespace: str) -> None:
+    """Install the definitions."""
+    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
+    async with Connection(source) as connection:
+        await real_user.install_all(RealUser(connection, namespace))
+
+
+def test_the_list_leads_to_the_graph(site: Site) -> None:
+    """The address in the browser has no token any more; each resource is a node with a word for its state."""
+    site.browser.open(site.root)
+    site.browser.wait_text("Stacks in page-")
+    assert "token" not in site.root
+
+    site.browser.click("a[href$='/shop']")
+
+    site.browser.wait_text("UpdateStopped")
+    for resource, state in (("settings", "ready"), ("cache", "failed"), ("web", "stopped"), ("front", "waiting")):
+        assert state in (site.browser.find_node(resource).get_attribute("class") or "")
+    assert site.browser.count(".graph .replacement") == 1
+    assert site.browser.count(".graph .breakpoint") == 2
+
+
+def test_changes_appear_without_a_reload(site: Site) -> None:
+    """Focus and the place in a long page stay."""
+    stack = site.stacks.create_shop("changing-")
+    site.open_stack(stack)
+    site.browser.find("#action-check")
+    site.browser.driver.execute_script("document.getElementById('action-check').focus(); window.isSame = true")
+
+    site.stacks.write_status(stack, phase="UpdateFailed", problems=[])
+    site.browser.wait_text("UpdateFailed")
+    site.browser.find_node("cache")
+    assert site.browser.driver.execute_script("return window.isSame")
+    assert site.browser.is_focused("#action-check")
+    site.stacks.write_shop_status(stack)
+    site.browser.wait_text("UpdateStopped")
+
+
+def test_a_click_shows_everything_about_a_resource(site: Site) -> None:
+    """Why, Events, the live object and the manifest; sensitive values are hidden in all of them."""
+    site.open_stack()
+    site.browser.click(".graph a[data-resource='cache']")
+    shown = site.browser.wait_dialog()
+    assert "exceeded quota" in shown
+    assert "kubectl" in shown
+    site.browser.close_dialog()
+
+    site.browser.click(".graph a[data-resource='password']")
+    site.browser.wait_dialog()
+    for summary in site.browser.driver.find_elements(By.CSS_SELECTOR, "#dialog summary"):
+        summary.click()
+    shown = site.browser.find("#dialog").text
+    assert "(sensitive)" in shown
+    assert "kind: Secret" in shown
+    assert "geheim" not in site.browser.driver.page_source
+    assert "Z2VoZWlt" not in site.browser.driver.page_source
+    site.browser.close_dialog()
+
+
+EXPECTED = {
+    "check": ("annotations", "hearth.dev/check"),
+    "retry": ("annotations", "hearth.dev/retry"),
+    "continue": ("annotations", "hearth.dev/continue"),
+    "cleanup": ("annotations", "hearth.dev/cleanup"),
+    "pause": ("spec", "paused"),
+    "unpause": ("spec", "paused"),
+    "suspend": ("spec", "suspended"),
+    "resume": ("spec", "suspended"),
+    "rollback": ("spec", "rollback"),
+    "snapshot": None,
+    "restore": None,
+}
+"""What each button writes."""
+
+
+def test_every_button_writes_what_its_verb_writes(site: Site) -> None:
+    """After a confirmation, and only then; what does not apply is said instead."""
+    stack = site.stacks.create_shop("buttons-")
+    site.open_stack(stack)
+    seen = set()
+    for name, place in EXPECTED.items():
+        site.browser.click(f"#action-{name}")
+        site.browser.wait_dialog()
+        before = site.stacks.read(stack)
+        if site.browser.count("#cancel"):
+            site.browser.click("#cancel")
+            site.browser.wait(lambda: not site.browser.count("#dialog[open]"), "the dialog stays")
+            assert site.stacks.read(stack) == before
+            site.browser.click(f"#action-{name}")
+            site.browser.wait_dialog()
+            site.browser.click("#confirm")
+            site.browser.find("#dialog .done, #dialog .problem")
+            seen.add(name)
+        site.browser.click("#close")
+        site.browser.wait(lambda: not site.browser.count("#dialog[open]"), "the dialog stays")
+        if place is not None and name in seen:
+            assert site.stacks.find(before, *place) != site.stacks.find(site.stacks.read(stack), *place), name
+    assert seen >= set(EXPECTED) - {"restore"}
+    assert stack in {each["spec"]["stackName"] for each in site.stacks.list_all("stacksnapshots")}
+
+
+def test_a_resource_is_marked_with_a_reason(site: Site) -> None:
+    """The reason is required; the mark names the resource."""
+    stack = site.stacks.create_shop("marked-")
+    site.open_stack(stack)
+    site.browser.click(".graph a[data-resource='settings']")
+    site.browser.wait_dialog()
+    site.browser.click("#dialog button[value=mark]")
+    site.browser.find("#field-reason")
+    site.browser.press(Keys.ENTER)
+    assert site.stacks.list_marks(stack) == []
+    site.browser.press("answers 500", Keys.ENTER)
+    site.browser.find("#dialog .done")
+    (mark,) = site.stacks.list_marks(stack)
+    site.browser.close_dialog()
+
+    assert (mark["spec"]["resource"], mark["spec"]["reason"]) == ("settings", "answers 500")
+
+
+def test_the_keyboard_is_enough(site: Site) -> None:
+    """To reach a resource, read about it, return to it, and confirm an action."""
+    site.open_stack()
+    site.browser.tab_to(".graph a[data-resource='web']")
+    site.browser.press(Keys.ENTER)
+    assert "breakpoint" in site.browser.wait_dialog()
+    site.browser.close_dialog()
+    assert site.browser.is_focused(".graph a[data-resource='web']")
+
+    before = site.stacks.find(site.stacks.read("shop"), "annotations", "hearth.dev/check")
+    site.browser.driver.execute_script("document.activeElement.blur()")
+    site.browser.tab_to("#action-check")
+    site.browser.press(Keys.ENTER)
+    site.browser.wait_dialog()
+    site.browser.tab_to("#confirm")
+    site.browser.press(Keys.ENTER)
+    site.browser.find("#dialog .done")
+    assert site.stacks.find(site.stacks.read("shop"), "annotations", "hearth.dev/check") != before
+    site.browser.press(Keys.ENTER)
+    site.browser.wait(lambda: not site.browser.count("#dialog[open]"), "the dialog stays")
+    assert site.browser.is_focused("#action-check")
+
+
+def test_a_reload_needs_no_token(site: Site) -> None:
+    """The cookie lasts as long as the browser; another tab has it too."""
+    site.open_stack()
+    site.browser.driver.refresh()
+    site.browser.wait_text("settings")
+    site.browser.find("#connection[data-state=live]")
+
+
+def test_hostile_texts_are_only_texts(site: Site) -> None:
+    """In messages, outputs, objects and Events: shown as they are, run by nothing, and no policy had to prevent it."""
+    stack = site.stacks.create_hostile()
+    site.browser.read_console()
+    site.open_stack(stack)
+    site.browser.wait_text(HOSTILE)
+    site.browser.click(".graph a[data-resource='web']")
+    site.browser.wait_dialog()
+    for summary in site.browser.driver.find_elements(By.CSS_SELECTOR, "#dialog summary"):
+        summary.click()
+    assert HOSTILE.replace("'", "''") in site.browser.find("#dialog pre").text  # as YAML quotes it
+    site.browser.open(site.root)
+    site.browser.wait_text(HOSTILE[:40])
+
+    assert site.browser.driver.execute_script("return window.isHacked") is None
+    assert site.browser.read_console() == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(site: Site, scheme: str) -> None:
+    """On the list, a Stack, a resource and a confirmation, in light and in dark."""
+    with site.browser.dark() if scheme == "dark" else contextlib.nullcontext():
+        site.open_stack()
+        assert site.browser.find_violations() == []
+        site.browser.click(".graph a[data-resource='cache']")
+        site.browser.wait_dialog()
+        assert site.browser.find_violations() == []
+        site.browser.close_dialog()
+        site.browser.click("#action-rollback")
+        site.browser.wait_dialog()
+        assert site.browser.find_violations() == []
+        site.browser.close_dialog()
+        site.browser.open(site.root)
+        site.browser.wait_text("shop")
+        assert site.browser.find_violations() == []
+
+
+def test_two_thousand_resources_are_folded(site: Site) -> None:
+    """A change of one is on the page at once; a click on a fold shows what is in it."""
+    stack = site.stacks.create_large(2000)
+    site.open_stack(stack)
+    site.browser.find(".graph a.folded")
+    assert site.browser.count(".graph .node") < 100
+
+    site.stacks.write_status(stack, problems=[shown_stacks.make_problem("r777", "Invalid", "too large")])
+    site.browser.find_node("r777")
+    before = site.browser.count(".graph .node")
+    site.browser.click(".graph a.folded")
+    site.browser.find("#fold-all")
+    assert site.browser.count(".graph .node") > before
+
+
+def test_another_origin_can_neither_act_nor_read(site: Site) -> None:
+    """Not even one on another port of this host, that has learned the path and the token of forms, with the user's cookie."""
+    site.open_stack()
+    site.browser.click("#action-pause")
+    site.browser.wait_dialog()
+    token = site.browser.find("input[name=action_token]").get_attribute("value")
+    before = site.stacks.read("shop")
+    with attackers_page(f"{site.root}stacks/{site.stacks.namespace}/shop", str(token)) as address:
+        for host in ("127.0.0.1", "localhost"):
+            site.browser.open(address.replace("127.0.0.1", host))
+            read = site.browser.wait(lambda: site.browser.driver.execute_script("return window.outcome"), "no outcome")
+            assert read == {"read": "nothing", "stream": "nothing", "frame": "nothing", "sent": 3}
+            assert site.browser.driver.get_cookies() == []
+        site.browser.driver.execute_script("document.forms[0].submit()")
+        site.browser.wait_text("This did not work")
+    assert site.stacks.read("shop") == before
+
+
+ATTACK = """<!doctype html><title>attack</title>
+<form method=post action="%(target)s/act"><input name=action value=pause><input name=action_token value="%(token)s"></form>
+<script>
+(async () => {
+  const target = "%(target)s", outcome = {read: "nothing", stream: "nothing", frame: "nothing", sent: 0};
+  const body = () => new URLSearchParams({action: "pause", action_token: "%(token)s"});
+  try { outcome.read = await (await fetch(target, {credentials: "include"})).text(); } catch {}
+  for (const mode of ["no-cors", "cors", "no-cors"]) {
+    try { await fetch(target + "/act", {method: "POST", mode, credentials: "include", body: body()}); } catch {}
+    outcome.sent += 1;
+  }
+  const frame = document.body.appendChild(document.createElement("iframe"));
+  await new Promise((done) => { frame.onload = done; frame.src = target; });
+  try { outcome.frame = frame.contentDocument.body.innerText || "nothing"; } catch {}
+  await new Promise((done) => {
+    const source = new EventSource(target + "/updates", {withCredentials: true});
+    source.onerror = () => { source.close(); done(); };
+    source.addEventListener("parts", (event) => { outcome.stream = event.data; done(); });
+  });
+  window.outcome = outcome;
+})();
+</script>"""
+
+
+@contextlib.contextmanager
+def attackers_page(target: str, token: str) -> Iterator[str]:
+    """Serve an attacker's page on another port; give its address."""
+    content = (ATTACK % {"target": target, "token": token}).encode()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 -- the library calls it so
+            """Log nothing."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+async def test_an_operator_at_work_is_seen_live(site: Site, workers: Crew, user: RealUser) -> None:
+    """From nothing to ready, without a reload."""
+    await workers.hire()
+    config = {"apiVersion": "v1", "kind": "ConfigMap"}
+    resources = {"first": {"manifest": config}, "second": {"dependsOn": ["first"], "manifest": config}}
+    address = f"{site.root}stacks/{user.namespace}/live"
+    await asyncio.to_thread(site.browser.open, address)
+    await asyncio.to_thread(site.browser.wait_text, "does not exist")
+    await user.create(
+        {
+            "apiVersion": "hearth.dev/v1alpha1",
+            "kind": "Stack",
+            "metadata": {"name": "live", "namespace": user.namespace},
+            "spec": {"template": {"resources": resources}},
+        }
+    )
+    await asyncio.to_thread(site.browser.wait_text, "CreateComplete")
+    await asyncio.to_thread(site.browser.find, ".graph a.ready[data-resource='second']")
+
+
+def test_the_picture_for_the_documentation(site: Site, tmp_path: Path) -> None:
+    """A newcomer sees what runs, what fails and what waits for whom."""
+    site.open_stack()
+    site.browser.find_node("front")
+    folder = Path(os.environ.get(SCREENSHOTS, tmp_path))
+    file = folder / "page.png"
+    site.browser.driver.save_screenshot(str(file))
+
+    assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_lost_connection_is_said(site: Site, kubeconfig: Path) -> None:
+    """The page says that it is old, buttons say why nothing happens, and Ctrl-C ends the command quietly."""
+    ui = ui_process.start(kubeconfig, "-n", site.stacks.namespace)
+    site.browser.open(ui.address)
+    site.browser.click("a[href$='/shop']")
+    site.browser.find("#action-check")
+    site.browser.find("#connection[data-state=live]")
+    code = ui.stop()
+    site.browser.find("#connection[data-state=lost]")
+    site.browser.wait_text("is `kubectl stack ui` still running?")
+    site.browser.click("#action-check")
+    site.browser.wait_text("The server does not answer")
+
+    assert code == 130

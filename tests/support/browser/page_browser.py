@@ -1,0 +1,149 @@
+"""A real browser on the page: what a person does there, and what they see. Waits for states, never for a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.wait import WebDriverWait
+
+from support.browser.programs import BrowserPrograms
+
+PATIENCE_SECONDS = 30
+"""An order of magnitude above what a busy machine was seen to need."""
+TABS_AT_MOST = 60
+"""Presses of Tab until an element must have been reached."""
+
+
+@dataclass(slots=True)
+class PageBrowser:
+    """One window."""
+
+    driver: webdriver.Chrome
+    axe: str
+    """The script of axe-core."""
+
+    def open(self, address: str) -> None:
+        """Open an address, as typed."""
+        self.driver.get(address)
+
+    def wait(self, check: Callable[[], Any], what: str) -> Any:
+        """Wait until that is true; return what it gave."""
+        return WebDriverWait(self.driver, PATIENCE_SECONDS, poll_frequency=0.05).until(
+            lambda _: check(), f"{what}; the page shows:\n{self.text}"
+        )
+
+    @property
+    def text(self) -> str:
+        """The text that is visible."""
+        return str(self.driver.execute_script("return document.body.innerText"))
+
+    def wait_text(self, text: str) -> None:
+        """Wait until that text is visible."""
+        self.wait(lambda: text in self.text, f"no {text!r}")
+
+    def find(self, selector: str) -> WebElement:
+        """The element, once it is there."""
+        found: WebElement = self.wait(
+            lambda: next(iter(self.driver.find_elements(By.CSS_SELECTOR, selector)), None), f"no {selector}"
+        )
+        return found
+
+    def count(self, selector: str) -> int:
+        """How many there are now."""
+        return len(self.driver.find_elements(By.CSS_SELECTOR, selector))
+
+    def find_node(self, resource: str) -> WebElement:
+        """The node of a resource."""
+        return self.find(f".graph a[data-resource='{resource}']")
+
+    def click(self, selector: str) -> None:
+        """Click on an element; live parts may be replaced at that moment."""
+        self.wait(lambda: self._try_click(selector), f"cannot click on {selector}")
+
+    def _try_click(self, selector: str) -> bool:
+        return bool(
+            self.driver.execute_script(
+                "const e = document.querySelector(arguments[0]); if (e) (e.click ? e.click() : "
+                "e.dispatchEvent(new MouseEvent('click', {bubbles: true, cancelable: true}))); return !!e",
+                selector,
+            )
+        )
+
+    def wait_dialog(self) -> str:
+        """Wait for the dialog's content; return its text."""
+        self.find("#dialog[open]:not(:has([aria-busy])) h1")
+        return self.find("#dialog").text
+
+    def close_dialog(self) -> None:
+        """Press Escape."""
+        self.press(Keys.ESCAPE)
+        self.wait(lambda: not self.count("#dialog[open]"), "the dialog stays")
+
+    def press(self, *keys: str) -> None:
+        """Press keys, wherever the focus is."""
+        self.driver.switch_to.active_element.send_keys(*keys)
+
+    def tab_to(self, selector: str, *, key: str = Keys.TAB) -> None:
+        """Press Tab until the focus is on that element."""
+        for _ in range(TABS_AT_MOST):
+            if self.is_focused(selector):
+                return
+            self.press(key)
+        raise AssertionError(f"the keyboard does not reach {selector}")
+
+    def is_focused(self, selector: str) -> bool:
+        """Whether the focus is on that element."""
+        return bool(self.driver.execute_script("return document.activeElement.matches(arguments[0])", selector))
+
+    @contextmanager
+    def dark(self) -> Iterator[None]:
+        """Prefer dark colors."""
+        self._set_scheme("dark")
+        yield
+        self._set_scheme("light")
+
+    def _set_scheme(self, scheme: str) -> None:
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+
+    def find_violations(self) -> list[str]:
+        """What axe-core finds, with the elements."""
+        # Through the protocol of the debugger: the page's own policy allows no such script.
+        self.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": self.axe})
+        found = self.driver.execute_async_script(
+            "const done = arguments[arguments.length - 1]; axe.run(document).then(r => done(r.violations), e => done([{id: String(e), nodes: []}]))"
+        )
+        return [f"{each['id']}: {[node['html'][:200] for node in each['nodes']]}" for each in found]
+
+    def read_console(self) -> list[str]:
+        """What the browser complained about since the last time, but for answers other than 2xx."""
+        entries = self.driver.get_log("browser")  # type: ignore[no-untyped-call]  # has no types
+        return [each["message"] for each in entries if "Failed to load resource" not in each["message"]]
+
+
+@contextmanager
+def opened(programs: BrowserPrograms) -> Iterator[PageBrowser]:
+    """A browser without a window."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = programs.browser
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--disable-gpu",
+        "--window-size=1280,900",
+    ):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=programs.driver))
+    try:
+        yield PageBrowser(driver, programs.axe.read_text())
+    finally:
+        driver.quit()
