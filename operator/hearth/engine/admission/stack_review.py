@@ -6,6 +6,7 @@ a write that leaves the definition as it is, so that an invalid Stack can still 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ from hearth.model.kinds import Kinds, ObjectRef
 from hearth.model.tenancy import Boundary
 from hearth.plan.environment import environment_rules
 from hearth.plan.status import breakpoint_waits
+from hearth.plan.target import rollback_notes
 from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition, Known
 from hearth.template.chunked_work import ChunkedWork, Unevaluated
@@ -52,9 +54,12 @@ class StackReviewer:
             return deny(review, denial)
         try:
             restore = await SnapshotReviewer(self.builder).review_restore(review)
-            return (await self._review(review, stack)).combine(restore)
+            result = (await self._review(review, stack)).combine(restore)
         finally:
             self.builder.evaluations.forget(stack.uid)
+        if result.denial or not (warning := warn_of_rollback(review)):
+            return result
+        return dataclasses.replace(result, warnings=(review_module.shorten(warning), *result.warnings))
 
     async def _review(self, review: Review, stack: StackObject) -> ReviewResult:
         try:
@@ -106,6 +111,19 @@ class StackReviewer:
                 return await self.builder.compile(definition, stack)
             except Unevaluated:
                 await self.builder.evaluations.wait(stack.uid)
+
+
+def warn_of_rollback(review: Review) -> str:
+    """Return that the edit ends a rollback; "" if it does not, or requests another one."""
+    if review.old is None or is_definition_kept(review):
+        return ""
+    before, after = (review_module.read_spec(each).get("rollback") for each in (review.old, review.new))
+    if after and after != before:
+        return ""
+    status = review.old.get("status")
+    return rollback_notes.warn_of_end(
+        status if isinstance(status, dict) else {}, name=review.name, namespace=review.namespace
+    )
 
 
 def judge(review: Review, error: errors.InvalidDefinition, *, definition: Definition | None) -> ReviewResult:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from hearth.engine import verified_revisions
-from hearth.engine.definition import rejections, revision_history
+from hearth.engine.definition import rejections, revision_history, rollback_end
 from hearth.engine.definition.definition_inputs import DefinitionInputs
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.definition.revision_resources import RevisionResources
@@ -335,6 +335,7 @@ class DefinitionSync:
         removed: tuple[int, ...] | None = None,
     ) -> None:
         number = revision.number if revision is not None else EMPTY_REVISION
+        before, known = self.targets.current, self.blueprint
         target = self.targets.start(
             aim,
             revision=number,
@@ -345,6 +346,8 @@ class DefinitionSync:
         self.rejection = None
         await self._update_resources(stack, target, blueprint)
         self._activate(stack, blueprint, revision=revision)
+        blueprints = known, blueprint
+        await rollback_end.report(stack, self.services, before=before, target=target, blueprints=blueprints)
 
     async def _update_resources(self, stack: StackObject, target: Target, blueprint: Blueprint) -> None:
         """Record the resources of the active revision, and of those that the target protects."""

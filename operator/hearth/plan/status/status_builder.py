@@ -20,7 +20,7 @@ from hearth.plan.status import (
     state_words,
 )
 from hearth.plan.status.ready_condition import StatusInput
-from hearth.plan.target import status_signature, target_status
+from hearth.plan.target import rollback_notes, status_signature, target_status
 
 PROGRESS = frozenset({"conditions", "resources", "members", "replicas", "readyReplicas", "summary"})
 """The fields that change during normal progress."""
@@ -84,7 +84,13 @@ def build_status(
         status.update(
             _describe_group(plan, details) if subject.group_uid else {**details, "outputs": found_outputs.values}
         )
-        warnings = [*found_outputs.wrong, *breakpoint_waits.warn(plan), *breakpoint_waits.warn_polled(subject.polled)]
+        address = subject.address
+        warnings = [
+            *rollback_notes.describe_ignored(subject.target, name=address.name, namespace=address.namespace),
+            *found_outputs.wrong,
+            *breakpoint_waits.warn(plan),
+            *breakpoint_waits.warn_polled(subject.polled),
+        ]
         warnings = [] if subject.is_deleting else warnings[: breakpoint_waits.NAMED_AT_MOST]
         found = {"breakpoints": breakpoint_waits.list_waits(plan), "warnings": warnings}
         status.update({key: entries for key, entries in found.items() if entries})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import Any
 
 import pytest
@@ -100,6 +101,31 @@ async def test_a_write_that_keeps_the_definition_is_never_denied() -> None:
 
     assert (paused.denial, len(paused.warnings)) == ("", 2)
     assert changed.denial
+
+
+@pytest.mark.parametrize(
+    ("change", "is_warned"),
+    [
+        pytest.param({}, True, id="an edit of the template"),
+        pytest.param({"rollback": {"toRevision": 3}}, False, id="beside another rollback"),
+        pytest.param({"rollback": {"toRevision": 2}}, True, id="beside the same request"),
+    ],
+)
+async def test_an_edit_during_a_rollback_is_warned(change: dict[str, Any], is_warned: bool) -> None:
+    """It brings back what the rollback took back."""
+    old = {"template": {"resources": {}}, "rollback": {"toRevision": 2}}
+    status = {"target": {"cause": "Rollback", "revision": 2}}
+    review = write(SOUND, old=old, **change)
+    assert review.old is not None
+
+    result = await make_reviewer().review_stack(dataclasses.replace(review, old={**review.old, "status": status}))
+
+    assert result.denial == ""
+    assert any("ends the rollback to revision 2" in warning for warning in result.warnings) is is_warned
+    kept = write(SOUND, old=review.spec)
+    assert kept.old is not None
+    paused = await make_reviewer().review_stack(dataclasses.replace(kept, old={**kept.old, "status": status}))
+    assert paused.warnings == ()
 
 
 async def test_a_stack_that_is_being_deleted_is_not_reviewed() -> None:

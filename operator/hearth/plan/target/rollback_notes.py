@@ -1,0 +1,80 @@
+"""What users must know of a rollback that a later edit overrides: that it ends, and what comes back with the spec. Pure.
+
+An edit of one parameter applies the whole definition in the spec again, also what the rollback had taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from hearth.plan.target.target import EMPTY_REVISION, Target, TargetCause
+
+IGNORED: Final = "spec.rollback"
+"""The field that the warning begins with."""
+ENDED: Final = "RollbackEnded"
+"""Reason of the Event."""
+NAMED_AT_MOST: Final = 20
+"""Resources of one verb in a message."""
+CAUSES: Final = frozenset({TargetCause.ROLLBACK.value, TargetCause.AUTOMATIC.value})
+
+
+def describe_ignored(target: Target | None, *, name: str, namespace: str) -> Iterator[str]:
+    """Describe a rollback request that has no effect, with the command that repeats it. name, namespace: of the Stack."""
+    order = target.rollback if target is not None and target.cause is TargetCause.SPEC else None
+    if target is None or order is None or target.revision == order.revision:
+        return
+    scope = f"{name} {{}} -n {namespace}".removesuffix(" -n ")
+    stated, verb = f"toRevision: {order.to_revision}", f"rollback {scope.format(f'--to {order.revision}')}"
+    if order.snapshot:
+        stated, verb = f"toSnapshot: {order.snapshot}", f"restore {scope.format(order.snapshot)}"
+    yield (
+        f"{IGNORED}.{stated} has no effect: template or parameters were changed after it was written, and the later "
+        f"change takes precedence; remove it, or roll back again: kubectl stack {verb}"
+    )
+
+
+def describe_end(
+    before: Target, target: Target, *, old: Collection[str], new: Collection[str], changed: Sequence[str]
+) -> str:
+    """Describe what the end of a rollback brings back.
+
+    before: the rollback; target: the definition in the spec; old, new: their resources; changed: those of both that
+    differ.
+    """
+    what = f"revision {before.revision}" if before.revision != EMPTY_REVISION else "nothing"
+    parts = (
+        ("changed", changed),
+        ("added", [name for name in new if name not in old]),
+        ("removed", [name for name in old if name not in new]),
+    )
+    found = "; ".join(f"{verb}: {_enumerate(names)}" for verb, names in parts if names)
+    return (
+        f"ended the rollback to {what}: the whole definition in the spec is applied again as revision {target.revision}, "
+        f"also what the rollback had taken back{f' ({found})' if found else ''}"
+    )
+
+
+def warn_of_end(status: Mapping[str, Any], *, name: str, namespace: str) -> str:
+    """Return the warning for an edit of the definition while a rollback is the target; "" if none is.
+
+    status: of the Stack before the edit. Any client may have written it, so it only decides about this text.
+    """
+    target = status.get("target")
+    if (
+        not isinstance(target, dict)
+        or not isinstance(target.get("revision"), int)
+        or str(target.get("cause")) not in CAUSES
+    ):
+        return ""
+    back, failed = target["revision"], status.get("lastFailedRevision")
+    numbers = f" {back} {failed}" if isinstance(failed, int) and back not in (failed, EMPTY_REVISION) else ""
+    return (
+        f"spec: this edit ends the rollback to revision {back}; the whole definition in the spec is applied again, also "
+        f"what the rollback took back: kubectl stack history {name}{numbers} -n {namespace}"
+    )
+
+
+def _enumerate(names: Sequence[str]) -> str:
+    named = ", ".join(names[:NAMED_AT_MOST])
+    return f"{named} and {len(names) - NAMED_AT_MOST} more" if len(names) > NAMED_AT_MOST else named
