@@ -80,6 +80,20 @@ def test_no_rule_grants_more_than_it_names() -> None:
     assert [(name, word) for name, word in granted if "*" in word or word in ("escalate", "bind")] == []
 
 
+def test_no_object_can_be_replaced_as_a_whole() -> None:
+    """The operator sends no PUT; `update` of finalizers is what a reference to the owner takes in some clusters."""
+    replaceable = {
+        resource
+        for role in load("ClusterRole") + load("Role")
+        if role["metadata"]["name"].startswith(("hearth-operator", "hearth-children"))
+        for rule in role.get("rules", ())
+        if "update" in rule["verbs"]
+        for resource in rule["resources"]
+    }
+
+    assert replaceable == {"stacks/finalizers", "resourcegroups/finalizers"}
+
+
 def test_only_service_accounts_can_be_impersonated() -> None:
     """A user or a group could be that of an administrator."""
     rules = [rule for role in load("ClusterRole") + load("Role") for rule in role.get("rules", ())]

@@ -1,0 +1,209 @@
+"""The rights that the chart grants are those that the operator needs: every rule is removed in turn, and is missed.
+
+Not by restarting the operator without it, which would take an hour, but by the log of the API server: without the rule, a
+request that the operator sent would have been refused.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.ecosystem import kinds, rights
+from support.ecosystem.kubectl import Kubectl
+from support.ecosystem.release import Release
+from support.ecosystem.rights import Request
+from support.real import snapshot_crds
+from support.threats import mode_world
+
+NOT_LOGGED = "stacks/finalizers,resourcegroups/finalizers: update"
+"""Of no request: the admission plugin OwnerReferencesPermissionEnforcement asks for it, which is off by default."""
+CONFIG_MAP = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}
+SECRET = {"manifest": {"apiVersion": "v1", "kind": "Secret"}}
+POLICY = {
+    "failurePolicy": "Fail",
+    "matchConstraints": {
+        "resourceRules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+        ]
+    },
+    "validations": [{"expression": "object.metadata.name == 'kube-root-ca.crt'", "message": "no"}],
+}
+
+
+def test_every_rule_is_needed(release: Release) -> None:
+    """By a Stack of every kind, an account, a mark, a snapshot, the webhook, and writes that are rejected."""
+    log = mode_world.find_audit_log(release.kubeconfig)
+    offset = log.stat().st_size
+    release.kubectl.apply(snapshot_crds.load())
+    release.install()
+    release.start()
+    release.let_webhook_be_called()
+    for play in (play_every_kind, play_account, play_quota, play_policy, play_webhook):
+        play(release)
+    release.stop()
+
+    requests = list(rights.parse_requests(mode_world.read_audit(log, offset=offset), mode_world.OPERATOR))
+    unnecessary = {
+        f"{role['kind']} {role['metadata']['name']}: {rule}"
+        for role in find_roles(release)
+        for rule in rights.find_unnecessary(role, requests)
+    }
+    assert unnecessary == {f"ClusterRole hearth-operator: {NOT_LOGGED}"}
+    assert find_foreign(release, requests) == []
+
+
+@pytest.mark.parametrize(
+    ("rules", "unnecessary"),
+    [
+        pytest.param([("secrets", "get")], [], id="the only one"),
+        pytest.param([("secrets", "get"), ("secrets", "list")], ["secrets: list"], id="a verb that is never used"),
+        pytest.param([("secrets", "get"), ("pods", "get")], ["pods: get"], id="a resource that is never used"),
+        pytest.param([("secrets", "get"), ("secrets", "get")], ["secrets: get"] * 2, id="the same twice"),
+    ],
+)
+def test_a_rule_that_is_not_needed_is_found(rules: list[tuple[str, str]], unnecessary: list[str]) -> None:
+    """Else the test above could not fail."""
+    request = Request(verb="get", group="", resource="secrets", namespace="shop", name="db")
+    stated = [{"apiGroups": [""], "resources": [resource], "verbs": [verb]} for resource, verb in rules]
+
+    assert rights.find_unnecessary({"metadata": {}, "rules": stated}, [request]) == unnecessary
+
+
+# ------------------------------------------------------------ what the operator is made to do
+
+
+def play_every_kind(release: Release) -> None:
+    """A Stack of every kind with a source, marked and in a snapshot; all of it is deleted again."""
+    user = make_user(release, "kinds")
+    stack = kinds.make_of_every_kind()
+    stack["spec"] |= {"parametersFrom": [{"secretRef": {"name": "source"}}]}
+    stack["spec"]["template"]["parameters"] = {"word": {"type": "string"}}
+    user.call("create", "secret", "generic", "source", "--from-literal=word=hello")
+    user.apply([stack])
+    user.wait("stack/kinds", "jsonpath={.status.phase}=CreateComplete")
+    mark = {"stackName": "kinds", "resource": "oneConfigMap", "markUnhealthy": True, "reason": "wrong"}
+    user.apply([make_object("HealthMark", "mark", mark)])
+    user.wait("healthmark/mark", "condition=Ready")
+    user.wait("stack/kinds", "condition=Ready")
+    user.apply([make_object("StackSnapshot", "snapshot", {"stackName": "kinds"})])
+    user.wait("stacksnapshot/snapshot", "jsonpath={.status.volumes[0].snapshotUID}")
+    user.call("delete", "stacksnapshot/snapshot", "stack/kinds", "--timeout=120s")
+
+
+def play_account(release: Release) -> None:
+    """A Stack as an account that may write ConfigMaps, and no Secrets."""
+    user = make_user(release, "account")
+    user.call("create", "serviceaccount", "deployer")
+    verbs = "--verb=get,create,patch,delete"
+    user.call("create", "role", "deployer", verbs, "--resource=configmaps")
+    user.call("create", "rolebinding", "deployer", "--role=deployer", "--serviceaccount=account:deployer")
+    resources = {"allowed": CONFIG_MAP, "refused": SECRET}
+    user.apply([kinds.make_stack("account", resources, serviceAccountName="deployer")])
+    wait_for_problem(user, "account", "secrets is forbidden|cannot patch resource")
+
+
+def play_quota(release: Release) -> None:
+    """No room for a Secret."""
+    user = make_user(release, "quota")
+    user.call("create", "quota", "none", "--hard=count/secrets=0")
+    user.apply([kinds.make_stack("quota", {"secret": SECRET})])
+    wait_for_problem(user, "quota", "exceeded quota")
+
+
+def play_policy(release: Release) -> None:
+    """A policy denies ConfigMaps."""
+    user = make_user(release, "policy")
+    group = "admissionregistration.k8s.io/v1"
+    binding = {
+        "policyName": "no-config-maps",
+        "validationActions": ["Deny"],
+        "matchResources": select_namespace("policy"),
+    }
+    user.apply(
+        [
+            make_object("ValidatingAdmissionPolicy", "no-config-maps", POLICY, version=group),
+            make_object("ValidatingAdmissionPolicyBinding", "no-config-maps", binding, version=group),
+        ]
+    )
+    wait_until_denied(user)
+    user.apply([kinds.make_stack("policy", {"config": CONFIG_MAP})])
+    wait_for_problem(user, "policy", "denied request: no")
+    user.call("delete", "validatingadmissionpolicy,validatingadmissionpolicybinding", "no-config-maps")
+
+
+def play_webhook(release: Release) -> None:
+    """A webhook without endpoints is asked about ConfigMaps."""
+    user = make_user(release, "webhook")
+    rule = {**POLICY["matchConstraints"]["resourceRules"][0]}
+    service = {"name": "away", "namespace": "webhook"}
+    webhook = {
+        "name": "away.example.com",
+        "clientConfig": {"service": service},
+        "rules": [rule],
+        "failurePolicy": "Fail",
+    }
+    webhook |= {"admissionReviewVersions": ["v1"], "sideEffects": "None", "timeoutSeconds": 1}
+    metadata = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+    webhooks = [{**webhook, **select_namespace("webhook")}]
+    user.apply([{**metadata, "metadata": {"name": "away"}, "webhooks": webhooks}])
+    wait_until_denied(user)
+    user.apply([kinds.make_stack("webhook", {"config": CONFIG_MAP})])
+    wait_for_problem(user, "webhook", "failed calling webhook")
+    user.call("delete", "validatingwebhookconfiguration", "away")
+
+
+def make_user(release: Release, namespace: str) -> Kubectl:
+    """A user with a fresh namespace."""
+    user = Kubectl(kubeconfig=release.kubeconfig, namespace=namespace)
+    user.run("delete", "namespace", namespace, "--ignore-not-found")
+    user.call("create", "namespace", namespace)
+    return user
+
+
+def make_object(kind: str, name: str, spec: dict[str, Any], *, version: str = "hearth.dev/v1alpha1") -> dict[str, Any]:
+    """An object of that kind."""
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def select_namespace(name: str) -> dict[str, Any]:
+    """A selector of one namespace."""
+    return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}}
+
+
+def wait_until_denied(user: Kubectl) -> None:
+    """Until no ConfigMap can be created: the API server reads policies and configurations with a delay."""
+    latest = time.monotonic() + 60
+    while user.run("create", "configmap", "probe", "--dry-run=server").returncode == 0:
+        assert time.monotonic() < latest
+        time.sleep(0.1)
+
+
+def wait_for_problem(user: Kubectl, stack: str, text: str) -> None:
+    """Until the Stack reports a failed write."""
+    user.wait(f"stack/{stack}", "jsonpath={.status.problems[0].message}")
+    (found,) = user.get(f"stack/{stack}")
+    assert re.search(text, found["status"]["problems"][0]["message"])
+
+
+# ------------------------------------------------------------ what it was granted
+
+
+def find_roles(release: Release) -> Iterator[dict[str, Any]]:
+    """The roles with rules of their own that the chart binds to the operator."""
+    for kind, name in (
+        ("clusterrole", "hearth-operator"),
+        ("role", "hearth-operator"),
+        ("clusterrole", "hearth-children-workloads"),
+    ):
+        yield from release.kubectl.get(kind, name)
+
+
+def find_foreign(release: Release, requests: list[Request]) -> list[Request]:
+    """Requests that none of these roles allows: everyone may ask which APIs there are, and nothing else."""
+    rules = [rule for role in find_roles(release) for rule in role["rules"]]
+    return [each for each in requests if not any(rights.covers(rule, each) for rule in rules)]
