@@ -35,19 +35,29 @@ class RepairReports:
     """Monotonic seconds of the last reports."""
     _last: str = ""
     """The resource of the last report within the limit; "" before."""
+    _missing: set[str] = field(default_factory=set)
+    """Resources whose object another client deleted, and whose next one is being created."""
     _deleted: set[str] = field(default_factory=set)
     """Resources whose object the operator deleted, so that a new one is no repair."""
 
-    def take_report(self, step: Step, memory: InMemoryState) -> bool:
-        """Return whether to read the object before this step, because its repair will be reported; it then counts."""
-        if not isinstance(step, Apply) or all(drift.is_tracking_metadata(each.path) for each in step.lost):
+    def take_report(self, step: Apply, planner: StackPlanner | None, memory: InMemoryState) -> bool:
+        """Return whether to read the object before this step, because its repair will be reported; it then counts.
+
+        planner: with the statuses from before the step. A watch event may update them before the response arrives.
+        """
+        if step.uid is None and planner is not None and self._is_missing(step.resource, planner):
+            self._missing.add(step.resource)
+        if all(drift.is_tracking_metadata(each.path) for each in step.lost):
             # The operator's own labels and annotations are no change that a person wants to keep.
             return False
         now = self.services.clock.monotonic()
         return memory.find_conflict(step.resource, now=now) is None and self._take_place(step.resource, now)
 
     def note(self, step: Step, result: step_execution.StepResult, planner: StackPlanner | None) -> None:
-        """Report a successful repair. planner: with the statuses from before the step."""
+        """Report a successful repair."""
+        is_recreated = isinstance(step, Apply) and step.resource in self._missing
+        if isinstance(step, Apply):
+            self._missing.discard(step.resource)
         if not isinstance(result, step_execution.StepDone):
             return
         if isinstance(step, Delete) and planner is not None and step.child.resource in planner.blueprint.resources:
@@ -57,17 +67,15 @@ class RepairReports:
         if result.reverted:
             self._report(step, REPAIRED, f"reverted {result.reverted}; {ADVICE}")
             return
-        is_recreated = step.uid is None and self._was_missing(step.resource, planner)
+        self._deleted.discard(step.resource)
         if is_recreated and self._take_place(step.resource, self.services.clock.monotonic()):
             self._report(step, RECREATED, "did not exist although the Stack was complete, and was created again")
 
-    def _was_missing(self, name: str, planner: StackPlanner | None) -> bool:
+    def _is_missing(self, name: str, planner: StackPlanner) -> bool:
         """Return whether another client deleted the object of a resource of the completed target."""
-        was_ours = name in self._deleted
-        self._deleted.discard(name)
-        target, status = self.definition_sync.targets.current, planner.statuses.get(name) if planner else None
+        target, status = self.definition_sync.targets.current, planner.statuses.get(name)
         is_completed = target is not None and target.is_completed and not self.definition_sync.is_deleting
-        return is_completed and not was_ours and status is not None and status.child is None
+        return is_completed and name not in self._deleted and status is not None and status.child is None
 
     def _take_place(self, name: str, now: float) -> bool:
         """Count one more report about a resource; return False beyond the limit."""

@@ -39,7 +39,7 @@ from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import internal_errors, steps
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState
-from hearth.plan.state.steps import Step
+from hearth.plan.state.steps import Apply, Step
 from hearth.plan.status import ready_condition
 from hearth.template.blueprint import Blueprint
 
@@ -315,9 +315,9 @@ class StackReconciler:
             self.memory.in_flight[key] = step
         return step
 
-    def take_repair_report(self, step: Step) -> bool:
+    def take_repair_report(self, step: Apply) -> bool:
         """Return whether the step is a repair that an Event will report."""
-        return self._repairs.take_report(step, self.memory)
+        return self._repairs.take_report(step, self.planner, self.memory)
 
     def finish_step(self, key: str, step: Step, result: step_execution.StepResult) -> None:
         """Record the result of a step and enqueue what it affects."""
