@@ -55,6 +55,7 @@ class CleanupPlanner:
     def update_blueprint(self, blueprint: Blueprint) -> None:
         """Continue with another blueprint of the same resources."""
         self._blueprint = blueprint
+        self.guard.desired = blueprint.resources
 
     def set_policy(self, policy: CleanupPolicy) -> None:
         """Change the policy. The next refresh plans the deletions that it allows."""

@@ -131,6 +131,9 @@ class RollingUpdate:
             self.batch.update(self.unsettled)
             self.unsettled.clear()
             ended = ended or self._is_end_lost()
+            if not self.settled:
+                # No member is up to date, so this is the first batch of another update.
+                self.last = None
         if ended and self.policy.pause > 0:
             self.last = BatchEnd(collection=self.policy.collection, since=now, updated=len(self.settled))
         chosen = list(self._find_next(now)) if self.waiting else []

@@ -331,7 +331,18 @@ def start_target(aim: TargetChoice, *, revision: int, before: Target | None, giv
         removed=given.removed,
         # Members beyond the size stay until the planner no longer needs them.
         surge=before.surge if before is not None else 0,
+        batches=_find_batches(before, aim),
     )
+
+
+def _find_batches(before: Target | None, aim: TargetChoice) -> tuple[LastBatch, ...]:
+    """Return the ends of batches that count for a new target: those of an update in progress, which it may continue.
+
+    How many members were up to date then says nothing about the new target. A rollback does not wait for a pause.
+    """
+    if before is None or before.is_completed or before.cause is not aim.cause:
+        return ()
+    return tuple(dataclasses.replace(each, updated=0) for each in before.batches)
 
 
 def _find_turn(before: Target | None, aim: TargetChoice) -> SuspendTransition | None:
