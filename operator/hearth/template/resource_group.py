@@ -27,8 +27,10 @@ OWN_FIELDS = (*SIZE_FIELDS, "template", "parameters", "rollingUpdate")
 ROLLING_FIELDS = {"maxBatchSize": "maxBatchSize", "minInService": "minReady", "pauseTime": "pause"}
 """By field of `spec.rollingUpdate`, the field of `updatePolicy.rolling`."""
 NAME_PATH = "spec.template.manifest.metadata.name"
-OWN_NAMES = re.compile(r"\$\{([^}]*[^}.'\"\w])?(index|key|item)\b")
-"""An expression that differs from member to member. A field or a text of that name does not."""
+OWN_NAMES = re.compile(r"\$\{([^}]*[^}.\w])?(index|key|item)\b")
+"""An expression that differs from member to member. A field of that name does not."""
+LITERAL = re.compile(r"'[^']*'|\"[^\"]*\"")
+"""A text within an expression."""
 ROLLING_PATH = "spec.template.updatePolicy.rolling"
 
 
@@ -67,7 +69,7 @@ def find_mistakes(template: Mapping[str, Any], size: GroupSize, *, timeout: Any)
     member = template["resources"][MEMBER]
     found: Mapping[str, Any] = member if isinstance(member, dict) else {}
     name = read_within(found, "manifest", "metadata").get("name")
-    if isinstance(name, str) and OWN_NAMES.search(name) is None:
+    if isinstance(name, str) and OWN_NAMES.search(LITERAL.sub("", name)) is None:
         message = f"is {name!r} for every member, so that all would be one object; add ${{index}}, or omit the name"
         yield Mistake(path=NAME_PATH, message=message)
     rolling = read_within(found, "updatePolicy", "rolling")

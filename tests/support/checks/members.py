@@ -6,6 +6,7 @@ engine is not believed. Pure; must not know of worlds.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Mapping
@@ -101,5 +102,19 @@ def read(values: Mapping[str, Any], path: str) -> Any:
 
 
 def with_members(definition: Mapping[str, Any]) -> Object:
-    """The template of a spec or a revision, with each member of a collection by itself."""
+    """The template of a spec or a revision, with each member of a collection or group by itself."""
+    if "size" in definition:
+        return {"resources": expand_group(definition)}
     return {**(definition.get("template") or {}), "resources": expand(definition)}
+
+
+def expand_group(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of a group, as its revision states them."""
+    size, (member,) = definition["size"], definition["template"]["resources"].values()
+    free = (index for index in itertools.count() if index not in size.get("removed", ()))
+    indices = itertools.islice(free, size["replicas"])
+    rest = {key: value for key, value in member.items() if key != "forEach"}
+    return {
+        str(index): {**rest, "manifest": fill_in_manifest(member["manifest"], {"index": index, "key": str(index)})}
+        for index in indices
+    }

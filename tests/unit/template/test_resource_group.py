@@ -103,7 +103,9 @@ def test_a_stated_name_with_the_index_is_none(name: str) -> None:
     assert find_mistakes({"replicas": 2, "template": {"manifest": {**CONFIG, "metadata": {"name": name}}}}) == []
 
 
-@pytest.mark.parametrize("name", ["index", "w-${params.which.index}", "w-${stack.name + 'index'}", "${params.indexes}"])
+@pytest.mark.parametrize(
+    "name", ["index", "w-${params.which.index}", "w-${stack.name + '-index'}", "${params.indexes}"]
+)
 def test_a_name_that_only_looks_like_one_with_the_index_is_a_mistake(name: str) -> None:
     """What is the same for all members would make them one object."""
     spec = {"replicas": 1, "template": {"manifest": {**CONFIG, "metadata": {"name": name}}}}
