@@ -6,6 +6,7 @@ The operator is killed every few seconds in half of the cases, which changes non
 from __future__ import annotations
 
 import asyncio
+import itertools
 from dataclasses import dataclass, field
 
 import pytest
@@ -171,7 +172,7 @@ def test_a_pause_is_never_shorter_than_stated(kill_every: float, dead_for: float
 
     fake_world.run(story)
     times = sorted(watcher.changed_at.values())
-    gaps = [later - earlier for earlier, later in zip(times, times[1:], strict=False) if later - earlier > READY_AFTER]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times) if later - earlier > READY_AFTER]
     assert len(times) == MEMBERS
     assert gaps
     # Batches are not mixed: the next one starts a pause after the last member of the one before is ready.
