@@ -16,8 +16,6 @@ class Action(enum.StrEnum):
     CREATE = "create"
     ADOPT = "adopt"
     UPDATE = "update"
-    MAY_UPDATE = "may-update"
-    """Whether anything changes depends on values that only the run can know."""
     REPLACE = "replace"
     DELETE = "delete"
     KEEP = "keep"
@@ -27,10 +25,6 @@ class Action(enum.StrEnum):
     FAIL = "fail"
     WAIT = "wait"
     """It waits for another resource, or for what only the run can know."""
-
-
-NO_CHANGE = frozenset({Action.STOP, Action.FAIL, Action.WAIT})
-"""What says why something does not happen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +41,8 @@ class Change:
     """Why, as one clause."""
     hook: str = ""
     """The breakpoint where it stops: `PreUpdate`."""
+    is_uncertain: bool = False
+    """Whether it happens depends on values that only the run can know."""
     fields: tuple[FieldChange, ...] = ()
     unchecked: str = ""
     """Why the API server did not check the change; "" if it did."""

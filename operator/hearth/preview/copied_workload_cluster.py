@@ -13,7 +13,7 @@ from hearth.model.errors import ApiStatusError
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.tenancy import Boundary
 from hearth.plan.retry.retry_triggers import RetryTrigger
-from hearth.preview import merged_manifest, object_copies
+from hearth.preview import field_changes, merged_manifest, object_copies
 from hearth.preview.dry_run_writes import DryRunWrite
 from hearth.preview.live_cluster import LiveCluster
 from hearth.preview.object_copies import ObjectCopies, ObjectCopy, Place
@@ -117,6 +117,15 @@ class CopiedWorkloadCluster:
                 raise
             return merged, NOT_PERMITTED.format(error)
         return answer, ""
+
+    async def changes_for_sure(self, manifest: Object, *, kind: Kind, manager: str) -> bool:
+        """Return whether an apply changes its object, regardless of the unknown values. Stores nothing."""
+        known = self._copies.find(object_copies.find_place(kind, manifest))
+        if known is None or not self._unknown.is_within(manifest):
+            return True
+        filled = self._unknown.fill(manifest, known.raw)
+        result, _ = await self._try(manifest, filled, kind=kind, manager=manager, force=True, before=known.raw)
+        return bool(field_changes.find_changes(known.raw, result))
 
     def _is_in_new_namespace(self, place: Place) -> bool:
         """Return whether the namespace of an object exists in the copy alone."""

@@ -39,10 +39,7 @@ class PreviewRun:
         """Prepare the engine; it reads nothing before `run`."""
         self.world = world
         self.reconciler = StackReconciler(world.stack.uid, services=world.services, acceptor=world.builder)
-        unknown = world.assumptions.unknown
-        self.recorder = StepRecorder(
-            explain=unknown.explain, is_unknown=unknown.is_within, resources=self._list_resources
-        )
+        self.recorder = StepRecorder(unknown=world.assumptions.unknown, resources=self._list_resources)
         self.is_rolled_back = False
         """Whether a failure would roll the Stack back. The preview ends there."""
         self.is_endless = False
@@ -131,7 +128,8 @@ class PreviewRun:
         step = planner.ready_steps[key]
         resource = steps.affected_keys(step)[-1]
         children = self.world.cluster.children_of(self.world.stack.uid, resource)
-        planned = step_recorder.describe_plan(step, planner, self.reconciler.memory, children)
+        unknown = self.world.assumptions.unknown
+        planned = step_recorder.describe_plan(step, planner, self.reconciler.memory, children, unknown)
         return planned if self.reconciler.take_step(key) is not None else None
 
     async def _execute(self, step: Step) -> StepResult:

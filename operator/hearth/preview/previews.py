@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import dataclasses
+from collections.abc import Callable, Collection, Iterator
 
 from hearth import supervision
 from hearth.engine.ports import Evaluations
@@ -14,7 +15,7 @@ from hearth.plan.environment import environment_rules
 from hearth.plan.resource import enforcement
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
-from hearth.preview import preview_world, recognition, sensitive_fields
+from hearth.preview import certainty, preview_world, recognition, sensitive_fields
 from hearth.preview.changes import Action, Change, Preview
 from hearth.preview.live_cluster import LiveCluster
 from hearth.preview.preview_run import PreviewRun
@@ -52,7 +53,16 @@ async def make_preview(
     definition = run.reconciler.definition
     rejection = definition.rejection or definition.cluster.problem
     hide = sensitive_fields.make_filter(world, before=before, applied=run.recorder.stated)
-    changes = [*run.recorder.changes, *list_unfinished(run)]
+    uncertain = await certainty.find_uncertain(run)
+    halted = {name for name in uncertain if is_halted(run, name)}
+    changes = [
+        dataclasses.replace(each, is_uncertain=each.is_uncertain or each.resource in uncertain)
+        for each in run.recorder.changes
+    ]
+    changes += [
+        dataclasses.replace(each, is_uncertain=each.resource in uncertain or is_dependent(each, halted, run))
+        for each in list_unfinished(run)
+    ]
     return Preview(
         kind=world.stack.kind,
         namespace=world.stack.namespace,
@@ -64,6 +74,20 @@ async def make_preview(
         rejection=redaction.redact(rejection.message, world.builder.sensitive_texts) if rejection is not None else "",
         mistakes=tuple(world.builder.mistakes) if rejection is not None else (),
     )
+
+
+def is_halted(run: PreviewRun, name: str) -> bool:
+    """Return whether the resource stops, fails or waits."""
+    planner = run.reconciler.planner
+    status = planner.statuses.get(name) if planner is not None else None
+    return status is not None and not status.is_ready
+
+
+def is_dependent(change: Change, halted: Collection[str], run: PreviewRun) -> bool:
+    """Return whether an obsolete object waits for resources that perhaps do not halt."""
+    planner = run.reconciler.planner
+    is_obsolete = planner is not None and change.resource not in planner.blueprint.resources
+    return change.action is Action.WAIT and bool(halted) and is_obsolete
 
 
 def list_notes(run: PreviewRun) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import assert_never
 
 from hearth.model import names
 from hearth.model.child import Child, Object
@@ -18,6 +18,7 @@ from hearth.preview import field_changes
 from hearth.preview.changes import Action, Change
 from hearth.preview.dry_run_writes import DryRunWrite
 from hearth.preview.field_changes import FieldChange
+from hearth.preview.unknown_values import UnknownValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +29,23 @@ class PlannedStep:
     reason: str = ""
     replaced: Child | None = None
     """The object that a new one replaces, or that is deleted for one."""
+    is_uncertain: bool = False
+    """Whether the replacement depends on values that only the run can know."""
 
 
-def describe_plan(step: Step, plan: StackPlan, memory: InMemoryState, children: tuple[Child, ...]) -> PlannedStep:
+def describe_plan(
+    step: Step, plan: StackPlan, memory: InMemoryState, children: tuple[Child, ...], unknown: UnknownValues
+) -> PlannedStep:
     """Return the step with its reason. children: the objects of its resource."""
-    if isinstance(step, Delete) and step.child.resource in plan.blueprint.resources:
+    if isinstance(step, Delete):
         status = plan.statuses.get(step.child.resource)
-        is_first = status is not None and status.step is step
-        reason = status.message.removeprefix("is replaced because ").partition(":")[0] if status and is_first else ""
-        return PlannedStep(step, reason, step.child)
+        if status is None or status.step is not step:
+            return PlannedStep(step)
+        reason = status.message.removeprefix("is replaced because ").partition(":")[0]
+        desired = plan.find_desired(step.child.resource, step.child)
+        manifest = desired.manifest if desired is not None else {}
+        is_uncertain = depends_on_unknown(manifest, step.child, plan, memory, unknown)
+        return PlannedStep(step, reason, step.child, is_uncertain)
     if not isinstance(step, Apply):
         return PlannedStep(step)
     if step.uid is not None:
@@ -45,7 +54,20 @@ def describe_plan(step: Step, plan: StackPlan, memory: InMemoryState, children: 
     if not former:
         return PlannedStep(step)
     old = max(former, key=lambda child: child.incarnation)
-    return PlannedStep(step, explain_replacement(step, old, plan, memory), old)
+    is_uncertain = depends_on_unknown(step.manifest, old, plan, memory, unknown)
+    return PlannedStep(step, explain_replacement(step, old, plan, memory), old, is_uncertain)
+
+
+def depends_on_unknown(
+    manifest: Object, old: Child, plan: StackPlan, memory: InMemoryState, unknown: UnknownValues
+) -> bool:
+    """Return whether `replaceOn` requires the replacement only if unknown values differ from the present ones."""
+    resource = plan.blueprint.resources.get(old.resource)
+    if resource is None or old.uid in memory.immutable or not unknown.is_within(manifest):
+        return False
+    filled = unknown.fill(manifest, old.fields)
+    is_named = replaced_fields.find_replaced_field(resource, old, manifest) is not None
+    return is_named and replaced_fields.find_replaced_field(resource, old, filled) is None
 
 
 def explain_replacement(step: Apply, old: Child, plan: StackPlan, memory: InMemoryState) -> str:
@@ -69,9 +91,7 @@ def explain_replacement(step: Apply, old: Child, plan: StackPlan, memory: InMemo
 class StepRecorder:
     """The changes so far, in order."""
 
-    explain: Callable[[Any], Any]
-    """Writes unknown values for people."""
-    is_unknown: Callable[[Any], bool]
+    unknown: UnknownValues
     resources: Callable[[], Collection[str]]
     """The resources of the target."""
     changes: list[Change] = field(default_factory=list)
@@ -122,7 +142,12 @@ class StepRecorder:
             self.changes[before] = dataclasses.replace(self.changes[before], ref=step.ref, unchecked=write.unchecked)
         elif planned.replaced is not None:
             old = planned.replaced.ref
-            self._add(dataclasses.replace(made, action=Action.REPLACE, old_ref=old, reason=planned.reason, fields=()))
+            is_uncertain = planned.is_uncertain
+            self._add(
+                dataclasses.replace(
+                    made, action=Action.REPLACE, old_ref=old, reason=planned.reason, is_uncertain=is_uncertain
+                )
+            )
         else:
             self._add(made)
 
@@ -136,18 +161,21 @@ class StepRecorder:
         return next(found, None)
 
     def _record_deletion(self, planned: PlannedStep, step: Delete, write: DryRunWrite) -> None:
-        resource = step.child.resource
-        if resource not in self.resources():
-            self._add(Change(action=Action.DELETE, resource=resource, ref=step.child.ref, unchecked=write.unchecked))
-        elif not any(each.old_ref == step.child.ref for each in self.changes):
-            is_replaced = any((each.action, each.resource) == (Action.REPLACE, resource) for each in self.changes)
-            action = Action.DELETE if is_replaced else Action.REPLACE
-            ref = step.child.ref
+        resource, ref = step.child.resource, step.child.ref
+        if planned.replaced is not None:
             self._add(
-                Change(action=Action.DELETE, resource=resource, ref=ref, reason="an earlier object of the resource")
-                if action is Action.DELETE
-                else Change(action=action, resource=resource, old_ref=ref, reason=planned.reason)
+                Change(
+                    action=Action.REPLACE,
+                    resource=resource,
+                    old_ref=ref,
+                    reason=planned.reason,
+                    is_uncertain=planned.is_uncertain,
+                )
             )
+        elif not any(each.old_ref == ref for each in self.changes):
+            reason = "another object took its place" if resource in self.resources() else ""
+            change = Change(action=Action.DELETE, resource=resource, ref=ref, reason=reason, unchecked=write.unchecked)
+            self._add(change)
 
     def _record_update(
         self, resource: str, step: Step, write: DryRunWrite, *, reason: str, action: Action | None = None
@@ -155,12 +183,12 @@ class StepRecorder:
         fields = self._compare(write.before, write.after)
         if not fields and action is None:
             return
-        certain = any(not self.is_unknown(each.new) for each in fields)
-        found = action or (Action.UPDATE if certain else Action.MAY_UPDATE)
+        is_certain = action is not None or any(not self.unknown.is_within(each.new) for each in fields)
         ref = step.ref if isinstance(step, Apply) else step.child.ref
         self._add(
             Change(
-                action=found,
+                action=action or Action.UPDATE,
+                is_uncertain=not is_certain,
                 resource=resource,
                 ref=ref,
                 reason=reason,
@@ -175,7 +203,7 @@ class StepRecorder:
         return tuple(field_changes.find_changes(before, after))
 
     def _explain(self, change: FieldChange) -> FieldChange:
-        return dataclasses.replace(change, old=self.explain(change.old), new=self.explain(change.new))
+        return dataclasses.replace(change, old=self.unknown.explain(change.old), new=self.unknown.explain(change.new))
 
     def _add(self, change: Change) -> None:
         self.changes.append(change)

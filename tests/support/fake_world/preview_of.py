@@ -94,8 +94,12 @@ def find_deeds(before: Seen, after: Seen) -> dict[str, Action]:
 
 def list_deeds(preview: Preview) -> dict[str, Action]:
     """What a preview says will happen to each resource."""
-    shown = {Action.CREATE, Action.UPDATE, Action.MAY_UPDATE, Action.REPLACE, Action.DELETE, Action.ADOPT}
-    return {each.resource: each.action for each in preview.changes if each.action in shown}
+    shown = {Action.CREATE, Action.UPDATE, Action.REPLACE, Action.DELETE, Action.ADOPT}
+    deeds: dict[str, Action] = {}
+    for each in preview.changes:
+        if each.action in shown:
+            deeds.setdefault(each.resource, each.action)
+    return deeds
 
 
 def show(preview: Preview) -> str:

@@ -81,7 +81,8 @@ def test_a_value_that_only_the_run_knows_is_named() -> None:
         spec_of(p=probe(value=1), b=config("${p.status.value}")),
         spec_of(p=probe(value=2), b=config("${p.status.value}")),
     )
-    assert actions(preview) == [("p", Action.UPDATE), ("b", Action.MAY_UPDATE)]
+    assert actions(preview) == [("p", Action.UPDATE), ("b", Action.UPDATE)]
+    assert [each.is_uncertain for each in preview.changes] == [False, True]
     assert [each.new for each in preview.changes[1].fields] == ["(known after p is ready)"]
 
 

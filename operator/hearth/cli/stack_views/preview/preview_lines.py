@@ -18,7 +18,6 @@ MARKS: Final[Mapping[Action, tuple[str, str]]] = {
     Action.CREATE: ("+", "green"),
     Action.ADOPT: ("+", "green"),
     Action.UPDATE: ("~", "yellow"),
-    Action.MAY_UPDATE: ("~", "yellow"),
     Action.REPLACE: ("±", "magenta"),
     Action.DELETE: ("-", "red"),
     Action.KEEP: ("=", ""),
@@ -31,7 +30,6 @@ WORDS: Final[Mapping[Action, str]] = {
     Action.CREATE: "create",
     Action.ADOPT: "adopt",
     Action.UPDATE: "change",
-    Action.MAY_UPDATE: "may change",
     Action.REPLACE: "replace",
     Action.DELETE: "delete",
     Action.KEEP: "keep",
@@ -43,7 +41,6 @@ COUNTED: Final[Mapping[Action, str]] = {
     Action.CREATE: "created",
     Action.ADOPT: "adopted",
     Action.UPDATE: "changed",
-    Action.MAY_UPDATE: "perhaps changed",
     Action.REPLACE: "replaced",
     Action.DELETE: "deleted",
     Action.KEEP: "kept",
@@ -89,7 +86,8 @@ def list_change(change: Change) -> Iterator[Line]:
     """Yield the line of a resource, and those of its fields."""
     mark, style = MARKS[change.action]
     place = change.resource + (f"/{change.hook}" if change.hook else "")
-    line: Line = [(f"{mark} {WORDS[change.action]:<10} ", style), (safe_text.one_line(place), "bold")]
+    word = f"may {WORDS[change.action]}" if change.is_uncertain else WORDS[change.action]
+    line: Line = [(f"{mark} {word:<11} ", style), (safe_text.one_line(place), "bold")]
     if named := describe_objects(change):
         line.append((f" ({named})", ""))
     if change.reason:
@@ -131,5 +129,11 @@ def write_value(value: Any) -> str:
 
 def count(preview: Preview) -> str:
     """Return how many of what, as a sentence."""
-    found = collections.Counter(change.action for change in preview.changes)
-    return ", ".join(f"{found[action]} {word}" for action, word in COUNTED.items() if found[action]) or "no change"
+    found = collections.Counter((change.action, change.is_uncertain) for change in preview.changes)
+    counted = [
+        f"{found[action, is_uncertain]} {'perhaps ' if is_uncertain else ''}{word}"
+        for action, word in COUNTED.items()
+        for is_uncertain in (False, True)
+        if found[action, is_uncertain]
+    ]
+    return ", ".join(counted) or "no change"

@@ -12,7 +12,7 @@ from hearth.preview.changes import Action, Change, Preview
 FENCES: Final = re.compile(r"`{3,}")
 DIFF_MARKS: Final = {Action.CREATE: "+", Action.ADOPT: "+", Action.DELETE: "-", Action.FAIL: "-"}
 """The first character by which a `diff` block colors a line; ` !` for what changes."""
-CHANGED: Final = frozenset({Action.UPDATE, Action.MAY_UPDATE, Action.REPLACE, Action.STOP})
+CHANGED: Final = frozenset({Action.UPDATE, Action.REPLACE, Action.STOP})
 
 
 def write(preview: Preview) -> str:

@@ -36,6 +36,7 @@ def write_change(change: Change) -> Object:
         "resource": change.resource,
         "object": write_ref(change.ref),
         "oldObject": write_ref(change.old_ref),
+        "uncertain": change.is_uncertain,
         "breakpoint": change.hook,
         "reason": change.reason,
         "fields": [write_field(each) for each in change.fields],
