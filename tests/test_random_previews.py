@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import hypothesis
+import pytest
 from hypothesis import HealthCheck, settings, strategies
 
 from support.stateful import preview_session, random_templates
@@ -17,13 +18,11 @@ QUICK = settings(
 )
 
 
-@hypothesis.seed(7)
-@settings(QUICK)
-@hypothesis.given(
-    first=random_templates.beginnings, wishes=strategies.lists(preview_session.wishes, min_size=1, max_size=3)
-)
-def test_every_preview_comes_true(first: Drafts, wishes: Sequence[Any]) -> None:
-    """Created, changed with these fields, replaced, deleted, stopped at these breakpoints; and nothing else."""
+WISHES = strategies.lists(preview_session.wishes, min_size=1, max_size=3)
+
+
+def check(first: Drafts, wishes: Sequence[Any]) -> None:
+    """A new Stack, then each edit of it."""
     session = PreviewSession()
     try:
         session.begin(first)
@@ -31,3 +30,18 @@ def test_every_preview_comes_true(first: Drafts, wishes: Sequence[Any]) -> None:
             session.edit(changes, stops, denied)
     finally:
         session.close()
+
+
+@hypothesis.seed(7)
+@settings(QUICK)
+@hypothesis.given(first=random_templates.beginnings, wishes=WISHES)
+def test_every_preview_comes_true(first: Drafts, wishes: Sequence[Any]) -> None:
+    """Created, changed with these fields, replaced, deleted, stopped at these breakpoints; and nothing else."""
+    check(first, wishes)
+
+
+@pytest.mark.soak
+def test_every_preview_comes_true_for_long() -> None:
+    """Other definitions and edits in every run."""
+    longer = settings(QUICK, max_examples=2_000)
+    longer(hypothesis.given(first=random_templates.beginnings, wishes=WISHES)(check))()

@@ -9,23 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from hearth.engine import verified_revisions
 from hearth.engine.definition import revision_builder, stored_definition
 from hearth.engine.ports import Revision, StackObject
-from hearth.model import names
+from hearth.model import field_paths, names
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound, TamperedRevision, Unreachable
+from hearth.model.field_paths import ElementPath
 from hearth.model.groups import members
+from hearth.plan.resource import drift
 from hearth.plan.resource.resource_planner import ResourcePlanner
+from hearth.plan.stack import options
 from hearth.plan.state import requirements
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.read_access import UNLIMITED, Reader
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.watched_kinds import WatchedKinds
+from hearth.plan.status import conditions
 from hearth.plan.target import status_signature, target_status
 from hearth.plan.target.target import Target
 from hearth.preview import field_changes, object_copies, preview_world
@@ -54,17 +59,19 @@ async def recognize(world: PreviewWorld) -> dict[str, list[Object]]:
     target = target_status.decode(memory) if memory is not None else None
     if target is None:
         return {}
-    is_at_rest = target.is_completed and present.status.get("observedGeneration") == present.generation
-    numbers = [target.revision] if is_at_rest else list_numbers(target, memory or {})
+    is_at_rest = target.is_completed and conditions.find(present.status, "Ready").get("status") == "True"
+    numbers = [target.revision] if is_at_rest else list_numbers(world, target, memory or {})
     found = [await find_candidates(world, present, number, target) for number in numbers]
+    if not is_at_rest:
+        found.append(await find_wanted(world))
     await recognize_children(world, [each for each in found if each], is_at_rest=is_at_rest)
     return {each.child.resource: [each.desired.manifest] for each in (found[0] if found else [])}
 
 
-def list_numbers(target: Target, memory: object) -> list[int]:
+def list_numbers(world: PreviewWorld, target: Target, memory: Mapping[str, Any]) -> list[int]:
     """Return the revisions that objects may have, while the Stack has not completed its target."""
-    completed = target_status.read_completed(memory if isinstance(memory, dict) else {})
-    numbers = (target.revision, *target.protected_revisions, completed.last, completed.previous)
+    completed, wanted = target_status.read_completed(memory), options.parse(world.stack.spec).to_revision
+    numbers = (target.revision, *target.protected_revisions, completed.last, completed.previous, wanted)
     return list(dict.fromkeys(number for number in numbers if number))
 
 
@@ -101,6 +108,17 @@ async def find_candidates(world: PreviewWorld, present: StackObject, number: int
     return list(evaluate(world, present, stored.blueprint))
 
 
+async def find_wanted(world: PreviewWorld) -> list[Candidate]:
+    """Return what each object would be by the wanted definition; none if that is refused."""
+    stack, builder = world.stack, world.builder
+    try:
+        definition = await builder.read_spec(stack.namespace, stack.spec, reader=builder.find_reader(stack))
+        blueprint = await builder.compile(definition, stack)
+    except (*UNREADABLE, Unreachable):
+        return []
+    return list(evaluate(world, stack, blueprint))
+
+
 def evaluate(world: PreviewWorld, present: StackObject, blueprint: Blueprint) -> Iterator[Candidate]:
     """Yield the desired objects of a blueprint with the present values. Every object counts as ready."""
     planner = ResourcePlanner(
@@ -131,14 +149,17 @@ async def recognize_children(world: PreviewWorld, found: list[list[Candidate]], 
     for candidate in (each for candidates in found for each in candidates):
         by_child.setdefault(candidate.child.uid, []).append(candidate)
     chosen = await asyncio.gather(*(choose(world, each, is_at_rest=is_at_rest) for each in by_child.values()))
-    for each in chosen:
+    for each, candidates in zip(chosen, by_child.values(), strict=True):
         if each is not None:
-            adopt_hash(world, each)
+            adopt_hash(world, each, hash_=each.desired.hash)
+        else:
+            # Another definition than any of these: a hash that no definition has.
+            adopt_hash(world, candidates[0], hash_=world.hashes.hash(candidates[0].child.uid))
 
 
 async def choose(world: PreviewWorld, candidates: list[Candidate], *, is_at_rest: bool) -> Candidate | None:
-    """Return the candidate that the object has, by a dry run if there are several; None if it has none of them."""
-    if is_at_rest or len({each.desired.hash for each in candidates}) == 1:
+    """Return the candidate that the object has, by dry runs unless the Stack is at rest; None if it has none of them."""
+    if is_at_rest:
         return candidates[0]
     for candidate in candidates:
         if await is_as(world, candidate):
@@ -147,25 +168,36 @@ async def choose(world: PreviewWorld, candidates: list[Candidate], *, is_at_rest
 
 
 async def is_as(world: PreviewWorld, candidate: Candidate) -> bool:
-    """Return whether an apply of the candidate would change nothing of its object."""
+    """Return whether an apply of the candidate would change nothing of its object, besides what others took."""
     stack, child = world.stack, candidate.child
     known = world.copies.find(object_copies.place_of(child.ref))
     manager = names.field_manager(stack.namespace, stack.name, kind=stack.kind)
+    live = known.raw if known is not None else {}
+    taken = [lost.path for lost in drift.compare(child, candidate.desired).tolerated if has_value(live, lost.path)]
+    manifest = field_paths.without(candidate.desired.manifest, taken)
     try:
-        applied = await world.live.try_apply(candidate.desired.manifest, kind=child.kind, manager=manager, force=True)
+        applied = await world.live.try_apply(manifest, kind=child.kind, manager=manager, force=True)
     except (ApiStatusError, Unreachable):
         return False
     return known is not None and not field_changes.find_changes(known.raw, applied)
 
 
-def adopt_hash(world: PreviewWorld, candidate: Candidate) -> None:
+def has_value(live: Object, path: ElementPath) -> bool:
+    """Return whether the object has the field; another manager took it only then."""
+    try:
+        return field_paths.read(live, path) is not None
+    except (KeyError, IndexError, TypeError):
+        return False
+
+
+def adopt_hash(world: PreviewWorld, candidate: Candidate, *, hash_: str) -> None:
     """Replace the operator's hashes on a copied object by those of the preview."""
     known = world.copies.find(object_copies.place_of(candidate.child.ref))
     if known is None:
         return
     metadata = known.raw["metadata"]
     annotations = dict(metadata.get("annotations") or {})
-    annotations[names.ANNOTATION_HASH] = candidate.desired.hash
+    annotations[names.ANNOTATION_HASH] = hash_
     if names.ANNOTATION_LAST_APPLIED in annotations and candidate.desired.record:
         annotations[names.ANNOTATION_LAST_APPLIED] = candidate.desired.record
     raw = {**known.raw, "metadata": {**metadata, "annotations": annotations}}

@@ -81,6 +81,9 @@ class PreviewSession:
         """Edit the Stack as the preview says."""
         for change in changes:
             self.drafts = random_templates.edit(self.drafts, change)
+        if str(self._find_stack()["status"].get("phase")).endswith("Failed"):
+            # The operator remembers which change was refused, so that it does not stop before that again.
+            stops = ()
         self.spec = {**Ordered(drafts=self.drafts).make_spec(), "environment": make_environment(stops, denied)}
         before = self.see()
         preview = self.preview()
