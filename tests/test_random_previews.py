@@ -18,15 +18,15 @@ QUICK = settings(
 )
 
 
-WISHES = strategies.lists(preview_session.wishes, min_size=1, max_size=3)
+PLANNED = strategies.lists(preview_session.planned, min_size=1, max_size=3)
 
 
-def check(first: Drafts, wishes: Sequence[Any]) -> None:
+def check(first: Drafts, planned: Sequence[Any]) -> None:
     """A new Stack, then each edit of it."""
     session = PreviewSession()
     try:
         session.begin(first)
-        for changes, stops, denied in wishes:
+        for changes, stops, denied in planned:
             session.edit(changes, stops, denied)
     finally:
         session.close()
@@ -34,14 +34,14 @@ def check(first: Drafts, wishes: Sequence[Any]) -> None:
 
 @hypothesis.seed(7)
 @settings(QUICK)
-@hypothesis.given(first=random_templates.beginnings, wishes=WISHES)
-def test_every_preview_comes_true(first: Drafts, wishes: Sequence[Any]) -> None:
+@hypothesis.given(first=random_templates.beginnings, planned=PLANNED)
+def test_every_preview_comes_true(first: Drafts, planned: Sequence[Any]) -> None:
     """Created, changed with these fields, replaced, deleted, stopped at these breakpoints; and nothing else."""
-    check(first, wishes)
+    check(first, planned)
 
 
 @pytest.mark.soak
 def test_every_preview_comes_true_for_long() -> None:
     """Other definitions and edits in every run."""
     longer = settings(QUICK, max_examples=2_000)
-    longer(hypothesis.given(first=random_templates.beginnings, wishes=WISHES)(check))()
+    longer(hypothesis.given(first=random_templates.beginnings, planned=PLANNED)(check))()

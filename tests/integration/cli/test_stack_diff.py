@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from aiohttp import web
 
+from hearth.kube.auth import credentials
+from hearth.preview.changes import Action
+from support.change_signal import Pulse
 from support.fake_world.preview_of import Seen, find_deeds
+from support.real import fault_proxy
+from support.real.fault_proxy import FaultProxy
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
 from support.real.stack_command import StackCommand
@@ -19,10 +27,49 @@ API_VERSION = "hearth.dev/v1alpha1"
 KINDS = ("ConfigMap", "Service", "Secret", "Job")
 
 
+@dataclass(slots=True, eq=False)
+class AuditingProxy(FaultProxy):
+    """Notes the method and the target of each request."""
+
+    seen: list[tuple[str, str]] = field(default_factory=list)
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Note it, and pass it on."""
+        self.seen.append((request.method, request.path_qs))
+        return await FaultProxy.handle(self, request)
+
+    def list_writes(self) -> list[tuple[str, str]]:
+        """The requests that could have written something."""
+        return [
+            (method, target)
+            for method, target in self.seen
+            if method != "GET" and "dryRun=All" not in target and not target.partition("?")[0].endswith("reviews")
+        ]
+
+
 @pytest.fixture
-def kubectl_stack(kubeconfig: Path, namespace: str) -> StackCommand:
-    """The command, in the namespace of the test."""
-    return StackCommand(kubeconfig=kubeconfig, namespace=namespace)
+async def auditor(kubeconfig: Path) -> AsyncIterator[AuditingProxy]:
+    """A proxy to the control plane."""
+    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
+    async with fault_proxy.run_proxy_of(AuditingProxy, source.load(), pulse=Pulse()) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def kubectl_stack(auditor: AuditingProxy, namespace: str, tmp_path: Path) -> StackCommand:
+    """The command, in the namespace of the test, through the proxy."""
+    named = {"name": "audited"}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "audited",
+        "clusters": [{**named, "cluster": {"server": auditor.url}}],
+        "users": [{**named, "user": {}}],
+        "contexts": [{**named, "context": {"cluster": "audited", "user": "audited"}}],
+    }
+    file = tmp_path / "kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    return StackCommand(kubeconfig=file, namespace=namespace)
 
 
 def make_stack(namespace: str, resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
@@ -71,35 +118,71 @@ SECOND = {
 }
 
 
-async def test_the_preview_of_an_edit_comes_true(
-    workers: Crew, user: RealUser, kubectl_stack: StackCommand, tmp_path: Path
+async def test_previews_come_true_and_write_nothing(
+    workers: Crew,
+    user: RealUser,
+    kubectl_stack: StackCommand,
+    auditor: AuditingProxy,
+    kubeconfig: Path,
+    tmp_path: Path,
 ) -> None:
-    """A new Stack, no change, then an edit that creates, changes, replaces and deletes; secrets are not shown."""
+    """A new Stack, no change, an edit that creates, changes, replaces and deletes, a rollback; secrets are not shown."""
     file = tmp_path / "stack.yaml"
     first = make_stack(user.namespace, FIRST, parameters={"password": "first-secret"})
     file.write_text(yaml.safe_dump(first))
-    new = await kubectl_stack.expect("diff", "-f", str(file), code=1)
-    assert "6 created" in new
+    assert "6 created" in await kubectl_stack.expect("diff", "-f", str(file), code=1)
     assert await user.find(Address.of(first)) is None
+
+    async def wait(*goal: str) -> None:
+        # The proxy passes no watch on before it ends.
+        direct = StackCommand(kubeconfig=kubeconfig, namespace=user.namespace)
+        await direct.expect("wait", "shop", *goal, "--timeout", "60s")
 
     await workers.hire()
     await user.create(first)
-    await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
+    await wait()
     assert "no change" in await kubectl_stack.expect("diff", "-f", str(file), code=0)
 
     second = make_stack(user.namespace, SECOND, parameters={"password": "second-secret"})
     file.write_text(yaml.safe_dump(second))
+    said = await preview_truly(user, kubectl_stack, "-f", str(file))
     before = await see(user)
-    text = await kubectl_stack.expect("diff", "-f", str(file), code=1)
-    (preview,) = json.loads(await kubectl_stack.expect("diff", "-f", str(file), "-o", "json", code=1))
-    assert await see(user) == before
-    print(text)
-    assert "-secret" not in text + json.dumps(preview)
-
     await user.replace_spec(Address.of(first), second["spec"])
-    await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
-    deeds = find_deeds(before, await see(user))
-    assert {each["resource"]: each["action"] for each in preview["changes"]} == deeds
+    await wait()
+    assert said == find_deeds(before, await see(user))
+
+    said, before = await preview_truly(user, kubectl_stack, "shop", "--to", "1"), await see(user)
+    await user.patch(Address.of(first), {"spec": {"rollback": {"toRevision": 1}}})
+    await wait("--for", "phase=RollbackComplete")
+    assert said == find_deeds(before, await see(user))
+    assert auditor.list_writes() == []
+
+
+async def preview_truly(user: RealUser, kubectl_stack: StackCommand, *arguments: str) -> dict[str, Action]:
+    """Return what a preview says, in all formats, which changes no object."""
+    before = await see(user)
+    texts = [
+        await kubectl_stack.expect("diff", *arguments, "-o", output, code=1) for output in ("text", "markdown", "json")
+    ]
+    assert await see(user) == before
+    assert all("-secret" not in text for text in texts)
+    (preview,) = json.loads(texts[-1])
+    return {each["resource"]: Action(each["action"]) for each in preview["changes"]}
+
+
+async def test_a_bad_file_shows_all_mistakes(user: RealUser, kubectl_stack: StackCommand, tmp_path: Path) -> None:
+    """Those of the compiler together, and exit code 2; so it is for those that the API server finds, and for no file."""
+    file = tmp_path / "stack.yaml"
+    file.write_text(yaml.safe_dump(make_stack(user.namespace, {"a": config(v="${b.x}"), "c": config(v="${d.y}")})))
+    text = await kubectl_stack.expect("diff", "-f", str(file), code=2)
+    assert "${b.x}" in text or "'b'" in text
+    assert "'d'" in text
+    file.write_text(yaml.safe_dump(make_stack(user.namespace, {"a": config(v="${b.x}")}, unknown="x")))
+    text = await kubectl_stack.expect("diff", "-f", str(file), code=2)
+    assert 'unknown field "spec.unknown"' in text
+    assert "'b'" in text
+    await kubectl_stack.expect("diff", "-f", str(tmp_path / "none.yaml"), code=2)
+    await kubectl_stack.expect("diff", "none", "--to", "1", code=2)
 
 
 async def see(user: RealUser) -> Seen:

@@ -43,7 +43,7 @@ denials = strategies.lists(
     ),
     max_size=1,
 )
-wishes = strategies.tuples(strategies.lists(edits, min_size=1, max_size=3), rules, denials)
+planned = strategies.tuples(strategies.lists(edits, min_size=1, max_size=3), rules, denials)
 """An edit of the template, with the breakpoints and restrictions of that time."""
 
 
@@ -143,10 +143,10 @@ class PreviewSession:
             if not pairs:
                 continue
             seen = {each.text: each.new for each in field_changes.find_changes(*pairs[0])}
-            told = {each.text: each.new for each in change.fields}
-            unknown = {path for path, value in told.items() if "known after" in str(value)}
-            missing = {path: value for path, value in told.items() if path not in unknown and seen.get(path) != value}
-            extra = seen.keys() - told.keys()
+            named = {each.text: each.new for each in change.fields}
+            unknown = {path for path, value in named.items() if "known after" in str(value)}
+            missing = {path: value for path, value in named.items() if path not in unknown and seen.get(path) != value}
+            extra = seen.keys() - named.keys()
             if missing or extra:
                 wrong.append(f"{change.resource}: fields {missing} were not so; {extra} were not named")
         return wrong

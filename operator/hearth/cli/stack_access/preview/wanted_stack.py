@@ -8,7 +8,6 @@ from typing import Any, Final
 import orjson
 
 from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
-from hearth.cli.stack_access.session import MANAGER
 from hearth.cli.stack_views import object_fields
 from hearth.kube.well_known_kinds import STACK
 from hearth.model.child import Object
@@ -27,10 +26,10 @@ async def try_file(cluster: DryRunCluster, stated: Object, present: Object | Non
     """
     kept = {key: stated["metadata"][key] for key in ("name", "namespace", *STATED) if key in stated["metadata"]}
     manifest = {"apiVersion": STACK.api_version, "kind": STACK.name, "metadata": kept, "spec": stated.get("spec")}
-    applier = find_applier(present) if present is not None else MANAGER
-    if applier:
+    if present is None:
+        return await cluster.try_create(manifest, kind=STACK)
+    if applier := find_applier(present):
         return await cluster.try_apply(manifest, kind=STACK, manager=applier, force=True)
-    assert present is not None  # noqa: S101 -- a new Stack has an applier
     patch = make_patch(find_last_applied(present) or {"spec": present.get("spec")}, manifest, present)
     return await try_patch(cluster, present, patch)
 

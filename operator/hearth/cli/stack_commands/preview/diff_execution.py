@@ -28,8 +28,8 @@ from hearth.model.tenancy import Tenancy
 from hearth.preview.changes import Preview
 
 NO_CHANGE, CHANGES, FAILED = 0, 1, 2
-DEFINITION: Final = frozenset({400, 422})
-"""Codes with which the API server refuses the content of a Stack."""
+DEFINITION: Final = frozenset({400, 422, 500})
+"""Codes with which the API server refuses the content of a Stack; 500 for a server-side apply of fields without schema."""
 
 
 def execute(
