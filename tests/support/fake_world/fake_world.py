@@ -177,12 +177,14 @@ class Controller:
         connect: Connect = FakeWire,
         others: Mapping[str, OtherServer] | None = None,
         evaluate: Evaluate = lambda _queue: InProcess(),
+        hasher: keyed_hash.KeyedHasher = HASHER,
     ) -> None:
         """concurrency: writes of children in flight at most; connect: makes its connection to the server.
 
-        evaluate: makes what evaluates expressions that may take long; others: the other clusters by their names.
+        hasher: with the key of all hashes and signatures; evaluate: makes what evaluates expressions that may take long; others: the other clusters by their names.
         """
         self._evaluate = evaluate
+        self._hasher = hasher
         self._others = others if others is not None else {}
         self._tenancy = tenancy or Tenancy()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -196,9 +198,9 @@ class Controller:
         observer = SilentObserver()
         self.limits = observer.limits
         heard = work_queue.WorkQueue(self._clock.monotonic)
-        workload_cluster = FakeWorkloadCluster(self.wire, heard, signatures=HASHER, share=share)
+        workload_cluster = FakeWorkloadCluster(self.wire, heard, signatures=self._hasher, share=share)
         evaluations = self._evaluate(heard)
-        self.remotes = FakeRemoteClusters(self._others, wire.traffic, heard, signatures=HASHER, share=share)
+        self.remotes = FakeRemoteClusters(self._others, wire.traffic, heard, signatures=self._hasher, share=share)
         shared = services.Services(
             management_cluster=FakeManagementCluster(self.wire, heard, share=share),
             health_marks=FakeMarks(self.wire, heard),
@@ -207,7 +209,7 @@ class Controller:
             remote_clusters=self.remotes,
             share=share,
             clock=self._clock,
-            hashes=HASHER,
+            hashes=self._hasher,
             queue=heard,
             backoff=backoff.BackoffPolicy(jitter=lambda: 0.5),
             health_rules=health_rules.HealthRules(schemas=workload_cluster.kinds, scripts=evaluations),
@@ -235,6 +237,8 @@ class FakeWorld:
     """The protocol `World`; made inside a virtual loop."""
 
     has_virtual_time = True
+    hasher = HASHER
+    """What operators that start from now on sign with."""
 
     def __init__(self, *, namespace: str = "default", shards: int = 1, is_shared: bool = False) -> None:
         """shards: how many operators divide the Stacks; they live and die together.
@@ -309,6 +313,7 @@ class FakeWorld:
                 tenancy=Tenancy(mode=self.tenancy, default_account=self.default_account),
                 evaluate=self.evaluate,
                 others=self.others,
+                hasher=self.hasher,
             )
             for share in self._shares
         ]

@@ -1,0 +1,63 @@
+"""The objects of each released version, as they were on a real API server: `tests/recordings/<version>/objects.yaml`."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from hearth.model import names
+from hearth.model.child import Object
+
+FOLDER: Final = Path(__file__).resolve().parents[2] / "recordings"
+NAMESPACE: Final = "recorded"
+"""Signatures contain the namespace, so it is the same wherever a recording is used."""
+KEY: Final = "hearth-hash-key"
+NOT_STORED: Final = ("resourceVersion", "selfLink")
+
+
+def list_versions() -> Sequence[Path]:
+    """Return the folders of all recorded versions."""
+    return sorted(path.parent for path in FOLDER.glob("*/objects.yaml"))
+
+
+def load(folder: Path) -> list[Object]:
+    """Return the objects of a version: owners before what they own."""
+    with (folder / "objects.yaml").open() as file:
+        found: list[Object] = list(yaml.load_all(file, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    return sorted(found, key=lambda raw: raw["kind"] not in names.STACK_KINDS)
+
+
+def find_key(objects: Sequence[Object]) -> bytes:
+    """Return the key of all signatures."""
+    (secret,) = (raw for raw in objects if raw["kind"] == "Secret" and raw["metadata"]["name"] == KEY)
+    return base64.b64decode(secret["data"]["key"])
+
+
+def clean(raw: Object) -> Object:
+    """Return what the API server stores of an object."""
+    metadata = {key: value for key, value in raw["metadata"].items() if key not in NOT_STORED}
+    return {**raw, "metadata": metadata}
+
+
+def list_steps() -> Iterator[tuple[Object, Mapping[str, Any]]]:
+    """Yield each object of the scenario, and what must be reached before the next one."""
+    steps = yaml.safe_load((FOLDER / "scenario.yaml").read_text())
+    for step in steps:
+        yield step["object"], step["expect"]
+
+
+def is_reached(raw: Object | None, expected: Mapping[str, Any]) -> bool:
+    """Return whether the object describes its present generation, in that phase or with that condition."""
+    if raw is None:
+        return False
+    status = raw.get("status") or {}
+    if status.get("observedGeneration") != raw["metadata"]["generation"]:
+        return False
+    if "phase" in expected:
+        return bool(status.get("phase") == expected["phase"])
+    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    return conditions.get(expected["condition"]) == "True"

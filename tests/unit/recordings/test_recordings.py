@@ -1,0 +1,124 @@
+"""Objects of released versions are taken up by this version without a write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hearth import supervision
+from hearth.kube.objects import installed_crds
+from hearth.model import names
+from hearth.model.api import crd
+from hearth.model.child import Object
+from hearth.plan.ownership.keyed_hash import KeyedHasher
+from support import virtual_time
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.recordings import recordings
+from support.server import fake_kinds, request_faults
+from support.stories.world import Address
+
+VERSIONS = pytest.mark.parametrize("folder", recordings.list_versions(), ids=lambda folder: folder.name)
+API = f"{names.GROUP}/{names.VERSION}"
+
+
+def take_up(world: FakeWorld, objects: list[Object]) -> None:
+    """Let a new server have the objects."""
+    world.server.create(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": recordings.NAMESPACE}}, manager="test"
+    )
+    for raw in objects:
+        # The fake server counts generations of all kinds.
+        world.server.restore({**raw, "metadata": {"generation": 1, **raw["metadata"]}})
+    world.hasher = KeyedHasher(recordings.find_key(objects))
+
+
+def versions_of(world: FakeWorld) -> dict[tuple[str, str], str]:
+    """The version of each object by kind and name."""
+    found = (each for each in world.server.everything() if each[0] != fake_kinds.NAMESPACE.kind)
+    return {(kind.name, raw["metadata"]["name"]): raw["metadata"]["resourceVersion"] for kind, raw in found}
+
+
+def run(test: Any) -> list[str]:
+    """Run a test in the namespace of the recordings; return what the operator logs as errors."""
+
+    async def in_world() -> None:
+        await test(FakeWorld(namespace=recordings.NAMESPACE))
+
+    with fake_world.diary() as mistakes, supervision.using(supervision.Supervisor(jitter=lambda: 0.5)):
+        virtual_time.run(in_world)
+    return mistakes
+
+
+@VERSIONS
+def test_nothing_is_written(folder: Path) -> None:
+    """Stacks in ten states, their children, revisions, groups, marks and snapshots stay exactly as they are."""
+    objects = recordings.load(folder)
+
+    async def test(world: FakeWorld) -> None:
+        take_up(world, objects)
+        before = versions_of(world)
+        await world.start_controller()
+        await world.wait_rest(no_objection)
+
+        assert [str(each) for each in world.traffic.requests if each.verb in request_faults.WRITES] == []
+        assert versions_of(world) == before
+
+    assert run(test) == []
+
+
+@VERSIONS
+def test_the_work_continues(folder: Path) -> None:
+    """With the history of the version before: a failed definition is known as failed, a rollback finds its revision."""
+    objects = recordings.load(folder)
+
+    async def test(world: FakeWorld) -> None:
+        take_up(world, objects)
+        await world.start_controller()
+        shop = Address(api_version=API, kind=names.STACK, namespace=recordings.NAMESPACE, name="shop")
+        await world.user.patch(shop, {"spec": {"rollback": {"toRevision": 1}}})
+        await world.wait_rest(no_objection)
+
+        found = await world.user.find(shop)
+        assert found is not None
+        assert found["status"]["phase"] == "RollbackComplete"
+        db = next(raw for raw in objects if raw["metadata"]["name"].startswith("shop-db"))
+        address = Address.of(db)
+        assert (await world.user.find(address) or {})["data"] == {"size": "small"}
+
+    assert run(test) == []
+
+
+@VERSIONS
+def test_a_change_by_another_client_is_noticed(folder: Path) -> None:
+    """So that the tests above do not pass because nothing is compared."""
+    objects = recordings.load(folder)
+    shop = next(raw for raw in objects if raw["kind"] == names.STACK and raw["metadata"]["name"] == "shop")
+    shop["status"]["target"]["revision"] = 1
+
+    async def test(world: FakeWorld) -> None:
+        take_up(world, objects)
+        await world.start_controller()
+        await world.wait_rest(no_objection)
+
+        assert {each.verb for each in world.traffic.requests if each.verb in request_faults.WRITES} != set()
+
+    run(test)
+
+
+@VERSIONS
+def test_no_field_of_a_released_version_is_gone(folder: Path) -> None:
+    """Objects of that version stay valid, and the version itself runs with the definitions of this one."""
+    earlier = {each["metadata"]["name"]: each for each in yaml.safe_load_all((folder / "crds.yaml").read_text())}
+    present = {each["metadata"]["name"]: each for each in crd.make_crds()}
+
+    missing = {name: list(installed_crds.find_missing(each, present[name])) for name, each in earlier.items()}
+    assert missing == {name: [] for name in earlier}
+
+
+async def no_objection() -> list[str]:
+    """What is awaited: nothing in particular."""
+    return []
