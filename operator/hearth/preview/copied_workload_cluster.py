@@ -22,6 +22,7 @@ from hearth.preview.unknown_values import UnknownValues
 CONFLICT, FORBIDDEN, NOT_FOUND = 409, 403, 404
 NOT_PERMITTED = "you are not permitted to try it: {}"
 NEW_NAMESPACE = "its namespace does not exist yet"
+UNKNOWN_NAME = "its name or namespace is not known yet"
 
 
 class CopiedWorkloadCluster:
@@ -100,8 +101,10 @@ class CopiedWorkloadCluster:
         known = self._copies.find(place)
         is_made_here = known is not None and not known.is_live
         merged = merged_manifest.merge(before, filled)
-        if self._is_in_new_namespace(place) or self._unknown.is_within(place):
+        if self._is_in_new_namespace(place):
             return merged, NEW_NAMESPACE
+        if self._unknown.is_within(list(place)):
+            return manifest, UNKNOWN_NAME
         try:
             if is_made_here or self._copies.is_removed(place):
                 created = await self._live.try_create(api_requests.generated(filled), kind=kind, user=self._user)

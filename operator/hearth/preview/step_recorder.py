@@ -10,6 +10,7 @@ from typing import assert_never
 from hearth.model import names
 from hearth.model.child import Child, Object
 from hearth.model.groups import members
+from hearth.model.kinds import ObjectRef
 from hearth.plan.resource import replaced_fields
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.memory import InMemoryState
@@ -139,7 +140,9 @@ class StepRecorder:
         )  # fmt: skip
         before = self._find_replacement(step.resource)
         if before is not None:
-            self.changes[before] = dataclasses.replace(self.changes[before], ref=step.ref, unchecked=write.unchecked)
+            self.changes[before] = dataclasses.replace(
+                self.changes[before], ref=self._name(step.ref), unchecked=write.unchecked
+            )
         elif planned.replaced is not None:
             old = planned.replaced.ref
             is_uncertain = planned.is_uncertain
@@ -206,7 +209,14 @@ class StepRecorder:
         return dataclasses.replace(change, old=self.unknown.explain(change.old), new=self.unknown.explain(change.new))
 
     def _add(self, change: Change) -> None:
-        self.changes.append(change)
+        self.changes.append(dataclasses.replace(change, ref=self._name(change.ref), old_ref=self._name(change.old_ref)))
+
+    def _name(self, ref: ObjectRef | None) -> ObjectRef | None:
+        """Return a reference for people."""
+        if ref is None:
+            return None
+        explain = self.unknown.explain
+        return dataclasses.replace(ref, namespace=explain(ref.namespace), name=explain(ref.name))
 
 
 def is_child(raw: Object, step: Apply) -> bool:

@@ -1,0 +1,50 @@
+"""The spec that an apply of a file leaves: as kubectl merges it, or the field manager that applied the Stack before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from hearth.cli.stack_access.preview import wanted_stack
+from hearth.model.child import Object
+from hearth.preview import field_changes, merged_manifest
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "now", "merged"),
+    [
+        pytest.param({"a": 1}, {"a": 2}, {"a": 1}, {"a": 2}, id="changed"),
+        pytest.param({"a": 1, "b": 1}, {"a": 1}, {"a": 1, "b": 1}, {"a": 1}, id="removed from the file"),
+        pytest.param({"a": 1}, {"a": 1}, {"a": 1, "c": 1}, {"a": 1, "c": 1}, id="set by another"),
+        pytest.param({"a": {"x": 1, "y": 1}}, {"a": {"x": 2}}, {"a": {"x": 1, "y": 1, "z": 1}}, {"a": {"x": 2, "z": 1}}, id="within"),
+        pytest.param({}, {"a": [1]}, {"a": [2, 3]}, {"a": [1]}, id="lists as a whole"),
+        pytest.param({"a": {"x": 1}}, {"a": 3}, {"a": {"x": 1}}, {"a": 3}, id="another type"),
+    ],
+)  # fmt: skip
+def test_a_file_is_merged_as_kubectl_does(old: Object, new: Object, now: Object, merged: Object) -> None:
+    """What only its predecessor had goes, what others set stays."""
+    assert merged_manifest.patch(now, wanted_stack.merge_three(old, new, now)) == merged
+
+
+def stack(*entries: Any, **annotations: str) -> Object:
+    """A live Stack with these field managers."""
+    return {"metadata": {"annotations": annotations, "managedFields": list(entries)}, "spec": {"paused": True}}
+
+
+def test_the_field_manager_that_applied_the_template_applies_the_file() -> None:
+    """Others applied other fields only; one that ran `kubectl apply` left its annotation."""
+    applied = {"manager": "flux", "operation": "Apply", "fieldsV1": {"f:spec": {"f:template": {}}}}
+    other = {"manager": "pauser", "operation": "Apply", "fieldsV1": {"f:spec": {"f:paused": {}}}}
+    updated = {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {"f:template": {}}}}
+    assert wanted_stack.find_applier(stack(other, updated, applied)) == "flux"
+    assert wanted_stack.find_applier(stack(other, updated)) == ""
+    last = orjson.dumps({"spec": {}}).decode()
+    assert wanted_stack.find_applier(stack(applied, **{field_changes.LAST_APPLIED: last})) == ""
+
+
+def test_an_annotation_of_another_form_counts_for_nothing() -> None:
+    """Any user may write it."""
+    for text in ("", "[]", "{", "null"):
+        assert wanted_stack.find_last_applied(stack(**{field_changes.LAST_APPLIED: text})) is None

@@ -1,0 +1,136 @@
+"""A preview as people and programs read it: text, Markdown, JSON; hostile values control neither."""
+
+from __future__ import annotations
+
+import pytest
+
+from hearth.cli.stack_views.preview import preview_lines, preview_markdown, preview_output
+from hearth.model.errors import Mistake
+from hearth.model.kinds import ObjectRef
+from hearth.preview.changes import Action, Change, Preview
+from hearth.preview.field_changes import ABSENT, FieldChange
+
+
+def ref(name: str, kind: str = "ConfigMap") -> ObjectRef:
+    """An object of the Stack."""
+    return ObjectRef(group="", kind=kind, namespace="prod", name=name)
+
+
+CHANGES = (
+    Change(
+        action=Action.UPDATE,
+        resource="web",
+        ref=ref("shop-web"),
+        fields=(
+            FieldChange(path=("spec", "ports", "[name=web]", "port"), old=80, new=8080),
+            FieldChange(path=("metadata", "labels", "example.org/tier"), old=ABSENT, new="front"),
+            FieldChange(path=("spec", "note"), old="x", new=ABSENT),
+        ),
+    ),
+    Change(action=Action.CREATE, resource="more", ref=ref("shop-more")),
+    Change(
+        action=Action.REPLACE,
+        resource="job",
+        ref=ref("shop-job-2", "Job"),
+        old_ref=ref("shop-job", "Job"),
+        reason="spec.template cannot be changed in place",
+    ),
+    Change(action=Action.UPDATE, resource="late", ref=ref("shop-late"), is_uncertain=True),
+    Change(action=Action.DELETE, resource="old", ref=ref("shop-old"), unchecked="you may not"),
+    Change(action=Action.STOP, resource="db", ref=ref("shop-db"), hook="PreUpdate", reason="is stopped"),
+)
+
+
+def make(*changes: Change, **more: object) -> Preview:
+    """A preview of stack/shop in prod."""
+    stated = {"kind": "Stack", "namespace": "prod", "name": "shop", "is_new": False, "revision": 2, **more}
+    return Preview(changes=changes, **stated)  # type: ignore[arg-type]  # a test states some fields only
+
+
+def write(preview: Preview) -> str:
+    """The text without colors."""
+    return "\n".join("".join(text for text, _ in line) for line in preview_lines.list_lines(preview))
+
+
+def test_the_text_has_a_line_for_each_resource_and_field() -> None:
+    """In the order of the run, with the count in the end."""
+    assert write(make(*CHANGES)).split("\n") == [
+        "stack/shop in prod: to revision 2",
+        "~ change      web (configmap/shop-web)",
+        "    - spec.ports[name=web].port: 80",
+        "    + spec.ports[name=web].port: 8080",
+        '    + metadata.labels["example.org/tier"]: front',
+        "    - spec.note: x",
+        "+ create      more (configmap/shop-more)",
+        "± replace     job (job/shop-job → job/shop-job-2): spec.template cannot be changed in place",
+        "~ may change  late (configmap/shop-late)",
+        "- delete      old (configmap/shop-old)",
+        "    not checked by the API server: you may not",
+        "! stop        db/PreUpdate (configmap/shop-db): is stopped",
+        "1 created, 1 changed, 1 perhaps changed, 1 replaced, 1 deleted, 1 stopped",
+    ]
+
+
+def test_old_and_new_values_have_the_colors_of_kubectl_diff() -> None:
+    """Red and green."""
+    styles = [
+        style for line in preview_lines.list_change(CHANGES[0]) for text, style in line if text.startswith("    ")
+    ]
+    assert styles == ["red", "green", "green", "red"]
+
+
+def test_no_change_is_said() -> None:
+    """One line besides the title."""
+    assert write(make()).split("\n")[-1] == "no change"
+
+
+def test_a_refused_definition_shows_every_mistake() -> None:
+    """And nothing else."""
+    mistakes = tuple(Mistake(path=f"spec.template.resources.{name}", message="is wrong") for name in "ab")
+    text = write(make(rejection="is refused", mistakes=mistakes))
+    assert text.split("\n")[1:] == [f"x {mistake}" for mistake in mistakes]
+
+
+@pytest.mark.parametrize("value", ["\x1b[31mred", "a\nb", "x" * 5_000, "\u202eevil"])
+def test_hostile_values_stay_on_their_line(value: str) -> None:
+    """Without control characters, cut, on one line."""
+    change = Change(
+        action=Action.UPDATE, resource="a", ref=ref("a"), fields=(FieldChange(path=("data", "v"), old="", new=value),)
+    )
+    lines = write(make(change)).split("\n")
+    assert len(lines) == 5
+    assert all(len(line) < 300 and line.isprintable() for line in lines)
+
+
+def test_markdown_is_one_block_that_no_value_ends() -> None:
+    """The fence is longer than any run of backticks in it, and each line has the mark of a diff."""
+    hostile = FieldChange(path=("data", "v"), old="x", new="``` <script> ````")
+    change = Change(action=Action.UPDATE, resource="a", ref=ref("a"), fields=(hostile,))
+    lines = preview_markdown.write(make(change, CHANGES[1], notes=("<b>note</b>",))).split("\n")
+    assert lines[0] == "### stack/shop in prod: to revision 2"
+    assert lines[2] == "**1 created, 1 changed**"
+    assert lines[4:10] == [
+        "`````diff",
+        "! change      a (configmap/a)",
+        "-   - data.v: x",
+        "+   + data.v: ``` <script> ````",
+        "+ create      more (configmap/shop-more)",
+        "`````",
+    ]
+    assert lines[-1] == "- \\<b\\>note\\</b\\>"
+
+
+def test_json_has_all_of_it() -> None:
+    """An absent value has no key, and an empty part none either."""
+    written = preview_output.to_output(make(*CHANGES))
+    assert written["changed"] is True
+    assert written["changes"][0]["fields"][1] == {"path": 'metadata.labels["example.org/tier"]', "new": "front"}
+    assert written["changes"][3]["uncertain"] is True
+    assert written["changes"][5]["breakpoint"] == "PreUpdate"
+    assert "reason" not in written["changes"][1]
+
+
+def test_a_secret_in_a_file_counts_as_the_api_server_stores_it() -> None:
+    """`stringData` is encoded into `data`."""
+    secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"a": "x"}, "data": {"b": "eQ=="}}
+    assert preview_output.encode_secret(secret)["data"] == {"a": "eA==", "b": "eQ=="}

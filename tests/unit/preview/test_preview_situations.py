@@ -1,0 +1,239 @@
+"""Previews on the fake world: what stays, what is refused, what waits, and what must not be shown."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from hearth.model import errors, names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from hearth.preview.changes import Action, Preview
+from support.fake_world import fake_world, preview_of
+from support.fake_world.fake_world import FakeWorld
+from support.ports.fake_live_cluster import FakeLiveCluster
+from support.server import fake_kinds
+from support.stories import probe_controller
+from support.stories.world import Address
+
+STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
+
+
+def resource(kind: str, *, api_version: str = "v1", keys: Object | None = None, **manifest: Any) -> Object:
+    """A resource of the template."""
+    return {"manifest": {"apiVersion": api_version, "kind": kind, **manifest}, **(keys or {})}
+
+
+def config(**data: str) -> Object:
+    """A resource with a ConfigMap."""
+    return resource("ConfigMap", data=data)
+
+
+def spec_of(resources: Object, *, parameters: Object | None = None, **spec: Any) -> Object:
+    """A spec with these resources. parameters: their rules."""
+    return {"template": {"parameters": parameters or {}, "resources": resources}, **spec}
+
+
+def preview_after(
+    before: Object | None, after: Object, *, meanwhile: Callable[[FakeWorld], None] = lambda _world: None
+) -> Preview:
+    """The preview of an edit of a Stack at rest. meanwhile: what happens before the preview."""
+    found: list[Preview] = []
+
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        if before is not None:
+            metadata = {"name": STACK.name, "namespace": STACK.namespace}
+            await world.user.create(
+                {"apiVersion": STACK.api_version, "kind": "Stack", "metadata": metadata, "spec": before}
+            )
+            await asyncio.sleep(200)
+        meanwhile(world)
+        version = world.server.version
+        found.append(await preview_of.preview_spec(world.server, after))
+        assert world.server.version == version
+
+    fake_world.run(test)
+    return found[0]
+
+
+def actions(preview: Preview) -> dict[str, Action]:
+    """What happens to each resource."""
+    return {each.resource: each.action for each in preview.changes}
+
+
+def find(preview: Preview, name: str) -> Any:
+    """The only change of a resource."""
+    (found,) = (each for each in preview.changes if each.resource == name)
+    return found
+
+
+def test_a_retained_object_stays() -> None:
+    """And the reason is named."""
+    kept = {**config(v="x"), "deletionPolicy": "Retain"}
+    preview = preview_after(spec_of({"a": kept, "b": config(v="y")}), spec_of({"b": config(v="y")}))
+    assert actions(preview) == {"a": Action.KEEP}
+    assert find(preview, "a").reason == "deletionPolicy is Retain"
+
+
+def test_sensitive_values_and_secrets_are_not_shown() -> None:
+    """Neither the old nor the new value, wherever the manifest has it; the fields beside are."""
+    rules = {"password": {"type": "string", "sensitive": True}}
+
+    def made(password: str, size: str) -> Object:
+        web = config(url="db://${params.password}", size=size)
+        return spec_of(
+            {"web": web, "login": resource("Secret", data={"user": base64.b64encode(size.encode()).decode()})},
+            parameters=rules,
+        ) | {"parameters": {"password": password}}
+
+    before, after = made("old-password", "small"), made("new-password", "large")
+    preview = preview_after(before, after)
+    assert {each.text: (each.old, each.new) for each in find(preview, "web").fields} == {
+        "data.url": ("(sensitive)", "(sensitive)"),
+        "data.size": ("small", "large"),
+    }
+    assert [(each.old, each.new) for each in find(preview, "login").fields] == [("(sensitive)", "(sensitive)")]
+    assert "password" not in str(dataclasses.asdict(preview)).replace("(sensitive)", "")
+
+
+def test_drift_is_repaired_with_the_edit() -> None:
+    """It is named as such."""
+
+    def drift(world: FakeWorld) -> None:
+        kind = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
+        for each in world.controllers:
+            each.kill()
+        world.server.patch(kind, "default", "shop-a", {"data": {"v": "drifted"}}, manager="somebody-else")
+
+    spec = spec_of({"a": config(v="x")})
+    preview = preview_after(spec, spec, meanwhile=drift)
+    change = find(preview, "a")
+    assert (change.action, change.reason) == (Action.UPDATE, "drift of data.v is repaired")
+    assert [(each.old, each.new) for each in change.fields] == [("drifted", "x")]
+
+
+def test_an_object_of_another_is_not_taken_unless_it_is_adopted() -> None:
+    """Refused by default; with a policy it is adopted, with the fields that change."""
+
+    def occupy(world: FakeWorld) -> None:
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "taken", "namespace": "default"},
+            "data": {"v": "theirs"},
+        }
+        world.server.create(manifest, manager="somebody-else")
+
+    wanted = spec_of({"a": resource("ConfigMap", metadata={"name": "taken"}, data={"v": "ours"})})
+    refused = preview_after(None, wanted, meanwhile=occupy)
+    assert actions(refused) == {"a": Action.FAIL}
+    adopted = preview_after(None, {**wanted, "adoptionPolicy": "Adopt"}, meanwhile=occupy)
+    assert actions(adopted) == {"a": Action.ADOPT}
+
+
+def test_a_kind_that_comes_with_the_stack_is_waited_for() -> None:
+    """Its objects cannot be tried yet."""
+    definition = probe_controller.definition(probe_controller.NEWCOMER)
+    definition["metadata"].pop("namespace", None)
+    newcomer = resource("Newcomer", api_version=f"{probe_controller.GROUP}/v1", spec={"value": 1})
+    spec = spec_of({"definition": {"manifest": definition}, "one": {**newcomer, "dependsOn": ["definition"]}})
+    preview = preview_after(None, {**spec, "serviceAccountName": "anyone"})
+    assert actions(preview) == {"definition": Action.CREATE, "one": Action.WAIT}
+
+
+def test_a_name_that_only_the_run_knows_is_named_so() -> None:
+    """Nothing is invented."""
+    named = resource("ConfigMap", metadata={"name": "of-${p.status.value}"}, data={"v": "x"})
+    preview = preview_after(
+        None, spec_of({"p": {"manifest": probe_controller.manifest({"value": "x"})}, "named": named})
+    )
+    assert actions(preview) == {"p": Action.CREATE, "named": Action.CREATE}
+    assert "known after p is ready" in str(find(preview, "named").ref)
+
+
+def test_the_members_of_a_collection_change_in_batches_to_the_end() -> None:
+    """Pauses do not end the preview."""
+
+    def made(value: int) -> Object:
+        member = {
+            "forEach": "params.zones",
+            "key": "item",
+            "manifest": probe_controller.manifest({"value": value}),
+            "updatePolicy": {"rolling": {"maxBatchSize": 1, "pause": "1m"}},
+        }
+        zones = {"type": "array", "items": {"type": "string"}}
+        return spec_of({"workers": member}, parameters={"zones": zones}) | {"parameters": {"zones": ["a", "b", "c"]}}
+
+    preview = preview_after(made(1), made(2))
+    assert actions(preview) == dict.fromkeys(("workers[a]", "workers[b]", "workers[c]"), Action.UPDATE)
+
+
+def test_a_paused_stack_does_nothing() -> None:
+    """The note says why."""
+    preview = preview_after(spec_of({"a": config(v="x")}), spec_of({"a": config(v="y")}, paused=True))
+    assert preview.changes == ()
+    assert "spec.paused" in preview.notes[0]
+
+
+def test_a_refused_change_that_would_roll_back_ends_there() -> None:
+    """What the API server refuses is named, and where the Stack then goes."""
+    before, after = (
+        {"a": config(v=str(value)), "p": {"manifest": probe_controller.manifest({"replaceValue": value})}}
+        for value in (1, 2)
+    )
+    preview = preview_after(spec_of(before), spec_of(after))
+    assert actions(preview) == {"a": Action.UPDATE, "p": Action.FAIL}
+    rolled_back = preview_after(spec_of(before), spec_of(after, rollback={"onFailure": True}))
+    assert any("back to revision 1" in each for each in rolled_back.notes)
+
+
+def test_a_forged_signature_ends_no_preview() -> None:
+    """An object with a signature of no form is no child."""
+
+    def forge(world: FakeWorld) -> None:
+        stack = world.server.find(fake_kinds.STACK.kind, STACK.namespace, STACK.name)
+        assert stack is not None
+        uid = stack["metadata"]["uid"]
+        identity = names.identity(stack_uid=uid, group="", kind="ConfigMap", namespace="default", name="forged")
+        metadata = {
+            "name": "forged",
+            "namespace": "default",
+            "labels": {names.LABEL_STACK_UID: uid, names.LABEL_RESOURCE: "forged"},
+            "annotations": {
+                names.ANNOTATION_IDENTITY: identity,
+                names.ANNOTATION_SIGNATURE: f"a/b/c/d/k01234567:{'0' * 32}",
+            },
+        }
+        world.server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}, manager="mallory")
+
+    spec = spec_of({"a": config(v="x")})
+    assert preview_after(spec, spec, meanwhile=forge).changes == ()
+
+
+def test_what_the_user_may_not_try_is_marked(monkeypatch: Any) -> None:
+    """The rest of the preview stays true."""
+    original = FakeLiveCluster.try_apply
+
+    async def forbid(self: FakeLiveCluster, manifest: Object, **options: Any) -> Object:
+        if manifest["metadata"]["name"] == "shop-a":
+            status = {"code": 403, "reason": "Forbidden", "message": "configmaps is forbidden"}
+            raise errors.ApiStatusError(code=403, status=status)
+        return await original(self, manifest, **options)
+
+    monkeypatch.setattr(FakeLiveCluster, "try_apply", forbid)
+    before, after = (spec_of({"a": config(v=text), "b": config(v="${a.data.v}")}) for text in ("x", "y"))
+    preview = preview_after(before, after)
+    assert actions(preview) == {"a": Action.UPDATE, "b": Action.UPDATE}
+    assert "not permitted" in find(preview, "a").unchecked
+    assert find(preview, "b").unchecked == ""
+
+
+def test_no_text_of_a_template_is_taken_for_an_unknown_value() -> None:
+    """A text that resembles the stand-in of unknown values is an ordinary text."""
+    text = "unknown-00000000-0x"
+    preview = preview_after(spec_of({"a": config(v="x")}), spec_of({"a": config(v=text)}))
+    assert [each.new for each in find(preview, "a").fields] == [text]
