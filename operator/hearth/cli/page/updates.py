@@ -17,6 +17,9 @@ PAUSE: Final = 1.0
 """Seconds between two looks, at least."""
 PAUSES_PER_LOOK: Final = 3
 """A look at a large Stack costs the API server more: the pause is so many times as long as it took."""
+CLOSED_CHECK: Final = 0.1
+"""Seconds between two looks whether the browser closed the connection. aiohttp could cancel the handler instead, but it
+would cancel actions as well, between two writes."""
 HEARTBEAT: Final = 15.0
 """Seconds without an event after which the browser learns that the connection still is there."""
 
@@ -35,7 +38,7 @@ class Updates:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         try:
             await response.prepare(request)
-            await send(response, make)
+            await send(request, response, make)
         except ConnectionError:
             pass  # the browser left
         finally:
@@ -68,11 +71,11 @@ class Changes:
         return write_event("problem", {"message": message})
 
 
-async def send(response: web.StreamResponse, make: Callable[[], Awaitable[Parts]]) -> None:
-    """Send events until the connection breaks."""
+async def send(request: web.Request, response: web.StreamResponse, make: Callable[[], Awaitable[Parts]]) -> None:
+    """Send events until the browser closes the connection."""
     loop = asyncio.get_running_loop()
     changes, written_at = Changes(), loop.time()
-    while True:
+    while request.transport is not None:
         began = loop.time()
         try:
             events = changes.on_parts(await make())
@@ -83,7 +86,15 @@ async def send(response: web.StreamResponse, make: Callable[[], Awaitable[Parts]
         if events:
             await response.write(events)
             written_at = loop.time()
-        await asyncio.sleep(max(PAUSE, PAUSES_PER_LOOK * (loop.time() - began)))
+        await pause(request, max(PAUSE, PAUSES_PER_LOOK * (loop.time() - began)))
+
+
+async def pause(request: web.Request, seconds: float) -> None:
+    """Wait, at most until the browser closes the connection: a closed tab must not count as one."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while request.transport is not None and loop.time() < end:  # noqa: ASYNC110 -- aiohttp has no event for it
+        await asyncio.sleep(CLOSED_CHECK)
 
 
 def write_event(name: str, content: object) -> bytes:

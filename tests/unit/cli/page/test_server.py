@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import re
 from collections.abc import AsyncIterator
 
 import pytest
 
+from hearth.cli.page import parts, shown_resource
+from hearth.cli.page.updates import Changes
+from hearth.cli.stack_views.causes.cause import Evidence
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
+from hearth.model import limits, names
+from hearth.model.kinds import Kind
 from support.units import stack_page
 from support.units.stack_page import SHOP, Visitor
 
@@ -184,3 +194,88 @@ async def test_static_files_come_from_a_table(visitor: Visitor, name: str) -> No
 
     assert reply.status in (403, 404)
     assert "import" not in reply.text
+
+
+GROUPS = "/apis/hearth.dev/v1alpha1/namespaces/prod/resourcegroups"
+
+
+async def test_a_group_is_scaled() -> None:
+    """Its page has the one button that groups have; it writes to the scale subresource."""
+    group = {"apiVersion": "hearth.dev/v1alpha1", "kind": "ResourceGroup", "spec": {"replicas": 3, "template": {}}}
+    group |= {"metadata": {"name": "queue", "namespace": "prod", "uid": "u-2", "generation": 1}, "status": {}}
+    async with stack_page.visit() as visitor:
+        await visitor.enter()
+        token = await visitor.find_action_token()
+        visitor.api.script |= {f"GET {GROUPS}/queue": group, f"PATCH {GROUPS}/queue/scale": {}}
+        shown = await visitor.get("resourcegroups/prod/queue")
+        assert re.findall(r'id="action-(\w+)"', shown.text) == ["scale"]
+        asked = await visitor.get("resourcegroups/prod/queue/confirm?action=scale")
+        assert 'type="number" min="0"' in asked.text
+
+        path = f"{visitor.root}resourcegroups/prod/queue/act"
+        for replicas, code in (("5", 200), ("3", 409), ("-1", 409), ("x", 409)):
+            form = {"action": "scale", "replicas": replicas, "action_token": token}
+            reply = await visitor.send("POST", path, form, Cookie=visitor.cookie, Origin=visitor.origin)
+            assert reply.status == code, reply.text
+
+    (patch,) = [sent for sent in visitor.api.sent if sent.method == "PATCH"]
+    assert (patch.path, patch.body) == (f"{GROUPS}/queue/scale", {"spec": {"replicas": 5}})
+
+
+async def test_a_nested_stack_leads_to_its_own_page() -> None:
+    """From the details of its resource."""
+    identity = names.identity(stack_uid="u-1", group=names.GROUP, kind="Stack", namespace="prod", name="shop-db")
+    child = stack_page.make_stack() | {
+        "metadata": {
+            "name": "shop-db",
+            "namespace": "prod",
+            "uid": "u-3",
+            "labels": {"hearth.dev/stack-uid": "u-1", "hearth.dev/resource": "db"},
+            "annotations": {"hearth.dev/identity": identity},
+        }
+    }
+    kind = Kind(group=names.GROUP, version=names.VERSION, name="Stack", plural="stacks", namespaced=True)
+    stack = StackState(stack_page.make_stack())
+    template = {"resources": {"db": {"manifest": {"kind": "Stack"}}}}
+    snapshot = StackSnapshot(stack=stack, template=template, children=[FoundChild(kind, child)])
+
+    shown = shown_resource.describe(snapshot, "db", Evidence(), now=0.0)
+
+    assert shown is not None
+    assert shown.nested_path == "stacks/prod/shop-db"
+    assert "geheim-1" not in shown.live
+
+
+async def test_only_what_changed_is_sent() -> None:
+    """Each part with its digest; a problem once, and that it is over."""
+    changes = Changes()
+    both = {"head": parts.make_part("a"), "graph": parts.make_part("b")}
+    first = changes.on_parts(both)
+    assert first.startswith(b"event: parts\ndata: ")
+    assert json.loads(first.split(b"data: ")[1])["all"] == ["head", "graph"]
+
+    assert changes.on_parts(both) == b""
+    changed = json.loads(changes.on_parts(both | {"head": parts.make_part("c\n\nevent: x")}).split(b"data: ")[1])
+    assert list(changed["parts"]) == ["head"]
+    assert b'"message":"away"' in changes.on_problem("away")
+    assert changes.on_problem("away") == b""
+    assert b'"message":""' in changes.on_parts({"head": parts.make_part("c\n\nevent: x")})
+
+
+async def test_a_stream_ends_with_its_tab() -> None:
+    """Tabs that are closed do not count; one too many is refused."""
+    async with stack_page.visit() as visitor:
+        await visitor.enter()
+        path, headers = f"{visitor.origin}{visitor.root}updates", {"Cookie": visitor.cookie}
+        streams = [await visitor.client.get(path, headers=headers) for _ in range(limits.PAGE_STREAMS)]
+        assert {stream.status for stream in streams} == {200}
+        assert await streams[-1].content.readline() == b"event: parts\n"
+        assert (await visitor.get("updates")).status == 429
+
+        for stream in streams:
+            stream.close()
+        async with asyncio.timeout(10):
+            while True:
+                async with visitor.client.get(path, headers=headers) as stream:
+                    if stream.status == 200:
+                        break

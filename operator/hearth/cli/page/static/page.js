@@ -12,6 +12,15 @@ function setConnection(state, text) {
   connection.dataset.state = state;
 }
 
+// A wide picture shrinks to the width of the window, as long as it stays legible.
+function fitPicture() {
+  const picture = document.querySelector(".picture svg");
+  if (!picture) return;
+  picture.style.minWidth = picture.viewBox.baseVal.width * 0.75 + "px";
+  picture.style.maxWidth = "100%";
+  picture.style.height = "auto";
+}
+
 function replacePart(id, part) {
   let section = document.getElementById("part-" + id);
   if (!section) {
@@ -25,6 +34,7 @@ function replacePart(id, part) {
   const scrolled = picture ? [picture.scrollLeft, picture.scrollTop] : null;
   section.innerHTML = part.html;
   section.dataset.version = part.version;
+  fitPicture();
   const renewed = section.querySelector(".picture");
   if (renewed && scrolled) renewed.scrollTo(scrolled[0], scrolled[1]);
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
@@ -107,6 +117,7 @@ dialog.addEventListener("close", () => {
   document.getElementById(opener)?.focus({ preventScroll: true });
 });
 
+fitPicture();
 if (document.body.dataset.updates) {
   setConnection("connecting", "connecting …");
   follow(document.body.dataset.updates);

@@ -27,28 +27,28 @@ UNREADABLE: Final[Read] = ("", ())
 def find_sensitive_fields(snapshot: StackSnapshot) -> dict[str, set[FieldPath]]:
     """Return by resource the paths of the sensitive fields in its manifest."""
     parameters = find_sensitive_parameters(snapshot)
-    reads = {
-        name: [
-            (path, list_reads(text))
-            for path, text in find_texts(object_fields.mapping(resource, "manifest"))
-            if interpolation.has_expressions(text)
-        ]
-        for name, resource in snapshot.resources.items()
-    }
-    loops = {name: list_reads(f"${{{text}}}") for name, text in find_loops(snapshot.resources)}
-    found: dict[str, set[FieldPath]] = {name: set(find_secret_fields(snapshot, name)) for name in reads}
+    reads = {name: list(find_reads(snapshot.resources, name)) for name in snapshot.resources}
+    found = {name: set(find_secret_fields(snapshot, name)) for name in reads}
     # Each round follows the values by one resource more; a template has no cycles, so it ends.
     for _ in range(len(reads) + 1):
         before = sum(map(len, found.values()))
         for name, fields in reads.items():
-            is_loop_sensitive = any(is_sensitive(read, parameters, found) for read in loops.get(name, ()))
-            for path, read in fields:
-                is_item = is_loop_sensitive and any(root == LOOP_VARIABLE for root, _ in read)
-                if is_item or any(is_sensitive(each, parameters, found) for each in read):
-                    found[name].add(path)
+            found[name] |= {
+                path for path, read in fields if any(is_sensitive(each, parameters, found) for each in read)
+            }
         if sum(map(len, found.values())) == before:
             break
     return found
+
+
+def find_reads(resources: Mapping[str, Any], name: str) -> Iterator[tuple[FieldPath, list[Read]]]:
+    """Yield the fields of a resource that have expressions, and what these read; for `item`, what `forEach` reads."""
+    source = object_fields.text(resources, name, "forEach")
+    of_source = list_reads(f"${{{source}}}") if source else []
+    for path, text in find_texts(object_fields.mapping(resources, name, "manifest")):
+        if interpolation.has_expressions(text):
+            read = list_reads(text)
+            yield path, [*read, *(of_source if any(root == LOOP_VARIABLE for root, _ in read) else ())]
 
 
 def find_sensitive_parameters(snapshot: StackSnapshot) -> set[str]:
@@ -68,13 +68,6 @@ def find_secret_fields(snapshot: StackSnapshot, name: str) -> Iterator[FieldPath
     """Yield the fields of a resource that are sensitive by its kind."""
     if object_fields.text(snapshot.resources, name, "manifest", "kind") == SECRET:
         yield from ((field,) for field in SECRET_FIELDS)
-
-
-def find_loops(resources: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the collections with the text of their `forEach`."""
-    for name in resources:
-        if text := object_fields.text(resources, name, "forEach"):
-            yield name, text
 
 
 def is_sensitive(read: Read, parameters: set[str], found: Mapping[str, set[FieldPath]]) -> bool:

@@ -22,7 +22,7 @@ NAMESPACE: Final = "http://www.w3.org/2000/svg"
 TITLE_LENGTH, LINE_LENGTH = 22, 27
 """Characters that fit into a node. The whole text is in its title."""
 SIGN_X, TEXT_X = 22.0, 40.0
-TITLE_Y, DETAIL_Y, STATE_Y = 23.0, 38.0, 53.0
+TITLE_Y, DETAIL_Y, STATE_Y, SIGN_Y = 23.0, 38.0, 53.0, 36.0
 ELLIPSIS: Final = "…"
 NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML cannot contain, in any form; ElementTree writes them."""
@@ -86,14 +86,24 @@ def draw_box(root: Element, box: Box, link: Link | None) -> None:
         attributes |= {"href": link(node), "data-resource": node.resource}
     element = SubElement(root, "g" if link is None else "a", attributes)
     SubElement(element, "title").text = describe(node)
-    width, height = layout.NODE_WIDTH, layout.NODE_HEIGHT
-    if node.count > 1:
-        behind = state_shapes.draw(node.state, box.x + 4, box.y + 4, width, height)
-        SubElement(element, "path", {"class": "outline", "d": behind})
-    SubElement(element, "path", {"class": "outline", "d": state_shapes.draw(node.state, box.x, box.y, width, height)})
-    sign, _ = tree_view.SIGNS[node.state]
+    # A second outline behind the first looks like a pile.
+    for offset in (4.0, 0.0) if node.count > 1 else (0.0,):
+        outline = state_shapes.draw(node.state, box.x + offset, box.y + offset, layout.NODE_WIDTH, layout.NODE_HEIGHT)
+        SubElement(element, "path", {"class": "outline", "d": outline})
+    draw_texts(element, box)
+    if node.breakpoints:
+        draw_breakpoint(element, box)
+    if box.is_replaced:
+        middle, right = box.y + layout.NODE_HEIGHT / 2, box.x + layout.NODE_WIDTH
+        line = f"M{right:.1f} {middle:.1f} h{layout.GAP_WITHIN:.1f}"
+        SubElement(root, "path", {"class": "replacement", "d": line, "marker-end": "url(#arrow)"})
+
+
+def draw_texts(element: Element, box: Box) -> None:
+    """Draw the sign and the three lines of a node."""
+    node = box.node
     lines = (
-        ("sign", SIGN_X, 36.0, sign.strip()),
+        ("sign", SIGN_X, SIGN_Y, tree_view.SIGNS[node.state][0].strip()),
         ("name", TEXT_X, TITLE_Y, cut(node.title, TITLE_LENGTH)),
         ("detail", TEXT_X, DETAIL_Y, cut(node.detail, LINE_LENGTH)),
         ("state", TEXT_X, STATE_Y, cut(f"{node.state}: {node.note}" if node.note else str(node.state), LINE_LENGTH)),
@@ -102,12 +112,6 @@ def draw_box(root: Element, box: Box, link: Link | None) -> None:
         if text:
             place = {"class": name, "x": f"{box.x + x:.1f}", "y": f"{box.y + y:.1f}"}
             SubElement(element, "text", place).text = text
-    if node.breakpoints:
-        draw_breakpoint(element, box)
-    if box.is_replaced:
-        middle, right = box.y + height / 2, box.x + width
-        line = f"M{right:.1f} {middle:.1f} h{layout.GAP_WITHIN:.1f}"
-        SubElement(root, "path", {"class": "replacement", "d": line, "marker-end": "url(#arrow)"})
 
 
 def draw_breakpoint(element: Element, box: Box) -> None:
