@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hearth.cli.page import parts, shown_resource
+from hearth.cli.page import parts, shown_resource, updates
 from hearth.cli.page.updates import Changes
 from hearth.cli.stack_views.causes.cause import Evidence
 from hearth.cli.stack_views.stack_state import StackState
@@ -262,8 +262,9 @@ async def test_only_what_changed_is_sent() -> None:
     assert b'"message":""' in changes.on_parts({"head": parts.make_part("c\n\nevent: x")})
 
 
-async def test_a_stream_ends_with_its_tab() -> None:
-    """Tabs that are closed do not count; one too many is refused."""
+async def test_a_stream_ends_with_its_tab(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tabs that are closed do not count, long before the next look; one too many is refused."""
+    monkeypatch.setattr(updates, "PAUSE", 60.0)
     async with stack_page.visit() as visitor:
         await visitor.enter()
         path, headers = f"{visitor.origin}{visitor.root}updates", {"Cookie": visitor.cookie}
