@@ -368,7 +368,7 @@ def test_the_picture_for_the_documentation(site: Site, tmp_path: Path) -> None:
     site.browser.find_node("front")
     folder = Path(os.environ.get(SCREENSHOTS, tmp_path))
     file = folder / "page.png"
-    site.browser.driver.save_screenshot(str(file))
+    site.browser.find("body").screenshot(str(file))
 
     assert file.read_bytes().startswith(b"\x89PNG")
 
