@@ -371,7 +371,7 @@ class Reflector:
         reason = interruption.reason
         if reason is WatchEndReason.UNEXPECTED and error is not None:
             supervision.report("watch", error, kind=self.name)
-        is_ordinary = watch_errors.is_ordinary(reason, is_resumable=self._version is not None)
+        is_ordinary = watch_errors.is_ordinary(reason, is_resumable=self._version is not None, failures=self._failures)
         write = log.debug if is_ordinary else log.warning
         write(
             "watch restarted",

@@ -158,7 +158,13 @@ def find_delay(interruption: WatchFailure, *, failures: int, uniform: Callable[[
     return max(uniform(longest / 2, longest), requested_pause)
 
 
-def is_ordinary(reason: WatchEndReason, *, is_resumable: bool) -> bool:
-    """Return whether the end of an attempt is worth no warning. is_resumable: whether its version is still known."""
+def is_ordinary(reason: WatchEndReason, *, is_resumable: bool, failures: int) -> bool:
+    """Return whether the end of an attempt is worth no warning.
+
+    is_resumable: whether its version is still known; failures: consecutive ones, this one included.
+    """
+    if reason is WatchEndReason.THROTTLED and failures <= 1:
+        # A server answers so for a second after a CRD was installed: "storage is (re)initializing".
+        return True
     # If the watch resumes after a stall, the server most likely skipped a bookmark, and nothing is lost.
     return reason in ORDINARY or (reason is WatchEndReason.STALLED and is_resumable)

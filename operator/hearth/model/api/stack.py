@@ -37,7 +37,19 @@ RESERVED_NAMES = (
 Expression: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=EXPRESSION_LIMIT)]
 ResourceName: TypeAlias = Annotated[str, pydantic.Field(max_length=40, pattern=NAME_RULE)]
 RequiredName: TypeAlias = Annotated[str, pydantic.Field(max_length=82, pattern=REQUIRED_RULE)]
-Duration: TypeAlias = Annotated[str, pydantic.Field(max_length=32, pattern=times.DURATION)]
+DURATION_RULE: JsonDict = {
+    "rule": f"self.matches('{times.DURATION}')".replace("\\", "\\\\"),
+    "message": "must be a duration, e.g. 90s, 5m or 1h30m",
+}
+"""Beside the pattern, whose error shows a regular expression alone."""
+Duration: TypeAlias = Annotated[
+    str,
+    pydantic.Field(
+        max_length=32,
+        pattern=times.DURATION,
+        json_schema_extra={"x-kubernetes-validations": [DURATION_RULE]},
+    ),
+]
 ServiceAccountName: TypeAlias = Annotated[
     str, pydantic.Field(min_length=1, max_length=limits.NAME_LENGTH, pattern=f"^{tenancy.ACCOUNT_NAME}$")
 ]

@@ -41,7 +41,7 @@ def find_adoption_denial(
     owner = object_owner.describe_owner(live)
     if stack is not None and may_exist(stack, object_owner.find_stack_namespace(live)):
         message = (
-            f"belongs to {owner}, which still needs it; it was not changed: give the resource another name, or "
+            f"{owner}, which still needs it; it was not changed: give the resource another name, or "
             f"remove the object from that Stack with deletionPolicy: Retain"
         )
         return AdoptionDenial(reason="NotOwned", message=message, is_final=True)
@@ -55,8 +55,8 @@ def find_adoption_denial(
         return None
     gone = ", which is gone" if stack is not None else ""
     message = (
-        f"belongs to {owner}{gone}; it was not changed: "
-        f"delete it, give the resource another name, or adopt it with adoptionPolicy: Adopt"
+        f"{owner}{gone}; it was not changed: "
+        f"adopt it with adoptionPolicy: Adopt, give the resource another name, or delete the object"
     )
     return AdoptionDenial(reason="NotOwned", message=message, is_final=True)
 

@@ -9,25 +9,26 @@ from hearth.model import names
 
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 LABEL_HELM_RELEASE = "meta.helm.sh/release-name"
+UNMANAGED = "is not managed by any Stack"
 
 
 def describe_owner(raw: Mapping[str, Any]) -> str:
-    """Describe the most likely creator of the object, as text that follows "belongs to"."""
+    """Describe the most likely owner of the object, as text that follows its name: `belongs to the Stack prod/shop`."""
     metadata = raw["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     stack = _find_stack(metadata)
     if stack and names.ANNOTATION_IDENTITY in annotations:
-        return f"the Stack {stack}"
+        return f"belongs to the Stack {stack}"
     for owner in metadata.get("ownerReferences") or ():
-        return f"{str(owner.get('kind', '')).lower()}/{owner.get('name', '')}"
+        return f"belongs to {str(owner.get('kind', '')).lower()}/{owner.get('name', '')}"
     if LABEL_HELM_RELEASE in annotations:
-        return f"the Helm release {annotations[LABEL_HELM_RELEASE]}"
+        return f"belongs to the Helm release {annotations[LABEL_HELM_RELEASE]}"
     if LABEL_MANAGED_BY in labels:
-        return f"{labels[LABEL_MANAGED_BY]!r} (its label {LABEL_MANAGED_BY})"
+        return f"belongs to {labels[LABEL_MANAGED_BY]!r} (its label {LABEL_MANAGED_BY})"
     if stack:
-        return f"no owner (released by the Stack {stack})"
+        return f"{UNMANAGED} (released by the Stack {stack})"
     managers = _managers(metadata)
-    return f"{managers[0]!r} (its field manager)" if managers else "an unknown owner"
+    return f"{UNMANAGED} (written by {managers[0]!r})" if managers else UNMANAGED
 
 
 def find_stack_namespace(raw: Mapping[str, Any]) -> str:

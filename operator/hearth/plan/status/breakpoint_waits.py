@@ -53,6 +53,14 @@ class StackAddress:
     namespace: str = ""
     is_group: bool = False
 
+    def write_request(self, verb: str) -> str:
+        """Return the command for a request: `retry` or `cleanup`. The plugin makes a token that was never used."""
+        scope = f" -n {self.namespace}" if self.namespace else ""
+        if self.is_group:
+            annotation = f"{names.GROUP}/{verb}=$(date +%s)"
+            return f"kubectl annotate --overwrite resourcegroup {self.name}{scope} {annotation}"
+        return f"kubectl stack {verb} {self.name}{scope}"
+
     def write_continue(self, wait: BreakpointWait) -> str:
         """Return the commands that continue a resource, with and without the plugin.
 

@@ -48,11 +48,13 @@ def build_conditions(
     status stays; now: RFC 3339; extras: the extra conditions that are True, each type once.
     """
     reason, message = headline
+    # `Ready` has all of it, and a description of the Stack shows all conditions.
+    brief = message.partition("\n")[0]
     known = {condition.get("type"): condition for condition in before}
     wanted = (
         ("Ready", says.ready, reason, message),
-        ("Reconciling", str(says.reconciling), reason if says.reconciling else "Settled", message * says.reconciling),
-        ("Stalled", str(says.stalled), reason if says.stalled else "NotStalled", message * says.stalled),
+        ("Reconciling", str(says.reconciling), reason if says.reconciling else "Settled", brief * says.reconciling),
+        ("Stalled", str(says.stalled), reason if says.stalled else "NotStalled", brief * says.stalled),
         *_judge_extras(extras, known),
     )
     return [

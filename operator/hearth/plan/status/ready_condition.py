@@ -226,7 +226,7 @@ def _describe_end(subject: StatusInput, plan: StackPlan) -> tuple[str, str]:
     """Return reason and message of a complete target."""
     if subject.is_suspended:
         refused = f"; the definition in the spec is rejected: {subject.rejection.message}" if subject.rejection else ""
-        return "Suspended", f"suspended by spec.suspended; set it to false to resume it{refused}"
+        return "Suspended", f"workloads are scaled to zero (spec.suspended: true); set it to false to resume{refused}"
     count = len(plan.blueprint.resources)
     ready = f"all {count} resources are ready" if count != 1 else "the resource is ready"
     if subject.check is not None and subject.checked is Phase.CHECK_COMPLETE:
@@ -251,7 +251,7 @@ def _describe_end(subject: StatusInput, plan: StackPlan) -> tuple[str, str]:
         left = f"; not deleted, because they hold data: {refs}"
     return "RolledBack", (
         f"rolled back to {where} because the definition in the spec failed: {target.failure}{left}; "
-        f"change the definition, or set annotation hearth.dev/retry to try it again"
+        f"change the definition, or try it again: {subject.address.write_request('retry')}"
     )
 
 
@@ -264,7 +264,7 @@ def _describe_wait(subject: StatusInput, plan: StackPlan) -> str:
     if not kept:
         return waited
     refs = readiness.enumerate_names([str(child.ref) for child in kept])
-    return f"{waited}; deleted after all resources are ready: {refs} (annotation hearth.dev/cleanup deletes them now)"
+    return f"{waited}; kept until all resources are ready: {refs}; to delete them now: {subject.address.write_request('cleanup')}"
 
 
 def find_extra_conditions(
@@ -313,7 +313,9 @@ def _find_blockage(subject: StatusInput, plan: StackPlan | None, memory: InMemor
 
 
 def _called(name: str, status: ResourceStatus) -> str:
-    return f"{name} ({status.ref})" if status.ref is not None else name
+    """Name a resource and its object, unless the message names the object already."""
+    is_named = status.ref is None or str(status.ref) in status.message
+    return name if is_named else f"{name} ({status.ref})"
 
 
 def _waited_for(plan: StackPlan) -> str:

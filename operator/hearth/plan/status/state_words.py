@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
+REJECTED: Final = "definition rejected"
 CONDITIONS: Final = (
     ("Stopped", "stopped"),
     ("Drifted", "drifted"),
@@ -24,11 +25,15 @@ CONDITIONS: Final = (
 
 
 def find_words(
-    conditions: Collection[str], *, is_paused: bool, is_suspended: bool, is_rolled_back: bool
+    conditions: Collection[str], *, is_paused: bool, is_suspended: bool, is_rolled_back: bool, is_rejected: bool
 ) -> Iterator[str]:
-    """Yield the words. conditions: the types of those that are True; is_rolled_back: whether the target is another
-    definition than that in the spec.
+    """Yield the words.
+
+    conditions: the types of those that are True; is_rolled_back: whether the target is another definition than that in
+    the spec; is_rejected: whether the definition in the spec has mistakes, so that the active one stays.
     """
+    if is_rejected:
+        yield REJECTED
     if is_paused:
         yield "paused"
     if is_suspended:

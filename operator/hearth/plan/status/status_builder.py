@@ -104,6 +104,7 @@ def _find_words(subject: StatusInput, status: Object) -> Iterator[str]:
         is_paused=subject.is_paused,
         is_suspended=subject.is_suspended,
         is_rolled_back=subject.target is not None and subject.target.is_rollback,
+        is_rejected=subject.rejection is not None and not subject.is_deleting,
     )
 
 
@@ -162,8 +163,10 @@ def _describe(plan: StackPlan, memory: InMemoryState, *, offset: float) -> Objec
     """Describe counts and problems. offset: difference of seconds since the epoch and monotonic seconds."""
     ready, total = len(plan.by_state[ResourceState.READY]), len(plan.blueprint.resources)
     stopped = len(plan.by_state[ResourceState.STOPPED])
+    left = len(plan.cleanup.children)
     return {
-        "summary": f"{ready}/{total}",
+        # A deletion wants no resources: what counts is how many objects are left.
+        "summary": f"{left} left" if left and not total else f"{ready}/{total}",
         "resources": {
             "total": total,
             "ready": ready,

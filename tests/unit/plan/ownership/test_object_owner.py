@@ -17,17 +17,23 @@ APPLIED = {"manager": "hearth:prod/shop"}
     [
         (
             {"managedFields": [{"manager": "helm"}, APPLIED], "annotations": {names.ANNOTATION_IDENTITY: "u/"}},
-            "the Stack prod/shop",
+            "belongs to the Stack prod/shop",
         ),
-        ({"managedFields": [{"manager": "helm"}, APPLIED]}, "no owner (released by the Stack prod/shop)"),
-        ({"ownerReferences": [{"kind": "ReplicaSet", "name": "web-1"}]}, "replicaset/web-1"),
-        ({"annotations": {"meta.helm.sh/release-name": "db"}}, "the Helm release db"),
+        (
+            {"managedFields": [{"manager": "helm"}, APPLIED]},
+            "is not managed by any Stack (released by the Stack prod/shop)",
+        ),
+        ({"ownerReferences": [{"kind": "ReplicaSet", "name": "web-1"}]}, "belongs to replicaset/web-1"),
+        ({"annotations": {"meta.helm.sh/release-name": "db"}}, "belongs to the Helm release db"),
         (
             {"labels": {"app.kubernetes.io/managed-by": "argo"}},
-            "'argo' (its label app.kubernetes.io/managed-by)",
+            "belongs to 'argo' (its label app.kubernetes.io/managed-by)",
         ),
-        ({"managedFields": [{"manager": "kubectl-create"}]}, "'kubectl-create' (its field manager)"),
-        ({}, "an unknown owner"),
+        (
+            {"managedFields": [{"manager": "kubectl-create"}]},
+            "is not managed by any Stack (written by 'kubectl-create')",
+        ),
+        ({}, "is not managed by any Stack"),
     ],
     ids=[
         "another stack",

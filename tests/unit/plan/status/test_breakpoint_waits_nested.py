@@ -80,10 +80,10 @@ def test_an_order_by_path_is_answered_with_whom_to_annotate() -> None:
     board, _ = make_stopped()
     for order in ("cache/deep/db", "cache/deep/db/PreCreate@2"):
         answer = continue_requests.answer(order, board, SHOP)
-        assert answer.passed is None
+        assert answer.passed == ()
         assert f"the nested Stack shop-cache-deep; continue it there: {CONTINUE}" in answer.message
     other = continue_requests.answer("cache/other", board, SHOP)
-    assert (other.passed, "if other waits within stack.hearth.dev/shop-cache" in other.message) == (None, True)
+    assert (other.passed, "if other waits within stack.hearth.dev/shop-cache" in other.message) == ((), True)
 
 
 @pytest.mark.parametrize(

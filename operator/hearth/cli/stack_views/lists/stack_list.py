@@ -48,6 +48,7 @@ def find_words(stack: StackState) -> Iterator[str]:
         is_paused=stack.is_paused,
         is_suspended=stack.is_suspended,
         is_rolled_back=stack.is_rolled_back,
+        is_rejected=state_words.REJECTED in object_fields.text(stack.status, "state").split(", "),
     )
 
 
