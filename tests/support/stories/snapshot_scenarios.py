@@ -281,6 +281,39 @@ async def restored_stateful_set(scene: Scene) -> None:
         await scene.world.user.delete(Address.of(claim))
 
 
+async def kept_data(scene: Scene) -> None:
+    """No claim of a StatefulSet is deleted before its data is kept, and the copies end with the restore."""
+    await scene.apply({"db": scene.stateful_set()})
+    await scene.reach_stack("CreateComplete")
+    await scene.snap()
+    await scene.reach_taken()
+    await scene.report()
+    await scene.reach_snapshot("Complete", "Complete")
+    (stateful_set,) = await scene.find_children("StatefulSet")
+    present = await scene.find_set_claims(stateful_set)
+    claims = {each["metadata"]["name"]: each["metadata"]["uid"] for each in present}
+    scene.is_copying = False
+    await scene.request(toSnapshot="before")
+
+    async def find_uncopied() -> list[str]:
+        await scene.bind()
+        copies = {each["spec"]["source"]["persistentVolumeClaimName"] for each in await scene.find_copies(present)}
+        return sorted(claims.keys() - copies)
+
+    await scene.reach(find_uncopied)
+    await scene.step()
+    found = await scene.find_set_claims(stateful_set)
+    assert {each["metadata"]["name"]: each["metadata"]["uid"] for each in found} == claims
+    copies = [Address.of(each) for each in await scene.find_copies(present)]
+    scene.is_copying = True
+    await scene.reach_stack("RollbackComplete")
+    for copied in copies:
+        await scene.reach_gone(copied)
+    for claim in await scene.find_set_claims(stateful_set):
+        assert claim["metadata"]["uid"] != claims[claim["metadata"]["name"]]
+        await scene.world.user.delete(Address.of(claim))
+
+
 async def restored_once(scene: Scene) -> None:
     """A request that remains in the spec restores nothing again, not even when its definition returns."""
     await prepare(scene)
@@ -381,6 +414,6 @@ SCENARIOS: tuple[Scenario, ...] = (
     *(snapshot_of_volume, pinned_revision, snapshot_of_busy_stack, deleted_snapshot, deleted_stack),
     *(failed_volume, foreign_volume_snapshot, forged_status, two_stacks_of_one_name),
     *(restored_volume, restored_pinned_claim, restored_once, refused_restore, restore_of_lost_volume),
-    *(deleted_while_restored, restored_members, restored_stateful_set),
+    *(deleted_while_restored, restored_members, restored_stateful_set, kept_data),
     *(abandoned_restore, deleted_stack_during_restore),
 )

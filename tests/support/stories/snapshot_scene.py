@@ -34,6 +34,8 @@ class Scene:
     """The name of the Stack."""
     is_binding: bool = True
     """Whether the driver binds claims while a scenario waits for the Stack."""
+    is_copying: bool = True
+    """Whether it completes the copies of data that a restore replaces."""
 
     # ------------------------------------------------------------ what users do
 
@@ -126,6 +128,22 @@ class Scene:
         for claim in [*await self.find_children(volume_driver.CLAIM), *of_sets]:
             if (claim.get("status") or {}).get("phase") != "Bound":
                 await self.binder.bind(claim)
+        if self.is_copying:
+            await self._copy(of_sets)
+
+    async def find_copies(self, claims: list[Object]) -> list[Object]:
+        """The VolumeSnapshots that keep the present data of claims during a restore."""
+        state = ((await self.find_stack() or {}).get("status") or {}).get("controllerState") or {}
+        token = (state.get("rollback") or {}).get("token", "")
+        named = [self.address_of_volume(f"{claim['metadata']['name']}-kept-{token}") for claim in claims]
+        found = [await self.world.user.find(address) for address in named]
+        return [each for each in found if each is not None]
+
+    async def _copy(self, claims: list[Object]) -> None:
+        """Report the copies of the present data as ready."""
+        for copied in await self.find_copies(claims):
+            if not (copied.get("status") or {}).get("readyToUse"):
+                await self.world.user.patch_status(Address.of(copied), volume_driver.make_report())
 
     async def report(self, name: str = "before", **status: Any) -> None:
         """Report every VolumeSnapshot of a StackSnapshot as ready, or as given."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
-from hearth.engine.stack.set_claims import SetClaims
+from hearth.engine.stack.restore.set_claims import SetClaims
 from hearth.engine.work_queue import DirtyScope
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState
@@ -55,14 +55,22 @@ class TargetProgress:
         if definition_sync.is_halting:
             self._note_halted(planner)
         elif planner.is_complete and targets.is_persisted:
-            targets.complete()
-            self._end_restore(target)
-            planner.set_cleanup_policy(definition_sync.find_cleanup_policy())
-            self._tasks.run("trim", definition_sync.truncate_history)
+            self._complete(planner, target)
         elif not targets.failure and self._may_give_up(target):
             failure = ready_condition.explain_failure(describe(), planner, self._memory)
             if failure:
                 definition_sync.fail(failure)
+
+    def _complete(self, planner: StackPlanner, target: Target) -> None:
+        """Record that the target is completed; after a restore, once no copy of the former data is left."""
+        definition_sync = self._definition_sync
+        if target.restore is not None and self._set_claims.has_copies(target.restore):
+            self._tasks.run("drop copies", self._set_claims.drop_copies)
+            return
+        definition_sync.targets.complete()
+        self._end_restore(target)
+        planner.set_cleanup_policy(definition_sync.find_cleanup_policy())
+        self._tasks.run("trim", definition_sync.truncate_history)
 
     def _note_halted(self, planner: StackPlanner) -> None:
         """Let a restore replace its claims once nothing uses them."""

@@ -15,8 +15,9 @@ from hearth.engine import volume_snapshots
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.ports import StackObject, WorkloadCluster
 from hearth.engine.services import Services
+from hearth.engine.stack.restore.kept_data import KeptData
 from hearth.engine.work_queue import DirtyScope
-from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.errors import ApiStatusError, SnapshotNotUsable, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.state import requirements
 from hearth.plan.target import claim_replacement
@@ -41,6 +42,10 @@ class SetClaims:
         """What the restore waits for; "" for nothing."""
         self.restored = ""
         """The token of the restore whose claims are all replaced."""
+        self._waiting = ""
+        """What the first copy of the former data waits for."""
+        self._dropped = ""
+        """The token of the restore whose copies of the former data are deleted."""
         self._uid = uid
         self._services = services
         self._definition_sync = definition_sync
@@ -49,22 +54,52 @@ class SetClaims:
         """Return whether no claim of a StatefulSet is left to replace."""
         return self.restored == request.token or not any(each.claim for each in request.claims)
 
+    def has_copies(self, request: RollbackRequest) -> bool:
+        """Return whether copies of the former data may be left."""
+        return self._dropped != request.token and any(each.claim for each in request.claims)
+
+    async def drop_copies(self) -> None:
+        """Delete the copies of the former data after a restore; enqueue the Stack. One that cannot be deleted stays."""
+        stack, target = self._services.management_cluster.find_stack(self._uid), self._definition_sync.targets.current
+        request = target.restore if target is not None else None
+        if stack is None or request is None:
+            return
+        kept = self._make_kept(stack, request)
+        for each in request.claims:
+            try:
+                stateful_set = await self._find_set(stack, each, kept.cluster) if each.claim else None
+                if stateful_set is not None:
+                    await kept.drop(stateful_set["metadata"]["namespace"], each.claim)
+            except (ApiStatusError, SnapshotNotUsable) as error:
+                logger.warning("cannot delete a copy of replaced data", stack=self._uid, error=str(error))
+            except Unreachable:
+                self._services.enqueue_after(RETRY, self._uid, DirtyScope.STACK)
+                return
+        self._dropped = request.token
+        self._services.queue.enqueue(self._uid, DirtyScope.STACK)
+
+    def _make_kept(self, stack: StackObject, request: RollbackRequest) -> KeptData:
+        return KeptData(
+            stack=stack, cluster=self._services.find_cluster(stack), hashes=self._services.hashes, token=request.token
+        )
+
     async def replace(self) -> None:
         """Replace claims as far as possible now; enqueue the Stack when more is possible or all is done."""
         stack, target = self._services.management_cluster.find_stack(self._uid), self._definition_sync.targets.current
         request = target.restore if target is not None else None
         if stack is None or request is None or not self._definition_sync.is_halting:
             return
+        self._waiting = ""
         try:
             left = [
                 each.claim for each in request.claims if each.claim and not await self._replace(stack, each, request)
             ]
-        except (ApiStatusError, Unreachable) as error:
+        except (ApiStatusError, Unreachable, SnapshotNotUsable) as error:
             self.problem = f"cannot replace the claims of StatefulSets: {error}; the operator retries"
             logger.warning("cannot replace a claim", stack=self._uid, error=str(error))
             self._services.enqueue_after(RETRY, self._uid, DirtyScope.STACK)
             return
-        self.problem = f"waits until persistentvolumeclaim/{left[0]} is replaced" if left else ""
+        self.problem = (self._waiting or f"waits until persistentvolumeclaim/{left[0]} is replaced") if left else ""
         if not left:
             self.restored = request.token
         self._services.enqueue_after(SOON if left else 0.0, self._uid, DirtyScope.STACK)
@@ -87,6 +122,9 @@ class SetClaims:
             case ClaimStep.DONE:
                 return True
             case ClaimStep.DELETE if live is not None:
+                if waiting := await self._make_kept(stack, request).keep(live):
+                    self._waiting = self._waiting or waiting
+                    return False
                 await cluster.delete_object(dict(live), kind=kind)
             case ClaimStep.CREATE:
                 least = await find_size(cluster, namespace, claim.snapshot)
