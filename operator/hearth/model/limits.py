@@ -335,6 +335,8 @@ PAGE_STREAMS = 20
 """Tabs that one `kubectl stack ui` keeps up to date: each reads its Stack about once a second."""
 PAGE_FORM_BYTES = 64 * 1024
 """Size of one request to the page: the longest field of a form is a reason of 1,024 characters."""
+PAGE_EVENTS = 500
+"""Events on one page, the latest ones. The API server keeps them for an hour: some thousand of a large Stack."""
 GRAPH_LAYER_NODES = 10
 """Single nodes in one layer of a graph: as many as fit on a screen."""
 GRAPH_EXPANDED_NODES = 400

@@ -29,6 +29,7 @@ from support.real import real_user
 from support.real.operator_fleet import Crew
 from support.real.raw_api import RawApi
 from support.real.real_user import RealUser
+from support.real.stack_command import StackCommand
 
 SCREENSHOTS = "HEARTH_SCREENSHOTS"
 """Where pictures for the documentation are written: `make screenshots`."""
@@ -117,6 +118,9 @@ def test_changes_appear_without_a_reload(site: Site) -> None:
 def test_a_click_shows_everything_about_a_resource(site: Site) -> None:
     """Why, Events, the live object and the manifest; sensitive values are hidden in all of them."""
     site.open_stack()
+    site.browser.click("#to-why")
+    assert "exceeded quota" in site.browser.wait_dialog()
+    site.browser.close_dialog()
     site.browser.click(".graph a[data-resource='cache']")
     shown = site.browser.wait_dialog()
     assert "exceeded quota" in shown
@@ -360,6 +364,23 @@ async def test_an_operator_at_work_is_seen_live(site: Site, workers: Crew, user:
     )
     await asyncio.to_thread(site.browser.wait_text, "CreateComplete")
     await asyncio.to_thread(site.browser.find, ".graph a.ready[data-resource='second']")
+
+
+def test_the_file_has_the_picture_of_the_page(site: Site, kubeconfig: Path, tmp_path: Path) -> None:
+    """`kubectl stack graph -o svg` places every node where the page does."""
+    find_places = (
+        "return Array.from(document.querySelectorAll('.node'), each => "
+        "each.textContent + each.querySelector('.outline').getAttribute('d'))"
+    )
+    site.open_stack()
+    shown = site.browser.driver.execute_script(find_places)
+    command = StackCommand(kubeconfig=kubeconfig, namespace=site.stacks.namespace)
+    file = tmp_path / "shop.svg"
+    file.write_text(command.run_now("graph", "shop", "-o", "svg").stdout)
+    site.browser.open(file.as_uri())
+
+    assert len(shown) == 9
+    assert site.browser.driver.execute_script(find_places) == shown
 
 
 def test_the_picture_for_the_documentation(site: Site, tmp_path: Path) -> None:

@@ -20,7 +20,9 @@ from hearth.cli.page.stack_source import StackSource
 from hearth.cli.page.updates import Updates
 from hearth.cli.stack_access import evidence
 from hearth.cli.stack_views import safe_text
+from hearth.cli.stack_views.causes import stack_causes
 from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.tree.snapshot import StackSnapshot
 from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
 from hearth.model.kinds import Kind
 
@@ -51,6 +53,7 @@ class Handlers:
             web.get(f"{root}{STACK_ROUTE}", self.show_stack),
             web.get(f"{root}{STACK_ROUTE}/updates", self.follow_stack),
             web.get(f"{root}{STACK_ROUTE}/resource", self.show_resource),
+            web.get(f"{root}{STACK_ROUTE}/why", self.explain),
             web.get(f"{root}{STACK_ROUTE}/confirm", self.confirm),
             web.post(f"{root}{STACK_ROUTE}/act", self.act),
         ]
@@ -99,9 +102,7 @@ class Handlers:
         """Show one resource: why, events, live object and manifest."""
         kind, namespace, name = find_target(request)
         resource, object_ = request.query.get("resource", ""), request.query.get("object", "")
-        snapshot = await self._source.read(kind, namespace, name)
-        if snapshot is None:
-            raise web.HTTPNotFound(text=f'{kind.plural}.{kind.group} "{name}" not found')
+        snapshot = await self._read(kind, namespace, name)
         collected = await evidence.collect_all(self._source.session, snapshot)
         found = await asyncio.to_thread(
             shown_resource.describe, snapshot, resource, collected, object_=object_, now=time.time()
@@ -111,6 +112,19 @@ class Handlers:
         offered = actions.list_for(snapshot.stack, with_resource=True)
         values = {"resource": found, "actions": offered, "path": f"{kind.plural}/{namespace}/{name}", "name": name}
         return self._reply(request, "resource.html", values | {"moment": time.strftime("%H:%M:%S")})
+
+    async def explain(self, request: web.Request) -> web.StreamResponse:
+        """Show why a Stack as a whole is not ready, and what happened."""
+        kind, namespace, name = find_target(request)
+        snapshot = await self._read(kind, namespace, name)
+        session, now = self._source.session, time.time()
+        causes = stack_causes.find_causes(snapshot, (), await evidence.collect(session, snapshot)) or ()
+        timeline = await evidence.collect_timeline(session, snapshot)
+        values = {
+            "causes": [shown_resource.describe_cause(each, now=now) for each in causes],
+            "events": shown_resource.describe_timeline(timeline, now=now),
+        }
+        return self._reply(request, "why.html", values | self._describe_target(request, snapshot.stack))
 
     async def confirm(self, request: web.Request) -> web.StreamResponse:
         """Show what an action would write, and ask."""
@@ -136,6 +150,13 @@ class Handlers:
         status = HTTPStatus.OK if decision.send is not None else HTTPStatus.CONFLICT
         values = {"action": action, "decision": decision} | self._describe_target(request, stack)
         return self._reply(request, "done.html", values, status=status)
+
+    async def _read(self, kind: Kind, namespace: str, name: str) -> StackSnapshot:
+        """Return a snapshot. Raises HTTPNotFound."""
+        snapshot = await self._source.read(kind, namespace, name)
+        if snapshot is None:
+            raise web.HTTPNotFound(text=f'{kind.plural}.{kind.group} "{name}" not found')
+        return snapshot
 
     async def _find_action(
         self, request: web.Request, form: dict[str, str]

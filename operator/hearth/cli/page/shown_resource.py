@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hearth.cli.stack_views import ages, safe_text
@@ -11,9 +12,11 @@ from hearth.cli.stack_views.details import shown_objects
 from hearth.cli.stack_views.lists import event_timeline
 from hearth.cli.stack_views.lists.event_timeline import TimelineEntry
 from hearth.cli.stack_views.tree import stack_view
+from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
 from hearth.cli.stack_views.tree.stack_view import ResourceRow
 from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
+from hearth.model import limits
 from hearth.template.text import kubectl_yaml
 
 
@@ -61,15 +64,22 @@ def describe(
     if row is None:
         return None
     child = find_child(snapshot, row)
-    causes = stack_causes.explain_resource(snapshot, [name], evidence) or ()
+    causes = find_causes(snapshot, row, evidence)
     return ShownResource(
         row=row,
         causes=tuple(describe_cause(each, now=now) for each in causes),
-        events=tuple(describe_events(child, evidence, now=now)) if child is not None else (),
+        events=describe_events(child, evidence, now=now) if child is not None else (),
         live=write(shown_objects.show_object(snapshot, child)) if child is not None else "",
         manifest=write(shown_objects.show_manifest(snapshot, name)),
         nested_path=find_nested_path(child),
     )
+
+
+def find_causes(snapshot: StackSnapshot, row: ResourceRow, evidence: Evidence) -> tuple[Cause, ...]:
+    """Return why a resource, or an obsolete object of it, is in its state."""
+    if row.state is RowState.OBSOLETE:
+        return (stack_causes.explain_row(snapshot, row, evidence),)
+    return stack_causes.explain_resource(snapshot, [row.resource], evidence) or ()
 
 
 def find_child(snapshot: StackSnapshot, row: ResourceRow) -> FoundChild | None:
@@ -86,7 +96,7 @@ def describe_cause(cause: Cause, *, now: float) -> ShownCause:
     )
 
 
-def describe_events(child: FoundChild, evidence: Evidence, *, now: float) -> list[ShownEvent]:
+def describe_events(child: FoundChild, evidence: Evidence, *, now: float) -> tuple[ShownEvent, ...]:
     """Describe the Events about an object and those that it owns, the latest first."""
     uids = {child.uid: ""}
     pending = [child.uid]
@@ -96,8 +106,13 @@ def describe_events(child: FoundChild, evidence: Evidence, *, now: float) -> lis
                 uids[owned.uid] = ""
                 pending.append(owned.uid)
     events = [event for uid in uids for event in evidence.events.get(uid, ())]
-    entries = event_timeline.sort(event_timeline.describe_events(events, uids), since=None, only_warnings=False)
-    return [describe_event(entry, now=now) for entry in reversed(entries)]
+    return describe_timeline(event_timeline.describe_events(events, uids), now=now)
+
+
+def describe_timeline(entries: Iterable[TimelineEntry], *, now: float) -> tuple[ShownEvent, ...]:
+    """Describe entries, the latest first."""
+    latest = event_timeline.sort(entries, since=None, only_warnings=False)[: -limits.PAGE_EVENTS - 1 : -1]
+    return tuple(describe_event(entry, now=now) for entry in latest)
 
 
 def describe_event(entry: TimelineEntry, *, now: float) -> ShownEvent:

@@ -19,7 +19,14 @@ from hearth.model.kinds import Kind
 from support.units import stack_page
 from support.units.stack_page import SHOP, Visitor
 
-SHOWN = ("", "stacks/prod/shop", "stacks/prod/shop/resource?resource=db", "stacks/prod/shop/confirm?action=pause")
+SHOWN = (
+    "",
+    "stacks/prod/shop",
+    "stacks/prod/shop/why",
+    "stacks/prod/shop/resource?resource=db",
+    "stacks/prod/shop/confirm?action=pause",
+    "stacks/prod/shop/confirm?action=continue",
+)
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest("a");
   if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
   const address = link.href.baseVal ?? link.href;
-  if (link.closest(".graph, [data-dialog]") && new URL(address, location).pathname.endsWith("/resource")) {
+  if (link.closest(".graph, [data-dialog]") && /\/(resource|why)$/.test(new URL(address, location).pathname)) {
     event.preventDefault();
     open(address, link);
   }
