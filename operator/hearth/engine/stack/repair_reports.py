@@ -75,7 +75,10 @@ class RepairReports:
         """Return whether another client deleted the object of a resource of the completed target."""
         target, status = self.definition_sync.targets.current, planner.statuses.get(name)
         is_completed = target is not None and target.is_completed and not self.definition_sync.is_deleting
-        return is_completed and name not in self._deleted and status is not None and status.child is None
+        if not is_completed or name in self._deleted or status is None or status.child is not None:
+            return False
+        # The old object of a replacement still exists.
+        return not self.services.find_children_cluster(self.uid).children_of(self.uid, name)
 
     def _take_place(self, name: str, now: float) -> bool:
         """Count one more report about a resource; return False beyond the limit."""

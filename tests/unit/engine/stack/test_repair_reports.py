@@ -102,8 +102,12 @@ def test_a_deleted_object_is_reported() -> None:
         assert find_repairs(world) == [
             "a (configmap/shop-a): did not exist although the Stack was complete, and was created again"
         ]
-        await world.user.patch(locate("shop-b"), {"metadata": {"annotations": {"hearth.dev/unhealthy": "broken"}}})
-        await world.wait_rest(find_nothing)
+        # `a` is replaced by creating its successor first, `b` by deleting it first.
+        for name in ("shop-a", "shop-b"):
+            mark = {"metadata": {"annotations": {"hearth.dev/unhealthy": "broken"}}}
+            await world.user.patch(locate(name), mark)
+            await world.wait_rest(find_nothing)
+            assert await world.user.find(locate(name)) is None or name == "shop-b"
         assert len(find_repairs(world)) == 1
 
     fake_world.run(story)
