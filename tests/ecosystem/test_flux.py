@@ -1,0 +1,104 @@
+"""Flux applies a Stack, waits for it, sees that it fails, and prunes it: the real controller on a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hearth.kube.auth import credentials
+from hearth.kube.client.connection import Connection
+from hearth.model import names
+from hearth.model.child import Object
+from support.ecosystem import flux
+from support.ecosystem.flux import Pipeline
+from support.real import real_user
+from support.real.real_user import RealUser
+from support.real.real_world import RealWorld
+from support.stories.world import Address
+
+API = f"{names.GROUP}/{names.VERSION}"
+SHOP = {"apiVersion": API, "kind": names.STACK, "name": "shop"}
+
+
+@pytest.fixture
+async def pipeline(kubeconfig: Path, namespace: str, tmp_path: Path) -> AsyncIterator[Pipeline]:
+    """Flux and the operator, on a namespace of their own."""
+    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
+    async with Connection(source) as connection:
+        await flux.install(connection)
+        user = RealUser(connection, namespace)
+        await real_user.install_all(user)
+        world = RealWorld(user, source)
+        with flux.serve(tmp_path) as url:
+            async with flux.run_controller(kubeconfig, tmp_path):
+                await world.start_controller()
+                yield Pipeline(connection, namespace, tmp_path, url)
+                await world.close()
+
+
+def config(state: str) -> Object:
+    """A resource that fails in the state `bad`. Its text contains what `postBuild` would replace."""
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"state": state, "stack": "${stack.name}"}}
+    return {"manifest": manifest, "failedWhen": ["a.data.state == 'bad'"]}
+
+
+def make_stack(resources: Object) -> Object:
+    """The Stack as it is in Git."""
+    spec = {"rollback": {"onFailure": True}, "template": {"resources": resources}}
+    return {"apiVersion": API, "kind": names.STACK, "metadata": {"name": "shop"}, "spec": spec}
+
+
+def plain(state: str) -> Object:
+    """A Stack whose own resource may fail."""
+    return make_stack({"a": config(state)})
+
+
+def nested(state: str) -> Object:
+    """A Stack with a Stack within, whose resource may fail."""
+    spec = {"template": {"resources": {"a": config(state)}}}
+    return make_stack({"cache": {"manifest": {"apiVersion": API, "kind": names.STACK, "spec": spec}}})
+
+
+OTHER = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}}
+
+
+@pytest.mark.parametrize(
+    ("make", "has_check"), [pytest.param(plain, True, id="healthCheck"), pytest.param(nested, False, id="wait, nested")]
+)
+async def test_flux_waits_for_the_stack_and_prunes_it(pipeline: Pipeline, make: Any, has_check: bool) -> None:
+    """Ready when the Stack is, failed when it rolls back, ready after a correction; pruned with its objects."""
+    user = RealUser(pipeline.connection, pipeline.namespace)
+    shop = Address(api_version=API, kind=names.STACK, namespace=pipeline.namespace, name="shop")
+    checks = [{**SHOP, "namespace": pipeline.namespace}]
+    await pipeline.create(**({"healthChecks": checks} if has_check else {"wait": True}))
+
+    said = await pipeline.wait_ready(await pipeline.push(make("good")), status="True")
+    assert said.startswith("ReconciliationSucceeded")
+    assert await read_phase(user, shop) == "CreateComplete"
+
+    said = await pipeline.wait_ready(await pipeline.push(make("bad")), status="False")
+    assert "HealthCheckFailed" in said
+    assert "shop" in said
+    assert await read_phase(user, shop) == "RollbackComplete"
+
+    await pipeline.wait_ready(await pipeline.push(make("better")), status="True")
+    assert await read_phase(user, shop) == "UpdateComplete"
+
+    found = await user.find(shop)
+    assert found is not None
+    uid = found["metadata"]["uid"]
+    await pipeline.push(OTHER)
+    async with asyncio.timeout(flux.PATIENCE):
+        while await user.find(shop) is not None:  # noqa: ASYNC110 -- a server has no event
+            await asyncio.sleep(0.3)
+    assert await user.find_children(uid, {"ConfigMap", names.STACK}) == []
+
+
+async def read_phase(user: RealUser, stack: Address) -> str:
+    """Return the phase of a Stack."""
+    found = await user.find(stack)
+    return str((found or {}).get("status", {}).get("phase"))
