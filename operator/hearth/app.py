@@ -28,7 +28,7 @@ from hearth.kube.leader_election import leader_elector
 from hearth.kube.objects import installed_crds
 from hearth.leadership import Leadership
 from hearth.model import errors
-from hearth.serve import event_loop_lag, http_server, logs, metrics
+from hearth.serve import event_loop_lag, http_server, logs, tracing
 from hearth.serve.metrics import Metrics
 from hearth.settings import LEASE_HELD_EXIT_CODE, Settings
 
@@ -115,7 +115,7 @@ async def run_operator(settings: Settings, build: BuildRuntime, grace: float) ->
     """Run the process from start to end, in reading order. The parts stop in reverse order."""
     stopping = handle_signals(grace)
     source = await find_checked_source(settings)
-    observer = metrics.Metrics()
+    observer = tracing.make_observer(os.environ)
     supervision.current().on_error = observer.on_internal_error
     asyncio.get_running_loop().set_exception_handler(supervision.handle_loop_error)
     engine = build(settings, source, observer)
@@ -138,6 +138,7 @@ async def run_operator(settings: Settings, build: BuildRuntime, grace: float) ->
         http = http_server.HttpServer(
             make_endpoints(engine, leader, observer, lateness, admission=admission), on_limit=observer.on_limit
         )
+        parts.callback(observer.close)
         address = await http.start(settings.http_address)
         parts.push_async_callback(http.stop)
 

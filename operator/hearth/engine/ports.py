@@ -385,7 +385,7 @@ class Evaluations(Evaluator, ScriptEvaluator, Protocol):
 class Observer(Protocol):
     """Receiver of metrics from all layers; must be quick and never raises."""
 
-    def on_reconcile(self, *, result: str, seconds: float) -> None:
+    def on_reconcile(self, *, result: str, seconds: float, stack: StackObject | None = None) -> None:
         """Record a completed reconcile. result: one of a few words (`idle`, `changed`, `error` …)."""
 
     def on_dequeue(self, seconds: float) -> None:

@@ -196,7 +196,7 @@ class StackController:
         else:
             self._unsettled.pop(uid, None)
         seconds = self._services.clock.monotonic() - started
-        self._observer.on_reconcile(result="success", seconds=seconds)
+        self._observer.on_reconcile(result="success", seconds=seconds, stack=stack)
         self._recorder.request(uid, is_urgent=each.is_status_urgent)
         return seconds
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import prometheus_client
 from prometheus_client import core, exposition, gc_collector, platform_collector, process_collector, registry
 
 import hearth
 from hearth.serve.histogram import Histogram
+
+if TYPE_CHECKING:
+    from hearth.engine.ports import StackObject
 
 Sample: TypeAlias = Callable[[], Mapping[str, float]]
 """By the value of the one label, the number now."""
@@ -132,7 +135,10 @@ class Metrics:
         self.registry.register(made)
         return made
 
-    def on_reconcile(self, *, result: str, seconds: float) -> None:
+    def close(self) -> None:
+        """Nothing is left to send."""
+
+    def on_reconcile(self, *, result: str, seconds: float, stack: StackObject | None = None) -> None:  # noqa: ARG002 -- the observer's parameters
         """A pass ended."""
         self._find_passes(result).inc()
         self._pass_seconds.find().observe(seconds)

@@ -13,7 +13,7 @@ import structlog
 
 from hearth import supervision
 from hearth.engine import services, stack_controller, work_queue
-from hearth.engine.ports import Evaluations
+from hearth.engine.ports import Evaluations, StackObject
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.sharding import Share
@@ -74,7 +74,7 @@ class SilentObserver:
         self.limits: list[str] = []
         """Each limit that was reached, as often as it was."""
 
-    def on_reconcile(self, *, result: str, seconds: float) -> None:
+    def on_reconcile(self, *, result: str, seconds: float, stack: StackObject | None = None) -> None:
         """As the port says."""
 
     def on_dequeue(self, seconds: float) -> None:

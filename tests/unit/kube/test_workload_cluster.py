@@ -51,7 +51,7 @@ class Ears:
         """Kinds changed."""
         self.kinds += 1
 
-    def on_reconcile(self, *, result: str, seconds: float) -> None:
+    def on_reconcile(self, *, result: str, seconds: float, stack: object = None) -> None:
         """A pass ended."""
 
     def on_dequeue(self, seconds: float) -> None:

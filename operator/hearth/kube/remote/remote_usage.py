@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hearth.engine.ports import StackObject
 
 
 @dataclass(slots=True)
@@ -19,7 +23,7 @@ class RemoteUsage:
     skipped: int = 0
     is_reachable: bool = False
 
-    def on_reconcile(self, *, result: str, seconds: float) -> None:
+    def on_reconcile(self, *, result: str, seconds: float, stack: StackObject | None = None) -> None:
         """Ignore it: no other cluster is reconciled."""
 
     def on_dequeue(self, seconds: float) -> None:

@@ -1,0 +1,95 @@
+"""Traces by OpenTelemetry: a span for each reconcile and each request. Off unless the environment names a collector.
+
+A span has what the metrics have, and the Stack of a reconcile. It never has the name of a child, which may contain a
+sensitive value. OpenTelemetry is imported only if traces are on; it sends from a thread of its own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+import hearth
+from hearth.serve.metrics import Metrics
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+
+    from hearth.engine.ports import StackObject
+
+log = structlog.get_logger(__name__)
+
+VARIABLES: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+"""As OpenTelemetry names them. The exporter and the sampler read these and further ones themselves."""
+DISABLED: Final = "OTEL_SDK_DISABLED"
+SERVICE: Final = "hearth"
+FLUSH_MILLISECONDS: Final = 1000
+"""For the last spans when the process stops; a collector that does not answer must not delay the end."""
+SUCCESS: Final = 300
+NANOSECONDS: Final = 1_000_000_000
+
+
+class TracedMetrics(Metrics):
+    """The metrics, with a span for each reconcile and each request."""
+
+    def __init__(self, provider: TracerProvider, *, now: Callable[[], int] = time.time_ns) -> None:
+        """now: nanoseconds since the epoch."""
+        super().__init__()
+        self._provider = provider
+        self._tracer = provider.get_tracer(SERVICE, hearth.__version__)
+        self._now = now
+
+    def on_reconcile(self, *, result: str, seconds: float, stack: StackObject | None = None) -> None:
+        """As the port says."""
+        super().on_reconcile(result=result, seconds=seconds, stack=stack)
+        attributes = {"hearth.result": result}
+        if stack is not None:
+            attributes |= {"k8s.namespace.name": stack.namespace, "hearth.kind": stack.kind, "hearth.stack": stack.name}
+        self._record("reconcile", seconds, attributes, is_error=result != "success")
+
+    def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:
+        """As the port says."""
+        super().on_request(verb=verb, kind=kind, code=code, seconds=seconds)
+        attributes: dict[str, str | int] = {"hearth.verb": verb, "hearth.kind": kind, "http.response.status_code": code}
+        self._record(f"{verb} {kind}", seconds, attributes, is_error=not 0 < code < SUCCESS)
+
+    def _record(self, name: str, seconds: float, attributes: Mapping[str, str | int], *, is_error: bool) -> None:
+        from opentelemetry.trace import Status, StatusCode
+
+        end = self._now()
+        span = self._tracer.start_span(name, start_time=end - int(seconds * NANOSECONDS), attributes=attributes)
+        if is_error:
+            span.set_status(Status(StatusCode.ERROR))
+        span.end(end)
+
+    def close(self) -> None:
+        """Send what is left."""
+        self._provider.force_flush(FLUSH_MILLISECONDS)
+
+
+def make_observer(environ: Mapping[str, str]) -> Metrics:
+    """Return the metrics, with traces if the environment names a collector."""
+    is_disabled = environ.get(DISABLED, "").lower() == "true"
+    if is_disabled or not any(environ.get(variable) for variable in VARIABLES):
+        return Metrics()
+    if importlib.util.find_spec("opentelemetry") is None:
+        log.warning("traces are off: OpenTelemetry is not installed", install="pip install 'hearth[traces]'")
+        return Metrics()
+    return TracedMetrics(make_provider())
+
+
+def make_provider(processor: SpanProcessor | None = None) -> TracerProvider:
+    """Return the source of tracers. processor: what gets the spans; None: they are sent in batches."""
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    resource = Resource.create({"service.name": SERVICE, "service.version": hearth.__version__})
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    provider.add_span_processor(processor or BatchSpanProcessor(OTLPSpanExporter()))
+    return provider

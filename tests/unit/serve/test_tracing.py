@@ -1,0 +1,131 @@
+"""Traces: off and without a cost by default, else a span for each reconcile and each request, sent to the collector."""
+
+from __future__ import annotations
+
+import http.server
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from hearth.serve import tracing
+from hearth.serve.metrics import Metrics
+from hearth.serve.tracing import TracedMetrics
+from support.units import stack_objects
+
+NOW = 1_700_000_000_000_000_000
+
+
+@pytest.fixture
+def exporter() -> InMemorySpanExporter:
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def traced(exporter: InMemorySpanExporter) -> TracedMetrics:
+    return TracedMetrics(tracing.make_provider(SimpleSpanProcessor(exporter)), now=lambda: NOW)
+
+
+def read_span(exporter: InMemorySpanExporter) -> ReadableSpan:
+    """The only span."""
+    (span,) = exporter.get_finished_spans()
+    return span
+
+
+def test_a_reconcile_is_a_span_of_its_stack(traced: TracedMetrics, exporter: InMemorySpanExporter) -> None:
+    """It ends now, and began as long ago as it took. The metrics count it too."""
+    stack = stack_objects.make_stack()
+    traced.on_reconcile(result="success", seconds=0.25, stack=stack)
+
+    span = read_span(exporter)
+    assert (span.name, span.start_time, span.end_time) == ("reconcile", NOW - 250_000_000, NOW)
+    assert dict(span.attributes or {}) == {
+        "hearth.result": "success",
+        "hearth.kind": "Stack",
+        "hearth.stack": stack.name,
+        "k8s.namespace.name": stack.namespace,
+    }
+    assert traced.registry.get_sample_value("hearth_reconcile_total", {"result": "success"}) == 1
+
+
+@pytest.mark.parametrize(("code", "is_error"), [(200, False), (409, True), (0, True)])
+def test_a_request_is_a_span_without_a_name(
+    traced: TracedMetrics, exporter: InMemorySpanExporter, code: int, is_error: bool
+) -> None:
+    """Names of children may contain sensitive values."""
+    traced.on_request(verb="apply", kind="Deployment.apps", code=code, seconds=0.01)
+
+    span = read_span(exporter)
+    assert span.name == "apply Deployment.apps"
+    assert dict(span.attributes or {}) == {
+        "hearth.verb": "apply",
+        "hearth.kind": "Deployment.apps",
+        "http.response.status_code": code,
+    }
+    assert (not span.status.is_ok and not span.status.is_unset) == is_error
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [{}, {"OTEL_EXPORTER_OTLP_ENDPOINT": ""}, {"OTEL_EXPORTER_OTLP_ENDPOINT": "x", "OTEL_SDK_DISABLED": "True"}],
+)
+def test_traces_are_off_by_default(environ: dict[str, str]) -> None:
+    """And where OpenTelemetry itself is switched off. Then the observer is that of the metrics, with no step more."""
+    assert type(tracing.make_observer(environ)) is Metrics
+
+
+def test_nothing_is_imported_while_traces_are_off() -> None:
+    """In a process of its own."""
+    program = "import sys; from hearth import app; from hearth.serve import tracing; tracing.make_observer({}); "
+    program += "sys.exit(any(name.startswith('opentelemetry') for name in sys.modules))"
+
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_the_operator_works_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collector may be set for all pods of a cluster: this is a warning, not the end."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+
+    assert type(tracing.make_observer({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"})) is Metrics
+
+
+@pytest.fixture
+def collector() -> Iterator[tuple[str, list[bytes]]]:
+    """The address of a collector, and what it received."""
+    received: list[bytes] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_arguments: Any) -> None:
+            """Nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", received
+        server.shutdown()
+
+
+def test_spans_arrive_at_the_collector(collector: tuple[str, list[bytes]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the protocol of OpenTelemetry, at the latest when the process stops."""
+    url, received = collector
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
+    observer = tracing.make_observer({"OTEL_EXPORTER_OTLP_ENDPOINT": url})
+    observer.on_request(verb="apply", kind="Pod", code=200, seconds=0.01)
+    observer.close()
+
+    (body,) = received
+    (resource,) = ExportTraceServiceRequest.FromString(body).resource_spans
+    names = {each.key: each.value.string_value for each in resource.resource.attributes}
+    assert names["service.name"] == "hearth"
+    assert [span.name for scope in resource.scope_spans for span in scope.spans] == ["apply Pod"]
