@@ -155,3 +155,48 @@ def test_a_file_that_is_no_schema_counts_as_absent(tmp_path: Path) -> None:
 
     assert service is not None
     assert kinds.find_schema(service) is None
+
+
+def test_sarif_names_file_line_and_rule(tmp_path: Path) -> None:
+    """In the form that code hosts read: each result names a rule of the tool, and the line of its field."""
+    wrong = {
+        "a": {"manifest": CONFIG | {"data": {"x.y": "${params.none}"}}},
+        "b": {"dependsOn": ["a", "c"], "manifest": CONFIG},
+    }
+
+    code, output = run(tmp_path, "lint", CONFIG, make(wrong), options=("-o", "sarif"))
+
+    log = json.loads(output)
+    (ran,) = log["runs"]
+    rules = [rule["id"] for rule in ran["tool"]["driver"]["rules"]]
+    lines = (tmp_path / "stack.yaml").read_text().splitlines()
+    found = []
+    for result in ran["results"]:
+        (place,) = result["locations"]
+        assert rules[result["ruleIndex"]] == result["ruleId"]
+        assert place["physicalLocation"]["artifactLocation"] == {"uri": "DIR/stack.yaml"}
+        found.append((result["ruleId"], lines[place["physicalLocation"]["region"]["startLine"] - 1].strip()))
+    assert (code, log["version"]) == (1, "2.1.0")
+    assert found == [("invalid-manifest", "x.y: ${params.none}"), ("invalid-dependency", "- c")]
+
+
+def test_sarif_without_a_mistake_has_no_result(tmp_path: Path) -> None:
+    """So that a code host closes what it showed before."""
+    code, output = run(tmp_path, "lint", make({"a": {"manifest": CONFIG}}), options=("-o", "sarif"))
+
+    assert (code, json.loads(output)["runs"][0]["results"]) == (0, [])
+
+
+def test_the_hook_accepts_files_without_a_stack() -> None:
+    """It is called with any YAML file of a repository; without a file, it says what is missing."""
+    root = Path(__file__).resolve().parents[4]
+    (hook,) = yaml.safe_load((root / ".pre-commit-hooks.yaml").read_text())
+    program, *arguments = hook["entry"].split()
+    runner = click.testing.CliRunner()
+
+    accepted = runner.invoke(stack_group.stack, [*arguments, str(root / "tests/data/running.yaml")])
+    rejected = runner.invoke(stack_group.stack, arguments[:1])
+
+    assert (program, accepted.exit_code, accepted.output) == ("kubectl-stack", 0, "0 Stacks: no mistake\n")
+    assert rejected.exit_code == 2
+    assert "name a file" in rejected.output

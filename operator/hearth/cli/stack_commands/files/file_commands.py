@@ -21,7 +21,6 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--filename",
         "files",
         multiple=True,
-        required=True,
         metavar="FILE",
         help="YAML or JSON; - is standard input. Repeatable.",
     )
@@ -45,22 +44,32 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "kubectl stack lint -f stack.yaml",
         "kubectl stack lint -f stack.yaml --schemas ./schemas -o json",
         "kubectl stack lint -f stack.yaml --cluster",
+        "kubectl stack lint stacks/*.yaml --output sarif > lint.sarif",
     ),
 )
+@click.argument("more", nargs=-1, metavar="[FILE]...")
 @file_options
 @click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="The format."
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "sarif"]),
+    default="text",
+    show_default=True,
+    help="The format.",
 )
+@click.option("--allow-none", "allows_none", is_flag=True, help="Accept files without a Stack.")
 def lint(
-    cluster: ClusterOptions, files: tuple[str, ...], schemas: str | None, output: str, *, uses_cluster: bool
+    cluster: ClusterOptions, files: tuple[str, ...], more: tuple[str, ...], *, uses_cluster: bool, **options: Any
 ) -> None:
     """Report all mistakes of the Stacks in files. Without schemas, fields of objects are not checked.
 
-    Exit code 0: no mistake; 1: mistakes, or a file cannot be read.
+    Exit code 0: no mistake; 1: mistakes, or a file cannot be read; 2: a mistake on the command line.
     """
     from hearth.cli.stack_commands.files import file_execution
 
-    file_execution.lint(cluster, files, schemas=schemas, uses_cluster=uses_cluster, output=output)
+    if not files and not more:
+        raise click.UsageError("name a file: kubectl stack lint -f FILE")
+    file_execution.lint(cluster, (*files, *more), uses_cluster=uses_cluster, **options)
 
 
 @click.command(cls=ExampleCommand, examples=("kubectl stack render -f stack.yaml",))
@@ -69,4 +78,6 @@ def render(cluster: ClusterOptions, files: tuple[str, ...], schemas: str | None,
     """Write the manifests that the Stacks in files give. What only a run can know is a comment."""
     from hearth.cli.stack_commands.files import file_execution
 
+    if not files:
+        raise click.UsageError("name a file: kubectl stack render -f FILE")
     file_execution.render(cluster, files, schemas=schemas, uses_cluster=uses_cluster)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -14,7 +14,7 @@ from hearth.cli.stack_access.schema_folder import FolderKinds
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_views import safe_text
-from hearth.cli.stack_views.files import stack_files
+from hearth.cli.stack_views.files import line_numbers, sarif, stack_files
 from hearth.cli.stack_views.files.stack_files import StackFile
 from hearth.model import errors
 from hearth.model.child import Object
@@ -29,19 +29,32 @@ STANDARD_INPUT: Final = "-"
 DONE, FAILED = 0, 1
 
 
-def read_stacks(files: Sequence[str]) -> list[StackFile]:
-    """Return the Stacks in the files. Ends the program if a file cannot be read, or there is no Stack."""
-    documents: dict[str, Sequence[Any]] = {}
+def read_texts(files: Sequence[str]) -> dict[str, str]:
+    """Return the files with their content. Ends the program if one cannot be read."""
+    texts = {}
     for file in files:
         try:
-            text = sys.stdin.read() if file == STANDARD_INPUT else Path(file).read_text(encoding="utf-8")
-            documents[file] = [document.value for document in kubectl_yaml.parse_documents(text)]
+            texts[file] = sys.stdin.read() if file == STANDARD_INPUT else Path(file).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise click.ClickException(safe_text.clean(f"cannot read {file}: {error}")) from error
+    return texts
+
+
+def find_stacks(texts: Mapping[str, str]) -> list[StackFile]:
+    """Return the Stacks in the texts. Ends the program if one is no YAML."""
+    documents: dict[str, Sequence[Any]] = {}
+    for file, text in texts.items():
+        try:
+            documents[file] = [document.value for document in kubectl_yaml.parse_documents(text)]
         except yaml.YAMLError as error:
             message = f"{file} is not valid YAML: {kubectl_yaml.describe(error)}"
             raise click.ClickException(safe_text.clean(message)) from error
-    stacks = stack_files.find_stacks(documents)
+    return stack_files.find_stacks(documents)
+
+
+def read_stacks(files: Sequence[str]) -> list[StackFile]:
+    """Return the Stacks in the files. Ends the program if a file cannot be read, or there is no Stack."""
+    stacks = find_stacks(read_texts(files))
     if not stacks:
         raise click.ClickException(safe_text.clean(f"there is no Stack in {', '.join(files)}"))
     return stacks
@@ -77,24 +90,44 @@ def list_kinds(found: StackFile) -> list[tuple[str, str]]:
 
 
 def lint(
-    cluster: ClusterOptions, files: Sequence[str], *, schemas: str | None, uses_cluster: bool, output: str
+    cluster: ClusterOptions,
+    files: Sequence[str],
+    *,
+    schemas: str | None,
+    uses_cluster: bool,
+    output: str,
+    allows_none: bool = False,
 ) -> NoReturn:
-    """Write the mistakes, and end the program."""
-    stacks = read_stacks(files)
+    """Write the mistakes, and end the program. allows_none: whether files without a Stack are no error."""
+    texts = read_texts(files)
+    stacks = find_stacks(texts)
+    if not stacks and not allows_none:
+        raise click.ClickException(safe_text.clean(f"there is no Stack in {', '.join(files)}"))
 
     def act(kinds: Kinds) -> int:
         found = [mistake for each in stacks for mistake in find_mistakes(each, kinds)]
-        if output == "json":
-            text_output.write_object(found, output="json")
-        for mistake in found if output == "text" else ():
-            text_output.write_text(
-                f"{mistake['file']}: stack/{mistake['stack']}: {mistake['path']}: {mistake['message']}"
-            )
-        if not found and output == "text":
-            click.echo(f"{len(stacks)} Stack{'s'[: len(stacks) != 1]}: no mistake")
+        for mistake in found:
+            mistake["line"] = line_numbers.find_line(texts[mistake["file"]], mistake["stack"], mistake["path"])
+        write_mistakes(found, output=output, count=len(stacks))
         return FAILED if found else DONE
 
     with_kinds(cluster, stacks, schemas=schemas, uses_cluster=uses_cluster, act=act)
+
+
+def write_mistakes(found: Sequence[Object], *, output: str, count: int) -> None:
+    """Write the mistakes. count: the number of Stacks."""
+    match output:
+        case "json":
+            text_output.write_object(found, output="json")
+        case "sarif":
+            text_output.write_object(sarif.report(found), output="json")
+        case _ if found:
+            for mistake in found:
+                text_output.write_text(
+                    f"{mistake['file']}: stack/{mistake['stack']}: {mistake['path']}: {mistake['message']}"
+                )
+        case _:
+            click.echo(f"{count} Stack{'s'[: count != 1]}: no mistake")
 
 
 def find_mistakes(found: StackFile, kinds: Kinds) -> list[Object]:
