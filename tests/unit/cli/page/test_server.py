@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -14,10 +15,10 @@ from hearth.cli.page.updates import Changes
 from hearth.cli.stack_views.causes.cause import Evidence
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
-from hearth.model import limits, names
+from hearth.model import errors, limits, names
 from hearth.model.kinds import Kind
 from support.units import stack_page
-from support.units.stack_page import SHOP, Visitor
+from support.units.stack_page import SHOP, STACKS, Visitor
 
 SHOWN = (
     "",
@@ -287,3 +288,23 @@ async def test_a_stream_ends_with_its_tab(monkeypatch: pytest.MonkeyPatch) -> No
                 async with visitor.client.get(path, headers=headers) as stream:
                     if stream.status == 200:
                         break
+
+
+async def test_a_stream_survives_an_api_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader hears that the page is old, once, and sees the changes that were missed."""
+    monkeypatch.setattr(updates, "PAUSE", 0.01)
+    away = errors.Unreachable("connection refused <b>")
+    later = {"items": [stack_page.make_stack(phase="UpdateComplete")]}
+    async with stack_page.visit() as visitor:
+        await visitor.enter()
+        visitor.api.script[f"GET {STACKS}"] = [{"items": []}, away, away, later]
+        path = f"{visitor.origin}{visitor.root}updates"
+        found: list[tuple[str, dict[str, Any]]] = []
+        async with asyncio.timeout(10), visitor.client.get(path, headers={"Cookie": visitor.cookie}) as stream:
+            while len(found) < 4:
+                event = (await stream.content.readuntil(b"\n\n")).decode()
+                found.append((event.split()[1], json.loads(event.partition("data: ")[2])))
+
+    assert [name for name, _ in found] == ["parts", "problem", "problem", "parts"]
+    assert [content["message"] for name, content in found if name == "problem"] == ["connection refused <b>", ""]
+    assert "UpdateComplete" in found[3][1]["parts"]["stacks"]["html"]
