@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
+from typing import Any
 
 from hearth.kube.cache import revision_cache
 from hearth.kube.objects import controller_revision
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.preview import field_changes, previews
-from hearth.preview.changes import Action, Preview
+from hearth.preview.changes import Action, Change, Preview
 from hearth.preview.preview_world import PreviewRequest
 from support.checks import members
 from support.ports.fake_live_cluster import FakeLiveCluster
@@ -92,13 +93,17 @@ def find_deeds(before: Seen, after: Seen) -> dict[str, Action]:
     return deeds
 
 
+DEEDS = (Action.UPDATE, Action.ADOPT, Action.DELETE, Action.CREATE, Action.REPLACE)
+"""By rising weight: of a resource with several objects, the weightiest counts."""
+
+
 def list_deeds(preview: Preview) -> dict[str, Action]:
     """What a preview says will happen to each resource."""
-    shown = {Action.CREATE, Action.UPDATE, Action.REPLACE, Action.DELETE, Action.ADOPT}
     deeds: dict[str, Action] = {}
     for each in preview.changes:
-        if each.action in shown:
-            deeds.setdefault(each.resource, each.action)
+        if each.action in DEEDS:
+            known = deeds.get(each.resource, each.action)
+            deeds[each.resource] = max(known, each.action, key=DEEDS.index)
     return deeds
 
 
@@ -107,3 +112,48 @@ def show(preview: Preview) -> str:
     return (
         "\n".join(str(dataclasses.asdict(each)) for each in preview.changes) + f"\n{preview.notes} {preview.rejection}"
     )
+
+
+def find_disagreements(preview: Preview, before: Seen, after: Seen, status: Mapping[str, Any]) -> list[str]:
+    """What a preview said and did not happen, and the reverse. status: of the Stack in the end."""
+    happened, said = find_deeds(before, after), list_deeds(preview)
+    uncertain = {each.resource for each in preview.changes if each.is_uncertain}
+    wrong = []
+    for resource in sorted({*happened, *said}):
+        stated, seen = said.get(resource), happened.get(resource)
+        is_possible = resource in uncertain and (stated is None or seen in (None, stated, Action.REPLACE))
+        if stated is not seen and not is_possible:
+            wrong.append(f"{resource}: the preview says {stated}, and {seen} happened")
+    for change in preview.changes:
+        if change.action is Action.UPDATE:
+            wrong += compare_fields(change, before, after)
+    return [*wrong, *compare_stops(preview, status, uncertain)]
+
+
+def compare_fields(change: Change, before: Seen, after: Seen) -> list[str]:
+    """What is wrong with the fields that a change names; those with unknown values may have any."""
+    pairs = [
+        (raw, after.objects[uid])
+        for uid, raw in before.objects.items()
+        if change.ref is not None and uid in after.objects
+        if (raw["kind"], raw["metadata"]["name"]) == (change.ref.kind, change.ref.name)
+    ]
+    if not pairs:
+        return []
+    seen = {each.text: each.new for each in field_changes.find_changes(*pairs[0])}
+    named = {each.text: each.new for each in change.fields}
+    missing = {
+        path: value
+        for path, value in named.items()
+        if "known after" not in str(value) and value != "(sensitive)" and seen.get(path) != value
+    }
+    extra = seen.keys() - named.keys()
+    return [f"{change.resource}: {missing} did not come, and {extra} was not named"] if missing or extra else []
+
+
+def compare_stops(preview: Preview, status: Mapping[str, Any], uncertain: Set[str]) -> list[str]:
+    """Whether the Stack stops where the preview says."""
+    said = {(each.resource, each.hook) for each in preview.changes if each.action is Action.STOP}
+    seen = {(each["resource"], each["hook"]) for each in status.get("breakpoints") or ()}
+    is_wrong = any(resource not in uncertain for resource, _ in said ^ seen)
+    return [f"the preview says stops at {said}, and it stops at {seen}"] if is_wrong else []

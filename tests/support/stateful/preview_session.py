@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from hypothesis import strategies
 
-from hearth.model import names
 from hearth.model.child import Object
-from hearth.preview import field_changes
-from hearth.preview.changes import Action, Preview
+from hearth.preview.changes import Preview
 from support.fake_world import preview_of
 from support.fake_world.preview_of import Seen
 from support.server import fake_kinds
@@ -20,7 +17,6 @@ from support.stateful.session_state import Ordered
 from support.stateful.stack_session import STACK, Session
 
 HOOKS = ("PreCreate", "PostCreate", "PreUpdate", "PostUpdate", "PreReplace", "PostReplace", "PreDelete", "PostDelete")
-CERTAIN = frozenset({Action.CREATE, Action.UPDATE, Action.REPLACE, Action.DELETE})
 KNOWN_EDITS = tuple(what for what in random_templates.EDITS if what not in ("fails", "heal"))
 """Without those that let a probe fail, which only the run can know."""
 SMALL = strategies.integers(0, 7)
@@ -106,74 +102,15 @@ class PreviewSession:
     def compare(self, preview: Preview, before: Seen) -> None:
         """Wait until nothing moves, and compare."""
         self.session.run(self.session.world.wait_rest(self._agree))
-        after = self.see()
-        happened, said = preview_of.find_deeds(before, after), preview_of.list_deeds(preview)
-        uncertain = {each.resource for each in preview.changes if each.is_uncertain}
-        wrong = []
-        for resource in sorted({*happened, *said}):
-            stated, seen = said.get(resource), happened.get(resource)
-            if resource in uncertain and (stated is None or seen in (None, stated, Action.REPLACE)):
-                continue
-            if stated is not seen:
-                wrong.append(f"{resource}: the preview says {stated}, and {seen} happened")
-        wrong += self._compare_fields(preview, before, after)
-        wrong += self._compare_stops(preview)
-        if wrong:
-            raise AssertionError(
-                "\n".join([*wrong, preview_of.show(preview), self._describe(), *map(str, self.history)])
-            )
+        status = self._find_stack().get("status") or {}
+        if wrong := preview_of.find_disagreements(preview, before, self.see(), status):
+            raise AssertionError("\n".join([*wrong, preview_of.show(preview), str(status), *map(str, self.history)]))
 
     async def _agree(self) -> list[str]:
         """Nothing is expected of a rest."""
         return []
 
-    def _compare_fields(self, preview: Preview, before: Seen, after: Seen) -> list[str]:
-        """What is wrong with the fields that the preview names."""
-        wrong = []
-        for change in preview.changes:
-            if change.action is not Action.UPDATE or change.ref is None:
-                continue
-            pairs = [
-                (raw, after.objects[uid])
-                for uid, raw in before.objects.items()
-                if raw["metadata"]["name"] == change.ref.name
-                and raw["kind"] == change.ref.kind
-                and uid in after.objects
-            ]
-            if not pairs:
-                continue
-            seen = {each.text: each.new for each in field_changes.find_changes(*pairs[0])}
-            named = {each.text: each.new for each in change.fields}
-            unknown = {path for path, value in named.items() if "known after" in str(value)}
-            missing = {path: value for path, value in named.items() if path not in unknown and seen.get(path) != value}
-            extra = seen.keys() - named.keys()
-            if missing or extra:
-                wrong.append(f"{change.resource}: fields {missing} were not so; {extra} were not named")
-        return wrong
-
-    def _compare_stops(self, preview: Preview) -> list[str]:
-        """Whether it stops where the preview says."""
-        said = {(each.resource, each.hook) for each in preview.changes if each.action is Action.STOP}
-        status: dict[str, Any] = (self._find_stack().get("status")) or {}
-        seen = {(each["resource"], each["hook"]) for each in status.get("breakpoints") or ()}
-        possible = {(each.resource, each.hook) for each in preview.changes if each.is_uncertain and each.hook}
-        certain, unnamed = (
-            said - possible,
-            {each for each in seen - said if each[0] not in self._list_uncertain(preview)},
-        )
-        is_wrong = unnamed or not certain <= seen
-        return [f"the preview says stops at {said}, and it stops at {seen}"] if is_wrong else []
-
-    def _list_uncertain(self, preview: Preview) -> set[str]:
-        return {each.resource for each in preview.changes if each.is_uncertain}
-
     def _find_stack(self) -> Object:
         found = self.session.world.server.find(fake_kinds.STACK.kind, STACK.namespace, STACK.name)
         assert found is not None
         return found
-
-    def _describe(self) -> str:
-        status = self._find_stack().get("status", {})
-        ready = [each for each in status.get("conditions", ()) if each["type"] == "Ready"]
-        kept = {key: status.get(key) for key in ("phase", "target", names.ANNOTATION_HASH, "breakpoints")}
-        return f"{kept} {ready}"
