@@ -22,6 +22,7 @@ from hearth.preview.preview_run import PreviewRun
 from hearth.preview.preview_world import PreviewRequest
 
 PAUSED = "spec.paused is true: the operator writes nothing until it is unpaused"
+ELSEWHERE = "spec.kubeConfig: the objects are in another cluster, which a preview does not read"
 ENDLESS = "the same objects are replaced again and again; the preview ends here"
 
 
@@ -41,6 +42,8 @@ async def make_preview(
     now: seconds since the epoch; evaluate: makes the evaluator of slow expressions.
     """
     world = preview_world.make_world(live, request, now=now, evaluate=evaluate)
+    if world.stack.kubeconfig is not None:
+        raise PreviewFailed(ELSEWHERE)
     await preview_world.read_children(world)
     before = await recognition.recognize(world)
     run, faults = PreviewRun(world), list[str]()

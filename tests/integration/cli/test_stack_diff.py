@@ -185,6 +185,35 @@ async def test_a_bad_file_shows_all_mistakes(user: RealUser, kubectl_stack: Stac
     await kubectl_stack.expect("diff", "none", "--to", "1", code=2)
 
 
+async def test_a_stack_with_an_account_is_tried_as_that(
+    user: RealUser, kubectl_stack: StackCommand, auditor: AuditingProxy, tmp_path: Path
+) -> None:
+    """What the account may not write fails in the preview as it will in the run; a user may impersonate it here."""
+    rbac, named = "rbac.authorization.k8s.io", {"metadata": {"name": "deployer", "namespace": user.namespace}}
+    rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "patch", "delete"]}]
+    subject = {"kind": "ServiceAccount", "name": "deployer", "namespace": user.namespace}
+    role = {"apiGroup": rbac, "kind": "Role", "name": "deployer"}
+    place = f"namespaces/{user.namespace}"
+    for path, manifest in (
+        (f"/api/v1/{place}/serviceaccounts", named),
+        (f"/apis/{rbac}/v1/{place}/roles", {**named, "rules": rules}),
+        (f"/apis/{rbac}/v1/{place}/rolebindings", {**named, "roleRef": role, "subjects": [subject]}),
+    ):
+        await user.connection.request("POST", path, body=manifest)
+    file = tmp_path / "stack.yaml"
+    resources = {"a": config(v="x"), "b": config(v="${a.data.v}"), "refused": service(80)}
+    file.write_text(
+        yaml.safe_dump(
+            make_stack(user.namespace, resources, serviceAccountName="deployer", parameters={"password": "x"})
+        )
+    )
+    (preview,) = json.loads(await kubectl_stack.expect("diff", "-f", str(file), "-o", "json", code=1))
+    found = {each["resource"]: each for each in preview["changes"]}
+    assert {name: each["action"] for name, each in found.items()} == {"a": "create", "b": "create", "refused": "fail"}
+    assert f'is forbidden: User "system:serviceaccount:{user.namespace}:deployer"' in found["refused"]["reason"]
+    assert auditor.list_writes() == []
+
+
 async def see(user: RealUser) -> Seen:
     """The objects of the Stack."""
     stack = await user.find(Address(api_version=API_VERSION, kind="Stack", namespace=user.namespace, name="shop"))

@@ -8,9 +8,12 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.preview import previews
 from hearth.preview.changes import Action, Preview
 from support.fake_world import fake_world, preview_of
 from support.fake_world.fake_world import FakeWorld
@@ -38,9 +41,13 @@ def spec_of(resources: Object, *, parameters: Object | None = None, **spec: Any)
 
 
 def preview_after(
-    before: Object | None, after: Object, *, meanwhile: Callable[[FakeWorld], None] = lambda _world: None
+    before: Object | None,
+    after: Object,
+    *,
+    then: Object | None = None,
+    meanwhile: Callable[[FakeWorld], None] = lambda _world: None,
 ) -> Preview:
-    """The preview of an edit of a Stack at rest. meanwhile: what happens before the preview."""
+    """The preview of an edit of a Stack at rest. then: an edit before; meanwhile: what happens before the preview."""
     found: list[Preview] = []
 
     async def test(world: FakeWorld) -> None:
@@ -50,6 +57,9 @@ def preview_after(
             await world.user.create(
                 {"apiVersion": STACK.api_version, "kind": "Stack", "metadata": metadata, "spec": before}
             )
+            await asyncio.sleep(200)
+        if then is not None:
+            await world.user.replace_spec(STACK, then)
             await asyncio.sleep(200)
         meanwhile(world)
         version = world.server.version
@@ -237,3 +247,73 @@ def test_no_text_of_a_template_is_taken_for_an_unknown_value() -> None:
     text = "unknown-00000000-0x"
     preview = preview_after(spec_of({"a": config(v="x")}), spec_of({"a": config(v=text)}))
     assert [each.new for each in find(preview, "a").fields] == [text]
+
+
+def test_a_nested_stack_is_one_object() -> None:
+    """Its change is that of its spec."""
+
+    def made(text: str) -> Object:
+        inner = {"template": {"resources": {"x": config(v=text)}}}
+        return spec_of({"inner": resource("Stack", api_version=STACK.api_version, spec=inner), "a": config(v="x")})
+
+    preview = preview_after(made("old"), made("new"))
+    (change,) = preview.changes
+    assert [each.text for each in change.fields] == ["spec.template.resources.x.manifest.data.v"]
+
+
+def test_a_suspended_stack_is_scaled_down_and_comes_back() -> None:
+    """What suspends, and what resumes."""
+    web = resource(
+        "Deployment",
+        api_version="apps/v1",
+        spec={
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "nginx"}]},
+            },
+        },
+    )
+    spec = spec_of({"web": web})
+    (change,) = preview_after(spec, {**spec, "suspended": True}).changes
+    assert [(each.text, each.old, each.new) for each in change.fields] == [("spec.replicas", 2, 0)]
+    (back,) = preview_after(spec, spec, then={**spec, "suspended": True}).changes
+    assert [(each.text, each.old, each.new) for each in back.fields] == [("spec.replicas", 0, 2)]
+
+
+def test_what_another_cluster_has_is_no_preview() -> None:
+    """The message says why, instead of a false result."""
+    with pytest.raises(previews.PreviewFailed, match="another cluster"):
+        preview_after(None, {**spec_of({"a": config(v="x")}), "kubeConfig": {"secretRef": {"name": "east"}}})
+
+
+def test_an_unfinished_update_is_previewed_from_where_it_is() -> None:
+    """What has the new definition is not changed again; what has the old one is."""
+
+    def made(text: str, *stops: str) -> Object:
+        points = [{"resource": each, "at": ["PreUpdate"]} for each in stops]
+        return spec_of(
+            {"a": config(v=text), "b": config(v=text, of="${a.data.v}")}, environment={"breakpoints": points}
+        )
+
+    found: list[Preview] = []
+
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        metadata = {"name": STACK.name, "namespace": STACK.namespace}
+        manifest = {"apiVersion": STACK.api_version, "kind": "Stack", "metadata": metadata, "spec": made("x")}
+        await world.user.create(manifest)
+        await asyncio.sleep(100)
+        await world.user.replace_spec(STACK, made("y", "b"))
+        await asyncio.sleep(100)
+        found.append(await preview_of.preview_spec(world.server, made("y")))
+        found.append(await preview_of.preview_spec(world.server, made("y", "b")))
+        found.append(await preview_of.preview_spec(world.server, made("x", "a", "b")))
+
+    fake_world.run(test)
+    assert [actions(each) for each in found] == [
+        {"b": Action.UPDATE},
+        {"b": Action.STOP},
+        {"a": Action.STOP, "b": Action.WAIT},
+    ]
