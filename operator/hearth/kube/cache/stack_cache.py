@@ -139,6 +139,7 @@ def parse_stack(raw: Object, *, kind: str = names.STACK) -> StackObject:
     """Convert an object to the engine's view of a Stack."""
     metadata, status = raw["metadata"], raw.get("status") or {}
     phase = status.get("phase") if isinstance(status, dict) else ""
+    true_conditions, in_progress_since = condition_summary.summarize(status)
     omission = salvage.find_omission(raw)
     defect = omission.within("spec") if omission is not None else None
     return StackObject(
@@ -158,8 +159,8 @@ def parse_stack(raw: Object, *, kind: str = names.STACK) -> StackObject:
         packed_spec=packing.pack(read_spec(raw, kind=kind)),
         packed_status=status_fields.pack(status),
         phase=sys.intern(phase) if isinstance(phase, str) else "",
-        true_conditions=condition_summary.find_true(status),
-        in_progress_since=condition_summary.find_start(status),
+        true_conditions=true_conditions,
+        in_progress_since=in_progress_since,
         defect=str(defect or ""),
     )
 

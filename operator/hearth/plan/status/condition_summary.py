@@ -18,32 +18,25 @@ SHOWN: Final = frozenset({STALLED, *conditions.EXTRA_TYPES})
 """The conditions that are counted. A fixed set, so that no client can add values of a label."""
 
 
-def find_true(status: Any) -> tuple[str, ...]:
-    """Return the shown conditions that are True; equal results are one object."""
-    found = {type_ for type_, state, _ in _read(status) if state == "True"} & SHOWN
-    if any(type_ == "Ready" and reason == ROLLED_BACK for type_, _, reason in _read(status)):
-        found.add(ROLLED_BACK)
-    return _share(tuple(sorted(found)))
+def summarize(status: Any) -> tuple[tuple[str, ...], str]:
+    """Return the shown conditions that are True, and since when the Stack is reconciling ("" if it is not).
 
-
-def find_start(status: Any) -> str:
-    """Return since when the Stack is reconciling, as the status states it; "" if it is not."""
-    for each in _list(status):
-        if each.get("type") == "Reconciling" and each.get("status") == "True":
-            since = each.get("lastTransitionTime")
-            return since if isinstance(since, str) else ""
-    return ""
-
-
-def _read(status: Any) -> list[tuple[Any, Any, Any]]:
-    """Return type, status and reason of each condition that is valid enough."""
-    found = ((each.get("type"), each.get("status"), each.get("reason")) for each in _list(status))
-    return [each for each in found if isinstance(each[0], str)]
-
-
-def _list(status: Any) -> list[dict[str, Any]]:
+    One pass, because each status that a watch brings is summarized. Equal conditions are one object.
+    """
     entries = status.get("conditions") if isinstance(status, dict) else None
-    return [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
+    found: list[str] = []
+    since: Any = ""
+    for each in entries if isinstance(entries, list) else ():
+        if not isinstance(each, dict) or not isinstance(type_ := each.get("type"), str):
+            continue
+        if each.get("status") == "True":
+            if type_ in SHOWN:
+                found.append(type_)
+            elif type_ == "Reconciling":
+                since = each.get("lastTransitionTime")
+        elif type_ == "Ready" and each.get("reason") == ROLLED_BACK:
+            found.append(ROLLED_BACK)
+    return _share(tuple(sorted(set(found)))) if found else (), since if isinstance(since, str) else ""
 
 
 @functools.lru_cache(maxsize=1024)
