@@ -14,6 +14,7 @@ from hearth.cli.stack_views.stack_state import BreakpointEntry, StackState
 from hearth.cli.stack_views.steering.goals import Goal, GoalType
 from hearth.model import names
 from hearth.model.child import Object
+from hearth.model.groups import members
 
 NAMED_AT_MOST: Final = 5
 """Breakpoints or names in one message."""
@@ -141,10 +142,10 @@ def continue_(stack: StackState, *, where: str, token: str) -> VerbResult:
     waiting = stack.breakpoints
     found = next((each for each in waiting if where in (each.resource, str(each))), None)
     is_listed = stack.count("stopped") <= len(waiting)
-    if found is None and (is_listed or not where):
+    if found is None and (is_listed or not where) and not is_for_members(where, waiting):
         return Refusal(said=explain_no_wait(stack, where, waiting))
     if found is None:
-        # The status lists only the first breakpoints.
+        # It names all members of a collection, or a breakpoint that the status does not list: it lists only the first.
         found = BreakpointEntry(resource=where, hook="", stack="")
         value = f"{where}@{token}"
     else:
@@ -156,6 +157,15 @@ def continue_(stack: StackState, *, where: str, token: str) -> VerbResult:
         handled=None if found.stack else ("continue", value),
         stack=found.stack,
     )
+
+
+def is_for_members(where: str, waiting: Sequence[BreakpointEntry]) -> bool:
+    """Return whether it names all members of a collection or group, and one of them waits there."""
+    resource, _, hook = where.partition("/")
+    own = [each for each in waiting if not each.stack and hook in ("", each.hook)]
+    if resource == members.EVERY:
+        return any(members.is_group_member(each.resource) for each in own)
+    return members.is_all(resource) and any(members.is_among(each.resource, {resource}) for each in own)
 
 
 def explain_no_wait(stack: StackState, where: str, waiting: Sequence[BreakpointEntry]) -> str:

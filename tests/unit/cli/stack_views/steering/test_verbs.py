@@ -130,6 +130,20 @@ def test_continue_within_a_nested_stack_annotates_that_one() -> None:
     assert result.patches == ({"metadata": {"annotations": {"hearth.dev/continue": "db/PreUpdate@t-1"}}},)
 
 
+@pytest.mark.parametrize(
+    ("where", "waits_at"),
+    [("workers[*]", "workers[a]"), ("workers[*]/PreUpdate", "workers[a]"), ("*", "3"), ("*/PreUpdate", "3")],
+)
+def test_all_members_continue_with_one_command(where: str, waits_at: str) -> None:
+    """If one of them waits there."""
+    result = verbs.continue_(wait_at((waits_at, "PreUpdate", "")), where=where, token="t-1")
+    nowhere = verbs.continue_(wait_at(("other", "PreUpdate", "")), where=where, token="t-1")
+
+    assert isinstance(result, Write)
+    assert result.patches == ({"metadata": {"annotations": {"hearth.dev/continue": f"{where}@t-1"}}},)
+    assert isinstance(nowhere, Refusal)
+
+
 def test_continue_where_nothing_waits_names_what_does() -> None:
     """With the command that continues it."""
     result = verbs.continue_(wait_at(("web", "PreUpdate", "")), where="db", token="t-1")
