@@ -113,8 +113,9 @@ def rollback(cluster: ClusterOptions, name: str, to_revision: int, *, wait: bool
 @click.argument("where", metavar="RESOURCE[/HOOK]", default="", type=stack_argument.ResourceName())
 @verb
 def continue_(cluster: ClusterOptions, name: str, where: str, *, wait: bool, timeout: float | None) -> None:
-    """Continue past the breakpoint at which a resource waits; `cache/db` is a resource of the nested Stack
-    `cache`, `workers[*]` stands for all members of a collection, `*` for those of a group.
+    """Continue past the breakpoint at which a resource waits; `cache/db` is a resource of the nested Stack `cache`.
+
+    `workers[*]` stands for all members of a collection, `*` for those of a group.
     """
     from hearth.cli.stack_commands.steering import verb_execution
     from hearth.cli.stack_views.steering import verbs
