@@ -70,7 +70,10 @@ OTHER = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}}
     ("make", "has_check"), [pytest.param(plain, True, id="healthCheck"), pytest.param(nested, False, id="wait, nested")]
 )
 async def test_flux_waits_for_the_stack_and_prunes_it(pipeline: Pipeline, make: Any, has_check: bool) -> None:
-    """Ready when the Stack is, failed when it rolls back, ready after a correction; pruned with its objects."""
+    """Ready when the Stack is, failed when it rolls back, ready after a correction; pruned with its objects.
+
+    What a user sets beside Git is removed, unless an annotation keeps it.
+    """
     user = RealUser(pipeline.connection, pipeline.namespace)
     shop = Address(api_version=API, kind=names.STACK, namespace=pipeline.namespace, name="shop")
     checks = [{**SHOP, "namespace": pipeline.namespace}]
@@ -85,7 +88,7 @@ async def test_flux_waits_for_the_stack_and_prunes_it(pipeline: Pipeline, make: 
     assert "shop" in said
     assert await read_phase(user, shop) == "RollbackComplete"
 
-    await pipeline.wait_ready(await pipeline.push(make("better")), status="True")
+    await check_other_fields(pipeline, user, shop, make("better"))
     assert await read_phase(user, shop) == "UpdateComplete"
 
     found = await user.find(shop)
@@ -96,6 +99,19 @@ async def test_flux_waits_for_the_stack_and_prunes_it(pipeline: Pipeline, make: 
         while await user.find(shop) is not None:  # noqa: ASYNC110 -- a server has no event
             await asyncio.sleep(0.3)
     assert await user.find_children(uid, {"ConfigMap", names.STACK}) == []
+
+
+async def check_other_fields(pipeline: Pipeline, user: RealUser, shop: Address, stack: Object) -> None:
+    """Let a user set a field as `kubectl` and `kubectl stack` do: their field managers begin with kubectl."""
+    await user.patch(shop, {"spec": {"timeout": "9m"}})
+    await pipeline.wait_ready(await pipeline.push(stack), status="True")
+    assert (await user.find(shop) or {})["spec"].get("timeout") is None
+
+    stack["metadata"]["annotations"] = {"kustomize.toolkit.fluxcd.io/ssa": "Merge"}
+    await pipeline.wait_ready(await pipeline.push(stack), status="True")
+    await user.patch(shop, {"spec": {"timeout": "9m"}})
+    await pipeline.wait_ready(await pipeline.push(stack), status="True")
+    assert (await user.find(shop) or {})["spec"].get("timeout") == "9m"
 
 
 async def read_phase(user: RealUser, stack: Address) -> str:

@@ -127,7 +127,8 @@ async def run_controller(kubeconfig: Path, folder: Path) -> AsyncIterator[None]:
         yield
     finally:
         with contextlib.suppress(ProcessLookupError):
-            process.terminate()
+            # At once: a health check that waits for a Stack would hold it up for half a minute.
+            process.kill()
         await process.wait()
 
 
