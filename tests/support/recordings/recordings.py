@@ -43,6 +43,16 @@ def clean(raw: Object) -> Object:
     return {**raw, "metadata": metadata}
 
 
+def mask_words(value: Any) -> Any:
+    """Return an object without what a later version may write once: the words of messages, and the version it leads to."""
+    if isinstance(value, list):
+        return [mask_words(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    masked = ("message", "managedFields", *NOT_STORED)
+    return {key: mask_words(inner) for key, inner in value.items() if key not in masked}
+
+
 def list_steps() -> Iterator[tuple[Object, Mapping[str, Any]]]:
     """Yield each object of the scenario, and what must be reached before the next one."""
     steps = yaml.safe_load((FOLDER / "scenario.yaml").read_text())

@@ -1,0 +1,131 @@
+"""Objects of released versions on a real API server: put into its store as they were, and taken up without a write."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import http.client
+import json
+import re
+import urllib.parse
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hearth.kube.auth import credentials
+from hearth.kube.client.connection import Connection
+from hearth.model.child import Object
+from support.real import real_user
+from support.real.real_user import RealUser
+from support.real.real_world import RealWorld
+from support.recordings import recordings
+from support.server import request_faults
+from support.stories.world import Address
+
+CORE = {"ConfigMap": "configmaps", "Secret": "secrets"}
+PLURALS = CORE | {
+    "Deployment": "deployments",
+    "ControllerRevision": "controllerrevisions",
+    "Stack": "hearth.dev/stacks",
+    "ResourceGroup": "hearth.dev/resourcegroups",
+    "HealthMark": "hearth.dev/healthmarks",
+    "StackSnapshot": "hearth.dev/stacksnapshots",
+}
+"""Below `/registry`; the API server leaves out the groups of its own kinds."""
+
+
+def find_store(kubeconfig: Path) -> str:
+    """Return the address of etcd, which the API server of that control plane has on its command line."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        found = re.search(r"--etcd-servers=([^,\s]+)", " ".join(words))
+        if found and str(kubeconfig.parent) in " ".join(words):
+            return found[1]
+    pytest.fail(f"no API server runs from {kubeconfig.parent}: this test needs a control plane of its own")
+
+
+def store(url: str, raw: Object) -> None:
+    """Put an object into etcd with its UID, which the API server would not accept. Blocks."""
+    ask(url, "put", {"key": encode(key_of(raw)), "value": encode(json.dumps(raw))})
+
+
+def remove(url: str, raw: Object) -> None:
+    """Take it out again, regardless of its finalizers: no other operator of this server is to see it. Blocks."""
+    ask(url, "deleterange", {"key": encode(key_of(raw))})
+
+
+def ask(url: str, action: str, body: Object) -> None:
+    """Send a request to etcd's gateway."""
+    connection = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc, timeout=10)
+    with contextlib.closing(connection):
+        connection.request("POST", f"/v3/kv/{action}", body=json.dumps(body))
+        answer = connection.getresponse()
+        assert answer.status == 200, answer.read()
+
+
+def key_of(raw: Object) -> str:
+    """Return where the API server stores an object."""
+    metadata = raw["metadata"]
+    return f"/registry/{PLURALS[raw['kind']]}/{metadata['namespace']}/{metadata['name']}"
+
+
+def encode(text: str) -> str:
+    """Return the text as etcd's gateway takes it."""
+    return base64.b64encode(text.encode()).decode()
+
+
+@pytest.fixture
+async def world(kubeconfig: Path) -> AsyncIterator[RealWorld]:
+    """A world in the namespace of the recordings."""
+    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
+    async with Connection(source) as connection:
+        user = RealUser(connection, recordings.NAMESPACE)
+        await real_user.install_all(user)
+        name = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": recordings.NAMESPACE}}
+        await user.apply(name)
+        made = RealWorld(user, source)
+        yield made
+        await made.close()
+
+
+@pytest.mark.parametrize("folder", recordings.list_versions(), ids=lambda folder: folder.name)
+async def test_nothing_is_written(kubeconfig: Path, world: RealWorld, folder: Path) -> None:
+    """Stacks, their children, revisions, groups, marks and snapshots stay exactly as they are.
+
+    A status whose messages have other words now is written once, and nothing else of it changes.
+    """
+    objects = recordings.load(folder)
+    url = find_store(kubeconfig)
+    for raw in objects:
+        await asyncio.to_thread(store, url, raw)
+    own = [Address.of(raw) for raw in objects if raw["kind"] in {"Stack", "ResourceGroup", "ConfigMap", "HealthMark"}]
+    try:
+        before = [await read(world.user, address) for address in own]
+        await world.start_controller()
+        await world.wait_rest(no_objection)
+
+        writes = [str(each) for each in world.traffic.requests if each.verb in request_faults.WRITES]
+        assert [each for each in writes if not each.startswith("status ")] == []
+        assert len(set(writes)) == len(writes)
+        assert [await read(world.user, address) for address in own] == before
+        assert {} not in before
+    finally:
+        await world.kill_controller()
+        for raw in objects:
+            await asyncio.to_thread(remove, url, raw)
+
+
+async def read(user: RealUser, address: Address) -> Object:
+    """Return an object without the words of its messages; nothing if there is none."""
+    found: Object = recordings.mask_words(await user.find(address) or {})
+    return found
+
+
+async def no_objection() -> list[str]:
+    """What is awaited: nothing in particular."""
+    return []
