@@ -6,6 +6,7 @@ Judges by the objects, the specs, the statuses and the revisions that are stored
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -37,6 +38,8 @@ class StackSeen:
     """UIDs of the children that were there when a revision was reached last."""
     is_waived: bool = False
     """Whether its user wanted nothing held back since."""
+    waived_at: float = -math.inf
+    """When its user said so last."""
     in_service: int = 0
     """Of a group: how many members must stay ready once it was complete."""
     paused_at: float | None = None
@@ -109,11 +112,13 @@ class Oversight:
         seen = self._stacks.setdefault(uid, StackSeen(raw=raw))
         if not seen.specs or seen.specs[-1][1] != raw["spec"]:
             if seen.specs and seen.specs[-1][1].get("template") != raw["spec"].get("template"):
-                seen.is_waived = False
+                # What was asked for a moment ago may be read together with the new template.
+                seen.is_waived = self._now() < seen.waived_at + self.slack
             seen.specs.append((self._now(), raw["spec"]))
         if names.REQUEST_CLEANUP in (raw["metadata"].get("annotations") or {}):
             old = (seen.raw["metadata"].get("annotations") or {}).get(names.REQUEST_CLEANUP)
-            seen.is_waived |= raw["metadata"]["annotations"][names.REQUEST_CLEANUP] != old
+            if raw["metadata"]["annotations"][names.REQUEST_CLEANUP] != old:
+                seen.is_waived, seen.waived_at = True, self._now()
         is_paused = bool(raw["spec"].get("paused"))
         if is_paused != (seen.paused_at is not None):
             seen.paused_at = self._now() if is_paused else None

@@ -177,7 +177,7 @@ def find_wrong_failed(stack: Object, found: list[Object], mind: Mind, protected:
         fitting = [
             raw
             for raw in by_resource.get(name, [])
-            if deletion_invariants.is_ready(raw) and not [*template_verification.find_differences(stated, raw, "")]
+            if deletion_invariants.is_ready(raw) and not deletion_invariants.find_wrong(stated, wants[name], raw)
         ]
         if len(fitting) < 1:
             yield f"{name} depends on no failure, and is not as it should be"
