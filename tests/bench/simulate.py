@@ -67,6 +67,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--phases", nargs="+", default=simulated.PHASES, choices=simulated.PHASES, help="created always comes first"
     )
+    parser.add_argument("--groups", action="store_true", help="with ResourceGroups in place of the lowest Stacks")
     parser.add_argument("--target", type=int, default=MODELLED, metavar="N", help="how many to estimate (%(default)s)")
     parser.add_argument("--model-only", action="store_true", help="run nothing")
     parser.add_argument(
@@ -84,7 +85,14 @@ def run_all(arguments: argparse.Namespace, costs: Costs) -> list[Simulated]:
         tree = Tree(resources=resources, per_stack=min(arguments.per_stack, resources), fan_out=arguments.fan_out)
         for shards in arguments.shards:
             say(f"{resources:,} resources in {tree.stacks:,} Stacks, {shards} processes")
-            phases = simulated.run(tree, shards=shards, costs=costs, say=say, phases=arguments.phases)
+            phases = simulated.run(
+                tree,
+                shards=shards,
+                costs=costs,
+                say=say,
+                phases=arguments.phases,
+                in_groups=arguments.groups and tree.stacks > 1,
+            )
             runs.append(Simulated(load=find_load(tree, shards=shards, costs=costs), phases=phases))
     return runs
 

@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.cases import b1_stacks, b2_many, b3_one_stack, b5_repairs, b6_targets, b7_contest, b9_nothing, b10_pure
+from bench.cases import (
+    b1_stacks,
+    b2_many,
+    b3_one_stack,
+    b5_repairs,
+    b6_targets,
+    b7_contest,
+    b9_nothing,
+    b10_pure,
+    b11_groups,
+)
 from bench.cases.benchmark import Benchmark
 
 ALL = (
@@ -18,6 +28,7 @@ ALL = (
     *b7_contest.BENCHMARKS,
     *b1_stacks.BENCHMARKS,
     *b9_nothing.BENCHMARKS,
+    *b11_groups.BENCHMARKS,
     *b2_many.BENCHMARKS,
 )
 

@@ -17,7 +17,7 @@ from bench.instruments.workload import ROLE_BINDING, SERVICE_ACCOUNT
 from hearth.cli.demo.demo_cluster import DEFINITION
 from hearth.kube.client import api_requests
 from hearth.kube.objects.hash_key import NAMESPACES
-from hearth.kube.well_known_kinds import STACK
+from hearth.kube.well_known_kinds import STACK, STACK_KINDS
 from hearth.model.api import crd
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -134,11 +134,12 @@ async def namespace(api: BareApi, purpose: str) -> AsyncIterator[str]:
 
 
 async def release_stacks(api: BareApi, namespace: str) -> None:
-    """Let Stacks go that a benchmark left behind when it broke: no operator is there to do it."""
-    stacks = await api.list(api_requests.collection_path(STACK, namespace))
+    """Let Stacks and groups go that a benchmark left behind when it broke: no operator is there to do it."""
+    for kind in STACK_KINDS.values():
+        left = await api.list(api_requests.collection_path(kind, namespace))
+        paths = [api_requests.object_path(kind, namespace, raw["metadata"]["name"]) for raw in left["items"]]
 
-    async def release(stack: Object) -> None:
-        path = api_requests.object_path(STACK, namespace, stack["metadata"]["name"])
-        await api.send("PATCH", path, body={"metadata": {"finalizers": None}}, content_type=bare_api.MERGE)
+        async def release(path: str) -> None:
+            await api.send("PATCH", path, body={"metadata": {"finalizers": None}}, content_type=bare_api.MERGE)
 
-    await bare_api.for_each(stacks["items"], release)
+        await bare_api.for_each(paths, release)

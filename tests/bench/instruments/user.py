@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
 from bench.instruments import bare_api, place
 from bench.instruments import workload as workload_module
 from bench.instruments.lab import Lab
 from bench.instruments.workload import Workload
 from hearth.kube.client import api_requests
-from hearth.kube.well_known_kinds import STACK
+from hearth.kube.well_known_kinds import STACK_KINDS
 from hearth.model.child import Object
+
+Act: TypeAlias = "Callable[[Lab, Workload], Awaitable[None]]"
+"""What is done with the Stacks of a workload."""
 
 
 async def create(lab: Lab, workload: Workload) -> None:
     """Create every Stack; returns when all say that they are as wanted."""
-    path = api_requests.collection_path(STACK, lab.namespace)
     account = {"serviceAccountName": place.ACCOUNT} if lab.options.as_account else {}
 
     async def send(stack: Object) -> None:
+        path = api_requests.collection_path(STACK_KINDS[stack["kind"]], lab.namespace)
         await lab.api.send("POST", path, body={**stack, "spec": {**stack["spec"], **account}})
 
     await bare_api.for_each(workload.make_stacks(lab.namespace), send)
@@ -46,5 +52,7 @@ async def delete(lab: Lab, workload: Workload) -> None:
 
 
 def path_of(stack: Object) -> str:
-    """Where the Stack is."""
-    return api_requests.object_path(STACK, stack["metadata"]["namespace"], stack["metadata"]["name"])
+    """Where the Stack or group is."""
+    return api_requests.object_path(
+        STACK_KINDS[stack["kind"]], stack["metadata"]["namespace"], stack["metadata"]["name"]
+    )

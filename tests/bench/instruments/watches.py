@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from bench.instruments import bare_api
 from bench.instruments.bare_api import BareApi
 from hearth.kube.client import api_requests
-from hearth.kube.well_known_kinds import STACK
+from hearth.kube.well_known_kinds import STACK_KINDS
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -131,9 +131,11 @@ async def watching(
 
 @contextlib.asynccontextmanager
 async def watching_stacks(api: BareApi, namespace: str) -> AsyncIterator[Stacks]:
-    """The Stacks of a namespace, kept up to date."""
+    """The Stacks and groups of a namespace, kept up to date; no two of them have the same name."""
     stacks = Stacks()
-    async with watching(api, STACK, namespace, stacks.take):
+    async with contextlib.AsyncExitStack() as parts:
+        for kind in STACK_KINDS.values():
+            await parts.enter_async_context(watching(api, kind, namespace, stacks.take))
         yield stacks
 
 

@@ -100,6 +100,38 @@ class Workload:
         return [kind for kind in SomeKinds().all() if kind.name in named]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupWorkload(Workload):
+    """ResourceGroups and what becomes of them. template: of one member."""
+
+    size: int
+    """Of each group."""
+
+    def make_stacks(self, namespace: str) -> list[Object]:
+        """What the user creates."""
+        return [make_group(f"group-{number}", namespace, self.template, self.size) for number in range(self.stacks)]
+
+    @property
+    def objects(self) -> int:
+        """How many children."""
+        return self.stacks * self.size
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """Of the children."""
+        return [kind for kind in SomeKinds().all() if kind.name == self.template["manifest"]["kind"]]
+
+
+def make_group(name: str, namespace: str, template: Object, size: int) -> Object:
+    """A group of that size."""
+    return {
+        "apiVersion": f"{names.GROUP}/{names.VERSION}",
+        "kind": names.GROUP_KIND,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"replicas": size, "parameters": {"value": "one"}, "template": template},
+    }
+
+
 def make_stack(name: str, namespace: str, template: Object) -> Object:
     """A Stack with that template."""
     return {
@@ -139,6 +171,20 @@ def make_flat_template(count: int) -> Object:
     """ConfigMaps that have nothing to do with each other."""
     data = {"value": "${params.value}", "greeting": "hello", "colour": "blue"}
     return make_template({f"settings{number}": make_manifest(CONFIG_MAP, data=data) for number in range(count)})
+
+
+def make_member_template() -> Object:
+    """The same ConfigMap as the template of a group's members."""
+    data = {"value": "${params.value}", "greeting": "hello", "colour": "blue"}
+    return {"manifest": make_manifest(CONFIG_MAP, data=data)}
+
+
+def make_collection_template() -> Object:
+    """The same ConfigMap for each element of the parameter `members`: maps with `name` and `value`."""
+    item = {"type": "object", "properties": {"name": {"type": "string"}, "value": {"type": "string"}}}
+    data = {"value": "${item.value}", "greeting": "hello", "colour": "blue"}
+    settings = {"forEach": "params.members", "key": "item.name", "manifest": make_manifest(CONFIG_MAP, data=data)}
+    return {"parameters": {"members": {"type": "array", "items": item}}, "resources": {"settings": settings}}
 
 
 def make_chain_template(count: int) -> Object:

@@ -96,6 +96,6 @@ class MeasuredWire(FakeWire):
             site.api.charge(site.costs.offered / site.costs.cores)
             return
         site.api.charge(site.costs.sent / site.costs.cores)
-        if kind == fake_kinds.STACK.kind and not self._share.has(raw["metadata"]["uid"]):
+        if kind.name in names.STACK_KINDS and not self._share.has(raw["metadata"]["uid"]):
             self.process.charge(site.costs.other_stack)
         super()._on_change(kind, before, after)

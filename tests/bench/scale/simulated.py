@@ -77,8 +77,12 @@ class Found:
 class Simulation:
     """A tree, from its creation to its end; made in a virtual loop."""
 
-    def __init__(self, tree: Tree, *, shards: int, costs: Costs, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, tree: Tree, *, shards: int, costs: Costs, say: Callable[[str], None], in_groups: bool = False
+    ) -> None:
+        """in_groups: whether the lowest level are ResourceGroups instead of Stacks."""
         self._tree = tree
+        self._in_groups = in_groups
         self._widths = find_widths(tree)
         self._say = say
         self._shares = [Share(index=index, count=shards) for index in range(shards)]
@@ -108,8 +112,11 @@ class Simulation:
 
     async def _create(self) -> None:
         for level, width in enumerate(self._widths[:-1], 1):
-            self._keep_template(level, make_upper_template(width, below=level + 1))
-        self._keep_template(len(self._widths), workload.make_flat_template(self._widths[-1]))
+            is_above_groups = self._in_groups and level == len(self._widths) - 1
+            template = make_upper_template(width, below=level + 1)
+            self._keep_template(level, make_groups_template(width, self._widths[-1]) if is_above_groups else template)
+        if not self._in_groups:
+            self._keep_template(len(self._widths), workload.make_flat_template(self._widths[-1]))
         self.server.create(make_stack(TOP, level=1, value="one", namespace=NAMESPACE), manager=USER)
         await self._until(lambda: self._is_complete(generation=1))
 
@@ -157,7 +164,7 @@ class Simulation:
         if kind == fake_kinds.STACK.kind and raw["metadata"]["name"] == TOP:
             self._top = after
             self._changed.set()
-        if after is not None and kind.name in ("Stack", "ControllerRevision", "ConfigMap"):
+        if after is not None and kind.name in (*names.STACK_KINDS, "ControllerRevision", "ConfigMap"):
             self._note_size(kind.name, after)
         if time.monotonic() - self._reported > TELL_EVERY:
             self._reported = time.monotonic()
@@ -219,13 +226,19 @@ class Simulation:
 
 
 def run(
-    tree: Tree, *, shards: int, costs: Costs, say: Callable[[str], None], phases: Collection[str] = PHASES
+    tree: Tree,
+    *,
+    shards: int,
+    costs: Costs,
+    say: Callable[[str], None],
+    phases: Collection[str] = PHASES,
+    in_groups: bool = False,
 ) -> list[Found]:
     """Run the engine on that tree. Raises InternalError where it logged one, Uneven where no tree has that shape."""
     find_widths(tree)
 
     async def in_loop() -> list[Found]:
-        return await Simulation(tree, shards=shards, costs=costs, say=say).live(phases)
+        return await Simulation(tree, shards=shards, costs=costs, say=say, in_groups=in_groups).live(phases)
 
     with fake_world.diary() as mistakes:
         found = virtual_time.run(in_loop)
@@ -265,6 +278,14 @@ def make_upper_template(width: int, *, below: int) -> Object:
     """Stacks of the level below, each of which is given the value."""
     inner = make_stack("", level=below, value="${params.value}")
     return workload.make_template({f"part{number}": inner for number in range(width)})
+
+
+def make_groups_template(width: int, size: int) -> Object:
+    """Groups of that size, each of which is given the value."""
+    group = workload.make_group("", "", workload.make_member_template(), size)
+    del group["metadata"]
+    group["spec"]["parameters"] = {"value": "${params.value}"}
+    return workload.make_template({f"part{number}": group for number in range(width)})
 
 
 def encode(raw: Any) -> str:
