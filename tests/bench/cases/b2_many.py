@@ -9,9 +9,8 @@ import contextlib
 import time
 from dataclasses import replace
 
-from bench.cases import repairs
 from bench.cases.benchmark import Benchmark
-from bench.instruments import bare_api, usage, user, workload
+from bench.instruments import bare_api, repairs, usage, user, workload
 from bench.instruments import lab as lab_module
 from bench.instruments.figures import Phase
 from bench.instruments.lab import BenchmarkOptions, Lab

@@ -9,9 +9,8 @@ import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from bench.cases import repairs
 from bench.cases.benchmark import Benchmark
-from bench.instruments import figures, user, workload
+from bench.instruments import figures, repairs, user, workload
 from bench.instruments import lab as lab_module
 from bench.instruments.bare_api import BareApi
 from bench.instruments.figures import Phase

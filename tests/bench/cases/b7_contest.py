@@ -10,9 +10,8 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from bench.cases import repairs
 from bench.cases.benchmark import Benchmark
-from bench.instruments import bare_api, figures, user, watches, workload
+from bench.instruments import bare_api, figures, repairs, user, watches, workload
 from bench.instruments import lab as lab_module
 from bench.instruments.figures import Phase
 from bench.instruments.lab import BenchmarkOptions, Lab

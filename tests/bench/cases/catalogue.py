@@ -17,6 +17,7 @@ from bench.cases import (
     b9_nothing,
     b10_pure,
     b11_groups,
+    b14_clusters,
 )
 from bench.cases.benchmark import Benchmark
 
@@ -29,6 +30,7 @@ ALL = (
     *b1_stacks.BENCHMARKS,
     *b9_nothing.BENCHMARKS,
     *b11_groups.BENCHMARKS,
+    *b14_clusters.BENCHMARKS,
     *b2_many.BENCHMARKS,
 )
 

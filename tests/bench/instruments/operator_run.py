@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,11 +88,22 @@ class Operator:
 
 
 @contextlib.asynccontextmanager
-async def running(kubeconfig: str, *, namespace: str, profile: Path | None = None) -> AsyncIterator[Operator]:
-    """The operator for one namespace, from its start to its end. profile: where to write one of all its calls."""
+async def running(
+    kubeconfig: str,
+    *,
+    namespace: str,
+    profile: Path | None = None,
+    serves_all: bool = False,
+    options: Iterable[str] = (),
+) -> AsyncIterator[Operator]:
+    """The operator for one namespace, from its start to its end. profile: where to write one of all its calls.
+
+    serves_all: it serves all namespaces, and keeps only its own things in that one; options: further flags.
+    """
     address = f"{HOST}:{operator_process.find_free_port()}"
-    words = ("--kubeconfig", kubeconfig, "--namespace", namespace, "--operator-namespace", namespace)
-    more = ("--serve-operator-namespace", *(("--profile", str(profile)) if profile is not None else ()))
+    serves = () if serves_all else ("--namespace", namespace, "--serve-operator-namespace")
+    words = ("--kubeconfig", kubeconfig, "--operator-namespace", namespace, *serves)
+    more = (*options, *(("--profile", str(profile)) if profile is not None else ()))
     command = ("-m", "hearth", "run", *words, "--http-address", address, "--log-level", "warning", *more)
     with tempfile.NamedTemporaryFile(prefix="hearth-bench-", suffix=".log") as log:
         process = await spawn(command, log=log.fileno())

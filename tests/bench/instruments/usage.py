@@ -52,6 +52,15 @@ def read_memory(process: int) -> int:
     return read_status(process, "VmRSS")
 
 
+def count_sockets(process: int) -> int:
+    """The connections that a process holds open, those that it listens on included."""
+    count = 0
+    for entry in (PROC / str(process) / "fd").iterdir():
+        with contextlib.suppress(OSError):
+            count += entry.readlink().name.startswith("socket:")
+    return count
+
+
 def read_status(process: int, name: str) -> int:
     """A figure of a process's `status`, in bytes; 0 for one that is gone."""
     with contextlib.suppress(OSError):

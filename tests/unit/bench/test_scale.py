@@ -92,6 +92,19 @@ def test_the_engine_runs_a_small_tree() -> None:
     assert phases["created"].virtual_seconds > tree.children * COSTS.write
 
 
+def test_the_engine_runs_a_small_tree_of_groups() -> None:
+    """The lowest level are groups: as many children, and each is applied once a change."""
+    tree = Tree(resources=8, per_stack=4, fan_out=2)
+
+    found = simulated.run(tree, shards=1, costs=COSTS, say=lambda text: None, in_groups=True)
+
+    phases = {each.phase: each for each in found}
+    assert [phases[phase].requests.get("apply") for phase in ("created", "changed")] == [tree.children, tree.children]
+    assert "ResourceGroup" in phases["created"].largest
+    assert phases["restarted"].writes == 0
+    assert phases["deleted"].requests["delete"] == tree.children
+
+
 def test_a_tree_that_is_not_even_is_not_run() -> None:
     """The message says what would do."""
     with pytest.raises(simulated.Uneven, match="1,003 resources do not divide into Stacks of 100"):
