@@ -5,8 +5,6 @@ Creations, repairs and deletions of obsolete objects never wait.
 
 from __future__ import annotations
 
-import dataclasses
-
 from hearth.model.child import Child
 from hearth.plan.environment.environment_rules import Action
 from hearth.plan.resource import decide, enforcement
@@ -16,6 +14,7 @@ from hearth.plan.state.rolling_updates import PendingChange, RollingUpdate
 
 CHANGES = (Action.UPDATE, Action.REPLACE)
 REASON = "RollingUpdate"
+WAITS = "waits until its batch of the rolling update starts"
 
 
 def hold(subject: ResourceContext, status: ResourceStatus, update: RollingUpdate) -> ResourceStatus:
@@ -52,16 +51,16 @@ def find_represented(subject: ResourceContext, status: ResourceStatus) -> Child 
 
 
 def wait(status: ResourceStatus, health: ResourceStatus | None, child: Child | None) -> ResourceStatus:
-    """Return the status of a member that waits for its batch. One that has failed stays failed."""
-    if health is not None and health.state is ResourceState.FAILED:
-        message = f"{health.message}; it waits until its batch of the rolling update starts"
-        found = dataclasses.replace(health, message=message, conditions=status.conditions)
-        return dataclasses.replace(found, memory_updates=status.memory_updates)
+    """Return the status of a member that waits for its batch.
+
+    That its present object has failed is no failure of the update, which will change or replace it.
+    """
+    has_failed = health is not None and health.state is ResourceState.FAILED
     return ResourceStatus(
         state=ResourceState.WAITING,
         reason=REASON,
         cause=Cause.ORDER,
-        message="waits until its batch of the rolling update starts",
+        message=f"{health.message}; it {WAITS}" if health is not None and has_failed else WAITS,
         child=child,
         conditions=status.conditions,
         memory_updates=status.memory_updates,
