@@ -1,0 +1,79 @@
+"""CustomResourceDefinitions are upgraded, and downgraded, under running Stacks.
+
+Here, where tests run one after the other: each such change makes the API server end all watches of the kind.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hearth.kube.auth import credentials
+from hearth.kube.client.connection import Connection
+from hearth.model import names
+from hearth.model.api import crd
+from hearth.model.child import Object
+from support.real import real_user
+from support.real.real_user import RealUser
+from support.real.real_world import RealWorld
+from support.server import request_faults
+from support.stories.world import Address
+
+API = f"{names.GROUP}/{names.VERSION}"
+
+
+@pytest.fixture
+async def world(kubeconfig: Path, namespace: str) -> AsyncIterator[RealWorld]:
+    """An operator on a namespace of its own. In the end the server has the definitions of this version again."""
+    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
+    async with Connection(source) as connection:
+        user = RealUser(connection, namespace)
+        await real_user.install_all(user)
+        made = RealWorld(user, source)
+        await made.start_controller()
+        yield made
+        await made.close()
+        await real_user.install(user, crd.make_crds())
+
+
+def make_later() -> Object:
+    """The definition of Stacks of a later version, with one more field."""
+    definition = copy.deepcopy(crd.make_stack_crd())
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["spec"]["properties"]["later"] = {"type": "string"}
+    return definition
+
+
+async def test_stacks_do_not_notice_an_upgrade_of_their_definition(world: RealWorld) -> None:
+    """Nothing is written, the next change is applied, and so it is after the way back."""
+    shop = Address(api_version=API, kind=names.STACK, namespace=world.namespace, name="shop")
+    config = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": "1"}}}
+    metadata = {"name": shop.name, "namespace": shop.namespace}
+    spec = {"template": {"resources": {"a": config}}}
+    await world.user.create({"apiVersion": API, "kind": names.STACK, "metadata": metadata, "spec": spec})
+    assert await world.wait_until(lambda: find_missing(world, shop, "CreateComplete")) == []
+
+    for definition, value in ((make_later(), "2"), (crd.make_stack_crd(), "3")):
+        done = len(world.traffic.requests)
+        await real_user.install(world.user, [definition])
+        await world.wait_rest(no_objection)
+        assert [str(each) for each in world.traffic.requests[done:] if each.verb in request_faults.WRITES] == []
+
+        await world.user.patch(shop, {"spec": {"template": {"resources": {"a": {"manifest": {"data": {"v": value}}}}}}})
+        assert await world.wait_until(lambda: find_missing(world, shop, "UpdateComplete")) == []
+
+
+async def find_missing(world: RealWorld, stack: Address, phase: str) -> list[str]:
+    """What is missing until the Stack has completed its present generation."""
+    found = await world.user.find(stack) or {}
+    status = found.get("status") or {}
+    is_current = status.get("observedGeneration") == found.get("metadata", {}).get("generation")
+    return [] if is_current and status.get("phase") == phase else [f"the phase is {status.get('phase')}"]
+
+
+async def no_objection() -> list[str]:
+    """What is awaited: nothing in particular."""
+    return []
