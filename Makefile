@@ -103,6 +103,7 @@ screenshots: $(INSTALLED) browser ## Write docs/images/ from the tests of the pa
 crds: $(INSTALLED) ## Write crds/ from the models
 	@mkdir -p crds
 	@$(BIN)/python -m hearth crds --directory crds
+	@PYTHONPATH=tests $(BIN)/python -m support.checks.crd_outlines
 
 chart: $(INSTALLED) ## Write what manifests/chart shares with crds/, manifests/ and the flags
 	@PYTHONPATH=tests $(BIN)/python -m support.ecosystem.chart_files

@@ -40,7 +40,7 @@ def test_the_example_gives_all_five() -> None:
     assert [line.split("   ")[-1].strip() for line in lines[4:]] == [
         f"""{kubectl} patch stack shop --type=merge -p '{{"spec":{{"parameters":{{"frontendReplicas":5}}}}}}'""",
         f"{kubectl} delete deployment/web",
-        f"{kubectl} scale deployment/web --replicas=0",
+        f"{kubectl} set image deployment/web '*=example.com/other'",
         f"""{kubectl} patch stack shop --type=merge -p '{{"spec":{{"parameters":{{"frontendReplicas":"many"}}}}}}'""",
         f"{kubectl} delete stack shop",
     ]

@@ -12,6 +12,7 @@ from hearth.kube.objects import installed_crds
 from hearth.model import errors
 from hearth.model.api import crd
 from hearth.model.child import Object
+from support.checks import crd_outlines
 from support.units.scripted_connection import ScriptedConnection
 
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -37,6 +38,11 @@ async def check(installed: dict[str, Any]) -> str:
     except installed_crds.OutdatedCrds as error:
         return str(error)
     return ""
+
+
+def test_the_outlines_are_fresh() -> None:
+    """`make crds` writes them again."""
+    assert crd_outlines.PATH.read_text() == crd_outlines.make_text()
 
 
 async def test_the_own_definitions_are_accepted() -> None:
