@@ -19,7 +19,7 @@ from hearth.model.kinds import Kind
 from hearth.plan.health import health_result
 from hearth.plan.health.health_result import HealthResult
 from hearth.plan.health.health_rules import HealthRules, Schemas
-from hearth.preview.unknown_values import UnknownValues
+from hearth.preview.copies.unknown_values import UnknownValues
 from hearth.template.blueprint import (
     Blueprint,
     Definition,

@@ -22,7 +22,8 @@ from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Step
 from hearth.plan.status import status_builder
 from hearth.plan.target.target import TargetCause
-from hearth.preview import object_copies, step_recorder
+from hearth.preview import step_recorder
+from hearth.preview.copies import object_copies
 from hearth.preview.preview_world import PreviewWorld
 from hearth.preview.step_recorder import PlannedStep, StepRecorder
 

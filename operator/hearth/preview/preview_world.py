@@ -22,13 +22,13 @@ from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.model.tenancy import Tenancy
 from hearth.plan.retry.backoff import BackoffPolicy
-from hearth.preview import copied_management_cluster
 from hearth.preview.assumptions import AssumedRules, Assumptions, PreviewRevisionBuilder
-from hearth.preview.copied_management_cluster import CopiedManagementCluster
-from hearth.preview.copied_workload_cluster import CopiedWorkloadCluster
+from hearth.preview.copies import copied_management_cluster
+from hearth.preview.copies.copied_management_cluster import CopiedManagementCluster
+from hearth.preview.copies.copied_workload_cluster import CopiedWorkloadCluster
+from hearth.preview.copies.object_copies import ObjectCopies
+from hearth.preview.copies.trusted_hashes import TrustedHashes
 from hearth.preview.live_cluster import LiveCluster
-from hearth.preview.object_copies import ObjectCopies
-from hearth.preview.trusted_hashes import TrustedHashes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

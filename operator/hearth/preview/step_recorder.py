@@ -17,9 +17,9 @@ from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.steps import Apply, Delete, Release, Step, Suspend, WriteHealthMark
 from hearth.preview import field_changes
 from hearth.preview.changes import Action, Change
-from hearth.preview.dry_run_writes import DryRunWrite
+from hearth.preview.copies.dry_run_writes import DryRunWrite
+from hearth.preview.copies.unknown_values import UnknownValues
 from hearth.preview.field_changes import FieldChange
-from hearth.preview.unknown_values import UnknownValues
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ import pytest
 
 from hearth.cli.stack_access.preview import wanted_stack
 from hearth.model.child import Object
-from hearth.preview import field_changes, merged_manifest
+from hearth.preview import field_changes
+from hearth.preview.copies import merged_manifest
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, TamperedRevision
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.stack_tree import Node, StackTree
-from hearth.preview import merged_manifest
+from hearth.preview.copies import merged_manifest
 from hearth.preview.live_cluster import LiveCluster
 
 SOURCES = {

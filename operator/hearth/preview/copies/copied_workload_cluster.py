@@ -13,11 +13,12 @@ from hearth.model.errors import ApiStatusError
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.tenancy import Boundary
 from hearth.plan.retry.retry_triggers import RetryTrigger
-from hearth.preview import field_changes, merged_manifest, object_copies
-from hearth.preview.dry_run_writes import DryRunWrite
+from hearth.preview import field_changes
+from hearth.preview.copies import merged_manifest, object_copies
+from hearth.preview.copies.dry_run_writes import DryRunWrite
+from hearth.preview.copies.object_copies import ObjectCopies, ObjectCopy, Place
+from hearth.preview.copies.unknown_values import UnknownValues
 from hearth.preview.live_cluster import LiveCluster
-from hearth.preview.object_copies import ObjectCopies, ObjectCopy, Place
-from hearth.preview.unknown_values import UnknownValues
 
 CONFLICT, FORBIDDEN, NOT_FOUND = 409, 403, 404
 NOT_PERMITTED = "you are not permitted to try it: {}"
