@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from hearth import supervision
 from hearth.engine.ports import Evaluations
@@ -53,26 +53,35 @@ async def make_preview(
         raise PreviewFailed(
             f"internal error in the preview ({', '.join(dict.fromkeys(faults))}); its result is unknown"
         )
-    definition = run.reconciler.definition
-    rejection = definition.rejection or definition.cluster.problem
     hide = sensitive_fields.make_filter(world, before=before, applied=run.recorder.stated)
+    return assemble(run, [hide(each) for each in await list_changes(run)])
+
+
+async def list_changes(run: PreviewRun) -> list[Change]:
+    """Return what happens, then what does not, each with whether that is certain."""
     uncertain = await certainty.find_uncertain(run)
     halted = {name for name in uncertain if is_halted(run, name)}
     changes = [
         dataclasses.replace(each, is_uncertain=each.is_uncertain or each.resource in uncertain)
         for each in run.recorder.changes
     ]
-    changes += [
+    return changes + [
         dataclasses.replace(each, is_uncertain=each.resource in uncertain or is_dependent(each, halted, run))
         for each in list_unfinished(run)
     ]
+
+
+def assemble(run: PreviewRun, changes: Sequence[Change]) -> Preview:
+    """Return the preview; without changes if the definition is refused."""
+    world, definition = run.world, run.reconciler.definition
+    rejection = definition.rejection or definition.cluster.problem
     return Preview(
         kind=world.stack.kind,
         namespace=world.stack.namespace,
         name=world.stack.name,
-        is_new=request.present is None,
+        is_new=world.request.present is None,
         revision=definition.revision.number if definition.revision is not None else None,
-        changes=() if rejection is not None else tuple(hide(each) for each in changes),
+        changes=() if rejection is not None else tuple(changes),
         notes=tuple(redaction.redact(each, world.builder.sensitive_texts) for each in list_notes(run)),
         rejection=redaction.redact(rejection.message, world.builder.sensitive_texts) if rejection is not None else "",
         mistakes=tuple(world.builder.mistakes) if rejection is not None else (),

@@ -34,7 +34,8 @@ def make_filter(
 
     def hide(change: Change) -> Change:
         fields = tuple(hide_field(change, each) for each in change.fields)
-        return dataclasses.replace(change, fields=fields, reason=redaction.redact(change.reason, texts))
+        reason, unchecked = (redaction.redact(text, texts) for text in (change.reason, change.unchecked))
+        return dataclasses.replace(change, fields=fields, reason=reason, unchecked=unchecked)
 
     def hide_field(change: Change, each: FieldChange) -> FieldChange:
         is_secret = change.ref is not None and (change.ref.group, change.ref.kind) == ("", "Secret")
