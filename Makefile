@@ -122,6 +122,13 @@ dist: $(INSTALLED) ## Build the wheel and the sdist into dist/
 	@$(BIN)/python -m hatchling build --directory dist
 	@ls -l dist
 
+image: $(INSTALLED) ## Build the container image into build/image, with its bill of materials; needs no engine
+	@PYTHONPATH=manifests/image $(BIN)/python manifests/image/build.py
+
+audit: ## Look up known vulnerabilities of the locked packages; needs pip-audit, and asks a service about each package
+	@command -v pip-audit >/dev/null || { echo 'pip-audit is missing: pipx install pip-audit'; exit 1; }
+	@pip-audit --require-hashes --disable-pip --timeout 5 --requirement requirements.lock
+
 clean: ## Remove all generated files of this folder; cached programs and a running control plane stay
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache tests/bench/results
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +

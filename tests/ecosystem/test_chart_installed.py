@@ -109,6 +109,31 @@ def test_the_story_of_the_readme_needs_no_more_than_the_rights_of_the_chart(rele
     assert [line for line in release.operator.read_events() if line["level"] == "error"] == []
 
 
+def test_an_installation_becomes_strict_and_sharded(release: Release) -> None:
+    """A Stack continues as its account, served by the process of its shard, whose workload takes the Deployment's place."""
+    release.install()
+    release.start()
+    user = make_user(release, "shop")
+    user.call("create", "serviceaccount", "deployer")
+    user.call("create", "rolebinding", "deployer", "--clusterrole=edit", "--serviceaccount=shop:deployer")
+    user.apply([{**read_readme_stack()}])
+    user.wait("stack/shop", "jsonpath={.status.phase}=CreateComplete")
+    before = find_written(user)
+
+    values = ("tenancy=strict", "defaultServiceAccount=deployer", "shards=2")
+    release.upgrade("--set=replicas=1", *(f"--set=settings.{each}" for each in values))
+    assert release.kubectl.get("deployment/hearth") == []
+    (workload,) = release.kubectl.get("statefulset")
+    assert workload["status"]["readyReplicas"] == 2
+    first, second = release.start("--shard=0"), release.start_beside("--shard=1", "--webhook-address=127.0.0.1:0")
+    patch(user, {"parameters": {"greeting": "welcome"}})
+    user.wait("stack/shop", "jsonpath={.status.phase}=UpdateComplete")
+
+    assert [each.read_metric("hearth_leader") for each in (first, second)] == [1, 1]
+    assert set(find_written(user)) == set(before)
+    assert second.stop() == 0
+
+
 def make_user(release: Release, namespace: str) -> Kubectl:
     """A user with a fresh namespace."""
     release.kubectl.run("delete", "namespace", namespace, "--ignore-not-found")

@@ -5,7 +5,9 @@ The process has the arguments of the container and a token of the ServiceAccount
 
 from __future__ import annotations
 
+import base64
 import json
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +33,9 @@ class Release:
     """For the log, and the kubeconfig of the operator."""
     webhook_port: int = field(default_factory=free_port.find_free_port)
     operator: Operator | None = None
+    root: Path = Path("/")
+    """The file system that the operator sees."""
+    program: tuple[str, ...] = (sys.executable, "-m", "hearth")
 
     @property
     def kubectl(self) -> Kubectl:
@@ -50,18 +55,24 @@ class Release:
         self.stop()
         return self.helm.call("uninstall", "hearth", f"--namespace={NAMESPACE}", "--wait", "--timeout=2m")
 
-    def start(self) -> Operator:
-        """Run its operator; returns when that is ready."""
+    def start(self, *flags: str) -> Operator:
+        """Run its operator; returns when that is ready. flags: what its pod would know from its name."""
         self.stop()
-        api = installation.connect(self.kubeconfig)
-        self.operator = Operator(
-            checkout=ROOT,
-            kubeconfig=installation.write_operator_kubeconfig(api, self.kubeconfig, self.folder / "kubeconfig"),
-            log_file=self.folder / "operator.log",
-            options=tuple(self.find_arguments()),
-        )
-        self.operator.start()
+        self.operator = self.start_beside(*flags)
         return self.operator
+
+    def start_beside(self, *flags: str) -> Operator:
+        """Run another one; the caller stops it."""
+        path = self._write_kubeconfig()
+        made = Operator(
+            checkout=ROOT,
+            kubeconfig=Path("/", path.relative_to(self.root)),
+            log_file=self.folder / f"operator-{len(list(self.folder.glob('operator*')))}.log",
+            options=(*self.find_arguments(), *flags),
+            program=self.program,
+        )
+        made.start()
+        return made
 
     def stop(self) -> None:
         """End the process in order."""
@@ -92,6 +103,19 @@ class Release:
         command, *flags = container["args"]
         assert command == "run"
         return [*flags, f"--webhook-address=127.0.0.1:{self.webhook_port}"]
+
+    def _write_kubeconfig(self) -> Path:
+        """With a token of the ServiceAccount, where the operator sees it, and without names of other files."""
+        folder = self.folder if self.root == Path("/") else self.root / "tmp"
+        api = installation.connect(self.kubeconfig)
+        path = installation.write_operator_kubeconfig(api, self.kubeconfig, folder / "kubeconfig")
+        content = json.loads(path.read_text())
+        cluster = content["clusters"][0]["cluster"]
+        authority = Path(cluster.pop("certificate-authority")).read_bytes()
+        cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
+        path.write_text(json.dumps(content))
+        path.chmod(0o644)
+        return path
 
     def _deploy(self, command: str, *arguments: str) -> str:
         given = [command, "hearth", str(CHART), f"--namespace={NAMESPACE}", "--wait", "--timeout=2m"]

@@ -61,6 +61,7 @@ class Operator:
     log_file: Path
     """All starts log here, JSON lines."""
     options: tuple[str, ...] = ()
+    program: tuple[str, ...] = (sys.executable, "-m", "hearth")
     port: int = 0
     process: subprocess.Popen[bytes] | None = None
     memory_limit: int = 0
@@ -72,7 +73,7 @@ class Operator:
         """Start it; returns once it is ready, unless that is not waited for."""
         assert not self.is_alive
         self.port = self.port or free_port.find_free_port()
-        command = [sys.executable, "-m", "hearth", "run", "--kubeconfig", str(self.kubeconfig), *self.options]
+        command = [*self.program, "run", "--kubeconfig", str(self.kubeconfig), *self.options]
         command += ["--operator-namespace=hearth-system", f"--http-address=127.0.0.1:{self.port}", "--log-format=json"]
         if self.memory_limit:
             command = ["prlimit", f"--as={self.memory_limit}", *command]

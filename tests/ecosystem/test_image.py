@@ -1,0 +1,147 @@
+"""The container image: what is in it, that it is reproducible, and that it runs under the rights of the chart."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+import build as image_build
+import image_sbom
+import image_wheels
+import pytest
+
+import hearth
+from support.ecosystem import image as image_support
+from support.ecosystem import kinds
+from support.ecosystem.image import Image
+from support.ecosystem.kubectl import Kubectl
+from support.ecosystem.release import Release
+
+NATIVE = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
+MEGABYTE = 1_000_000
+USER = "65532:65532"
+LIST = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"
+COSTLY = f"{LIST}.map(a, {LIST}.map(b, {LIST}.map(c, {LIST}.exists(d, d > 4 && a * b * c > 0)))).size()"
+"""Too costly for a reconcile."""
+
+
+@pytest.fixture(scope="module")
+def parts() -> dict[str, image_build.Parts]:
+    """All that is downloaded."""
+    return image_build.fetch(sorted(image_wheels.PLATFORMS))
+
+
+@pytest.fixture(scope="module")
+def output(parts: dict[str, image_build.Parts], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `make image` leaves."""
+    folder = tmp_path_factory.mktemp("image") / "output"
+    image_build.build(folder, parts)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def root(output: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file system of a container on this machine."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to change into the file system of the image")
+    folder = tmp_path_factory.mktemp("root")
+    Image(output / "oci").unpack(NATIVE, folder)
+    # pytest makes folders that only their owner may enter.
+    for each in (folder, folder.parent, folder.parent.parent):
+        each.chmod(0o755)
+    return folder
+
+
+def test_two_builds_are_the_same_image(output: Path, parts: dict[str, image_build.Parts], tmp_path: Path) -> None:
+    """In another folder, and later."""
+    image_build.build(tmp_path / "again", {NATIVE: parts[NATIVE]})
+
+    again, first = (Image(folder / "oci").find_manifests()[NATIVE] for folder in (tmp_path / "again", output))
+    assert again == first
+
+
+@pytest.mark.parametrize("architecture", ["amd64", "arm64"])
+def test_the_image_is_small_and_needs_no_rights(output: Path, architecture: str) -> None:
+    """No shell, no set-user bits, nothing that a process can change, all programs for its machine."""
+    image = Image(output / "oci")
+    entries = list(image.list_entries(architecture))
+
+    assert image.measure(architecture) < 150 * MEGABYTE
+    assert image.read_config(architecture)["User"] == USER
+    assert {entry.name for entry in entries if entry.isreg() and "/bin/" in f"/{entry.name}"} == {"usr/bin/python3.11"}
+    assert [entry.name for entry in entries if entry.mode & 0o6022 and entry.name != "tmp"] == []
+    assert {(entry.uid, entry.gid) for entry in entries} == {(0, 0)}
+
+
+@pytest.mark.parametrize("architecture", ["amd64", "arm64"])
+def test_every_library_is_for_the_machine(output: Path, architecture: str, tmp_path: Path) -> None:
+    """A wheel of the other one would fail at its import only."""
+    Image(output / "oci").unpack(architecture, tmp_path)
+    libraries = [path for path in tmp_path.rglob("*.so*") if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
+
+    assert len(libraries) > 50
+    expected = image_support.ELF_MACHINES[architecture]
+    assert [path for path in libraries if image_support.find_machine(path) != expected] == []
+
+
+def test_the_bill_of_materials_names_all_packages(output: Path, parts: dict[str, image_build.Parts]) -> None:
+    """With version, hash and license; the licenses are a table beside it."""
+    bill = json.loads((output / f"sbom-{NATIVE}.cdx.json").read_text())
+    each = parts[NATIVE]
+
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    assert bill["metadata"]["component"]["version"] == hearth.__version__
+    assert len(bill["components"]) == len(each.packages) + len(each.wheels)
+    names = {component["name"] for component in bill["components"]}
+    assert {"libc6", "python3.11-minimal", "aiohttp", "cryptography"} <= names
+    assert "kubernetes" not in names
+    for component in bill["components"]:
+        assert component["purl"].startswith(("pkg:deb/debian/", "pkg:pypi/"))
+        assert component["licenses"][0]["license"]["name"] != "not stated", component["name"]
+    table = (output / f"licenses-{NATIVE}.txt").read_text()
+    assert table == image_sbom.make_table(bill)
+
+
+def test_every_module_is_compiled(root: Path) -> None:
+    """The image cannot keep what Python compiles, so it would do that at every start."""
+    folder = root / image_wheels.PLACE / "hearth"
+    modules = list(folder.rglob("*.py"))
+
+    assert len(modules) > 200
+    assert all((path.parent / "__pycache__" / f"{path.stem}.cpython-311.pyc").exists() for path in modules)
+
+
+def test_the_command_line_works(root: Path, output: Path) -> None:
+    """As the user of the image, who can write nothing but /tmp."""
+    command = image_support.make_command(root, Image(output / "oci").read_config(NATIVE))
+
+    done = subprocess.run([*command, "version"], capture_output=True, text=True, check=False)
+    written = subprocess.run([*command, "crds", "--directory", "/"], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (0, f"{hearth.__version__}\n"), done.stderr
+    assert "Read-only file system" in written.stderr
+
+
+def test_the_image_runs_with_the_rights_of_the_chart(root: Path, output: Path, release: Release) -> None:
+    """A Stack converges, one of whose expressions is evaluated in a process that the operator starts itself."""
+    release.install()
+    release.root, release.program = root, image_support.make_command(root, Image(output / "oci").read_config(NATIVE))
+    operator = release.start()
+    user = Kubectl(kubeconfig=release.kubeconfig, namespace="image")
+    user.run("delete", "namespace", "image", "--ignore-not-found")
+    user.call("create", "namespace", "image")
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"size": f"${{string({COSTLY})}} in all"}}
+    user.apply([kinds.make_stack("shop", {"config": {"manifest": config}})])
+
+    user.wait("stack/shop", "condition=Ready")
+    (made,) = user.get("configmap", "-l=hearth.dev/stack=shop")
+    assert made["data"] == {"size": "10 in all"}
+    assert operator.process is not None
+    process = Path("/proc", str(operator.process.pid))
+    assert "Uid:\t65532\t65532" in (process / "status").read_text()
+    assert any(path.read_text() for path in process.glob("task/*/children")), "no process of the operator evaluated it"
+    assert [line for line in operator.read_events() if line["level"] == "error"] == []
+    release.stop()
