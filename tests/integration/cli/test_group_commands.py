@@ -92,3 +92,48 @@ async def test_a_group_in_a_stack_is_seen_with_its_members(
 
     assert tree[1].split()[:5] == ["└─", "✔", "queue", "resourcegroup.hearth.dev/shop-queue", "ready"]
     assert [line.split()[:3] for line in tree[2:4]] == [["├─", "✔", "0"], ["└─", "✔", "1"]]
+
+
+async def test_a_group_is_steered_and_explained(workers: Crew, user: RealUser, kubectl_stack: StackCommand) -> None:
+    """With the commands for Stacks, each on the group itself; what a group has not is said."""
+    await workers.hire()
+    await user.create(make_group(user.namespace))
+    assert "resourcegroup/queue: CreateComplete 2/2" in await kubectl_stack.expect(
+        "wait", "rg/queue", "--timeout", "60s"
+    )
+
+    paused = await kubectl_stack.expect("pause", "rg/queue", "--wait", "--timeout", "60s")
+    why = await kubectl_stack.expect("why", "rg/queue", code=1)
+    await kubectl_stack.expect("unpause", "rg/queue", "--wait", "--timeout", "60s")
+    await kubectl_stack.expect("suspend", "rg/queue", "--wait", "--timeout", "60s")
+    await kubectl_stack.expect("resume", "rg/queue", "--wait", "--timeout", "60s")
+    checked = await kubectl_stack.expect("check", "rg/queue", "--wait", "--timeout", "60s")
+
+    assert "resourcegroup.hearth.dev/queue patched: spec.paused=true" in paused
+    assert why.splitlines()[0].startswith("rg/queue  ")
+    assert f"kubectl stack unpause rg/queue -n {user.namespace}" in why
+    assert "checked 2 objects: no problem" in checked
+    assert "rg/queue/1: nothing is wrong" in await kubectl_stack.expect("why", "rg/queue/1")
+    assert "rg/queue has no resource '7'; resources: 0, 1" in await kubectl_stack.expect("why", "rg/queue/7", code=1)
+    assert "nothing has failed: rg/queue" in await kubectl_stack.expect("retry", "rg/queue", code=1)
+    assert "has no rollback" in await kubectl_stack.expect("rollback", "rg/queue", code=1)
+    assert "resourcegroup.hearth.dev/queue" in await kubectl_stack.expect("events", "rg/queue", "-o", "wide")
+    assert "configmap/queue-0" in await kubectl_stack.expect("graph", "rg/queue", "-o", "mermaid")
+
+
+async def test_a_member_of_a_group_is_replaced_on_demand(
+    workers: Crew, user: RealUser, kubectl_stack: StackCommand
+) -> None:
+    """By a mark on its index; a name that is no index is refused before anything is written."""
+    await workers.hire()
+    await user.create(make_group(user.namespace))
+    await kubectl_stack.expect("wait", "rg/queue", "--timeout", "60s")
+
+    refused = await kubectl_stack.expect("mark", "rg/queue", "web", "--reason", "broken", code=1)
+    marked = await kubectl_stack.expect("mark", "rg/queue", "1", "--reason", "broken", "--wait", "--timeout", "60s")
+
+    assert "'web' is no member of rg/queue" in refused
+    assert "1 is unhealthy: broken" in marked
+    # The first object had no number in its name.
+    assert "configmap/queue-0" in (tree := await kubectl_stack.expect("tree", "rg/queue"))
+    assert "configmap/queue-1 " not in tree

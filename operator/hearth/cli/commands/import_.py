@@ -1,4 +1,4 @@
-"""`hearth import`: converts files of plain manifests to one Stack on standard output.
+"""`kubectl stack import` and `hearth import`: converts files of plain manifests to one Stack on standard output.
 
 Knows files; `hearth.cli.importer` does the work.
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from hearth.cli.example_command import ExampleCommand
 from hearth.cli.importer import stack_assembly, stack_division
 from hearth.cli.importer.manifest_documents import SourceText
 from hearth.model import errors, limits, packing
@@ -31,7 +32,14 @@ def check_label(ctx: click.Context, param: click.Parameter, value: str | None) -
     return value
 
 
-@click.command("import")
+@click.command(
+    "import",
+    cls=ExampleCommand,
+    examples=(
+        "kubectl stack import shop.yaml database.yaml > stack.yaml",
+        "kubectl get deployments,services -o yaml | kubectl stack import --adopt --name shop -",
+    ),
+)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--name", callback=check_label, help="Name of the Stack. Default: the name of the first file.")
 @click.option(
@@ -52,8 +60,6 @@ def import_(files: tuple[str, ...], name: str | None, namespace: str | None, *, 
     reference. What a cluster added to exported manifests is dropped: status, defaults, addresses, and objects that
     controllers make (the Pods of a Deployment). A Stack that is too large for one object is written as compressed ConfigMaps and a Stack that references
     them.
-
-    For example: hearth import shop.yaml database.yaml > stack.yaml
     """
     try:
         texts = [read(file) for file in files]

@@ -7,7 +7,7 @@ from typing import Final
 
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_reader import StackReader
-from hearth.cli.stack_views.tree.snapshot import StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
 from hearth.kube.well_known_kinds import STACK
@@ -61,7 +61,7 @@ class Cluster:
                 raise
             return None
 
-    async def take_snapshot(self, namespace: str, name: str) -> StackSnapshot | None:
+    async def take_snapshot(self, namespace: str, name: str) -> StackObjects | None:
         """Return the Stack and its children at this moment, or None if it does not exist."""
         return await self._reader.read(namespace, name)
 

@@ -22,7 +22,7 @@ from hearth.cli.stack_access import evidence
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.causes import stack_causes
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.tree.snapshot import StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
 from hearth.model.kinds import Kind
 
@@ -151,7 +151,7 @@ class Handlers:
         values = {"action": action, "decision": decision} | self._describe_target(request, stack)
         return self._reply(request, "done.html", values, status=status)
 
-    async def _read(self, kind: Kind, namespace: str, name: str) -> StackSnapshot:
+    async def _read(self, kind: Kind, namespace: str, name: str) -> StackObjects:
         """Return a snapshot. Raises HTTPNotFound."""
         snapshot = await self._source.read(kind, namespace, name)
         if snapshot is None:

@@ -14,7 +14,7 @@ from hearth.cli.page.rendering import Renderer
 from hearth.cli.page.stack_source import StackSource
 from hearth.cli.stack_views.graph import svg_drawing
 from hearth.cli.stack_views.graph.folding import Node
-from hearth.cli.stack_views.tree.snapshot import StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.model.kinds import Kind
 
 Parts: TypeAlias = "Mapping[str, Part]"
@@ -57,7 +57,7 @@ class PartRenderer:
         # Large Stacks take half a second, in which other requests are answered.
         return await asyncio.to_thread(self._render_stack, snapshot, f"{kind.plural}/{namespace}/{name}", layers)
 
-    def _render_stack(self, snapshot: StackSnapshot, path: str, layers: Collection[int]) -> Parts:
+    def _render_stack(self, snapshot: StackObjects, path: str, layers: Collection[int]) -> Parts:
         shown = shown_stack.describe_graph(snapshot, expanded=layers)
         values = shown_stack.to_values(shown) | {"path": path}
         picture = svg_drawing.draw(

@@ -13,7 +13,7 @@ from hearth.cli.stack_views.lists import event_timeline
 from hearth.cli.stack_views.lists.event_timeline import TimelineEntry
 from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
-from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.cli.stack_views.tree.stack_view import ResourceRow
 from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
 from hearth.model import limits
@@ -56,7 +56,7 @@ class ShownResource:
 
 
 def describe(
-    snapshot: StackSnapshot, name: str, evidence: Evidence, *, object_: str = "", now: float
+    snapshot: StackObjects, name: str, evidence: Evidence, *, object_: str = "", now: float
 ) -> ShownResource | None:
     """Describe a resource; None if there is no such one. object_: which of several, as `configmap/web-1`; now: seconds."""
     rows = stack_causes.flatten(stack_view.describe_rows(snapshot))
@@ -75,14 +75,14 @@ def describe(
     )
 
 
-def find_causes(snapshot: StackSnapshot, row: ResourceRow, evidence: Evidence) -> tuple[Cause, ...]:
+def find_causes(snapshot: StackObjects, row: ResourceRow, evidence: Evidence) -> tuple[Cause, ...]:
     """Return why a resource, or an obsolete object of it, is in its state."""
     if row.state is RowState.OBSOLETE:
         return (stack_causes.explain_row(snapshot, row, evidence),)
     return stack_causes.explain_resource(snapshot, [row.resource], evidence) or ()
 
 
-def find_child(snapshot: StackSnapshot, row: ResourceRow) -> FoundChild | None:
+def find_child(snapshot: StackObjects, row: ResourceRow) -> FoundChild | None:
     """Return the object of a row."""
     return next((each for each in snapshot.children if str(each) == row.object), None)
 

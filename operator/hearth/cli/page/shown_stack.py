@@ -17,7 +17,7 @@ from hearth.cli.stack_views.lists import stack_list
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
-from hearth.cli.stack_views.tree.snapshot import StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.cli.stack_views.tree.stack_view import StackView
 from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
 
@@ -92,7 +92,7 @@ def describe_all(stacks: Iterable[StackState]) -> list[ShownStack]:
     return [describe(stack) for stack in stacks]
 
 
-def describe_graph(snapshot: StackSnapshot, *, expanded: Collection[int]) -> ShownGraph:
+def describe_graph(snapshot: StackObjects, *, expanded: Collection[int]) -> ShownGraph:
     """Describe a Stack with its resources. Takes half a second of CPU for some thousand."""
     view = stack_view.describe(snapshot)
     graph = stack_graph.describe(snapshot, view.rows, expanded=expanded)

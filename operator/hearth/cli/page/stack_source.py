@@ -12,7 +12,7 @@ from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_views.lists import stack_list
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.tree.snapshot import StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
 from hearth.model.kinds import Kind
 
@@ -27,7 +27,7 @@ Key: TypeAlias = tuple[str, str, str]
 class Taken:
     """A snapshot, and when it was taken in seconds of the event loop."""
 
-    snapshot: StackSnapshot | None
+    snapshot: StackObjects | None
     at: float
 
 
@@ -42,7 +42,7 @@ class StackSource:
         self._lock = asyncio.Lock()
         self._taken: OrderedDict[Key, Taken] = OrderedDict()
 
-    async def read(self, kind: Kind, namespace: str, name: str, *, is_new: bool = False) -> StackSnapshot | None:
+    async def read(self, kind: Kind, namespace: str, name: str, *, is_new: bool = False) -> StackObjects | None:
         """Return a snapshot, or None if there is no such object. is_new: do not use one that was taken before.
 
         Raises ApiStatusError and Unreachable.

@@ -10,24 +10,24 @@ from hearth.cli.stack_views.causes import cause
 from hearth.cli.stack_views.causes.cause import Evidence
 from hearth.cli.stack_views.lists import event_timeline
 from hearth.cli.stack_views.lists.event_timeline import TimelineEntry
-from hearth.cli.stack_views.tree.snapshot import StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import StackObjects
 
 
-async def collect(session: Session, snapshot: StackSnapshot) -> Evidence:
+async def collect(session: Session, snapshot: StackObjects) -> Evidence:
     """Return the pods and Events of a Stack that is not ready; nothing of one that is."""
     if snapshot.stack.is_ready and not snapshot.stack.problems:
         return Evidence()
     return await collect_all(session, snapshot)
 
 
-async def collect_all(session: Session, snapshot: StackSnapshot) -> Evidence:
+async def collect_all(session: Session, snapshot: StackObjects) -> Evidence:
     """Return the pods and Events of a Stack."""
     namespaces = owned_objects.list_namespaces(snapshot)
     owned = await owned_objects.list_owned(session, namespaces, event_timeline.list_uids(snapshot))
     return cause.make_evidence(owned, await owned_objects.list_events(session, namespaces))
 
 
-async def collect_timeline(session: Session, snapshot: StackSnapshot) -> list[TimelineEntry]:
+async def collect_timeline(session: Session, snapshot: StackObjects) -> list[TimelineEntry]:
     """Return everything with a time that belongs to a Stack, unsorted."""
     namespaces = owned_objects.list_namespaces(snapshot)
     uids = event_timeline.list_uids(snapshot)
@@ -36,12 +36,14 @@ async def collect_timeline(session: Session, snapshot: StackSnapshot) -> list[Ti
     entries = list(event_timeline.describe_events(await owned_objects.list_events(session, namespaces), uids))
     for each in walk(snapshot):
         stored = await revisions.list_revisions(session, each.stack)
-        entries += event_timeline.describe_revisions(stored.by_number, f"stack.hearth.dev/{each.stack.name}")
+        entries += event_timeline.describe_revisions(
+            stored.by_number, f"{each.stack.resource_type}.hearth.dev/{each.stack.name}"
+        )
         entries += event_timeline.describe_deletions(each)
     return entries
 
 
-def walk(snapshot: StackSnapshot) -> Iterator[StackSnapshot]:
+def walk(snapshot: StackObjects) -> Iterator[StackObjects]:
     """Yield the Stack and all nested ones."""
     yield snapshot
     for nested in snapshot.nested.values():

@@ -12,7 +12,7 @@ from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import goals
 from hearth.cli.stack_views.steering.goals import Goal, GoalState, Verdict
 from hearth.cli.stack_views.steering.verbs import Write
-from hearth.kube.well_known_kinds import STACK
+from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
@@ -59,22 +59,24 @@ async def send(session: Session, stack: StackState, write: Write) -> Object:
 
     Each patch names the UID, so that it never meets another Stack of that name.
     """
+    # A nested Stack is one, also within a group.
+    kind = RESOURCE_GROUP if stack.is_group and not write.stack else STACK
     name = write.stack or stack.name
     answer: Object = stack.raw
     for index, patch in enumerate(write.patches):
         if index:
-            await wait_observed(session, answer)
+            await wait_observed(session, kind, answer)
         metadata = dict(patch.get("metadata") or {})
         if not write.stack:
             metadata["uid"] = stack.uid
-        answer = await session.patch(STACK, stack.namespace, name, body={**patch, "metadata": metadata})
+        answer = await session.patch(kind, stack.namespace, name, body={**patch, "metadata": metadata})
     return answer
 
 
-async def wait_observed(session: Session, patched: Object) -> None:
+async def wait_observed(session: Session, kind: Kind, patched: Object) -> None:
     """Return once the operator has observed that generation."""
     metadata = patched["metadata"]
-    async for raw in session.watch_one(STACK, metadata["namespace"], metadata["name"]):
+    async for raw in session.watch_one(kind, metadata["namespace"], metadata["name"]):
         observed = object_fields.number(raw, "status", "observedGeneration") or 0
         if raw is None or observed >= metadata["generation"]:
             return

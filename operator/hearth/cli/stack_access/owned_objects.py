@@ -8,7 +8,7 @@ from typing import Final
 
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views import object_fields
-from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -25,7 +25,7 @@ OWNED: Final = (REPLICA_SET, JOB, POD)
 MAY_BE_ABSENT: Final = frozenset({403, 404})
 
 
-def list_namespaces(snapshot: StackSnapshot) -> set[str]:
+def list_namespaces(snapshot: StackObjects) -> set[str]:
     """Return the namespaces of a Stack, its children and those of nested Stacks."""
     found = {snapshot.stack.namespace, *(child.namespace for child in snapshot.children if child.namespace)}
     return found.union(*(list_namespaces(nested) for nested in snapshot.nested.values()))

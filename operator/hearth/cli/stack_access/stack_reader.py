@@ -12,7 +12,7 @@ from hearth.cli.stack_access.revisions import StoredRevisions
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views import object_fields
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.kube.well_known_kinds import STACK
 from hearth.model import errors, limits, names
 from hearth.model.groups import members
@@ -36,7 +36,7 @@ class StackReader:
     """Whether the user may list objects of single namespaces only."""
     _count: int = 0
 
-    async def read(self, namespace: str, name: str, *, kind: Kind = STACK) -> StackSnapshot | None:
+    async def read(self, namespace: str, name: str, *, kind: Kind = STACK) -> StackObjects | None:
         """Return the Stack or ResourceGroup with all that belongs to it, or None if it does not exist.
 
         Raises ApiStatusError.
@@ -45,7 +45,7 @@ class StackReader:
         self._count = 0
         return await self.complete(StackState(raw)) if raw is not None else None
 
-    async def complete(self, stack: StackState, *, depth: int = 0) -> StackSnapshot:
+    async def complete(self, stack: StackState, *, depth: int = 0) -> StackObjects:
         """Return the Stack with all that belongs to it."""
         self._count += 1
         stored = await revisions.list_revisions(self.session, stack)
@@ -63,7 +63,7 @@ class StackReader:
             for child in children:
                 if (child.is_stack or (child.is_group and self.with_groups)) and self._count < NESTED_AT_MOST:
                     nested[child.uid] = await self.complete(StackState(child.raw), depth=depth + 1)
-        return StackSnapshot(
+        return StackObjects(
             stack=stack, template=template, children=children, nested=nested, unreadable=tuple(unreadable.values())
         )
 

@@ -64,6 +64,26 @@ class StackState:
         return self.raw.get("kind") == names.GROUP_KIND
 
     @property
+    def title(self) -> str:
+        """Return how messages name it: `stack/shop`, `rg/queue`."""
+        return f"{'rg' if self.is_group else 'stack'}/{self.name}"
+
+    @property
+    def argument(self) -> str:
+        """Return how commands name it: `shop`, `rg/queue`."""
+        return self.title if self.is_group else self.name
+
+    @property
+    def noun(self) -> str:
+        """Return what it is."""
+        return "group" if self.is_group else "Stack"
+
+    @property
+    def resource_type(self) -> str:
+        """Return its kind as kubectl names it."""
+        return "resourcegroup" if self.is_group else "stack"
+
+    @property
     def name(self) -> str:
         """Return its name."""
         return object_fields.text(self.raw, "metadata", "name")

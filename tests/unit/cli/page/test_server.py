@@ -14,7 +14,7 @@ from hearth.cli.page import parts, shown_resource, updates
 from hearth.cli.page.updates import Changes
 from hearth.cli.stack_views.causes.cause import Evidence
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model import errors, limits, names
 from hearth.model.kinds import Kind
 from support.units import stack_page
@@ -245,7 +245,7 @@ async def test_a_nested_stack_leads_to_its_own_page() -> None:
     kind = Kind(group=names.GROUP, version=names.VERSION, name="Stack", plural="stacks", namespaced=True)
     stack = StackState(stack_page.make_stack())
     template = {"resources": {"db": {"manifest": {"kind": "Stack"}}}}
-    snapshot = StackSnapshot(stack=stack, template=template, children=[FoundChild(kind, child)])
+    snapshot = StackObjects(stack=stack, template=template, children=[FoundChild(kind, child)])
 
     shown = shown_resource.describe(snapshot, "db", Evidence(), now=0.0)
 

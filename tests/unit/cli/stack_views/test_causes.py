@@ -10,7 +10,7 @@ import pytest
 from hearth.cli.stack_views.causes import advice, cause_drawing, pod_causes, stack_causes
 from hearth.cli.stack_views.causes.cause import Cause, Evidence
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model.kinds import Kind
 
 POD = Kind(group="", version="v1", name="Pod", plural="pods", namespaced=True)
@@ -69,7 +69,7 @@ def test_a_hostile_status_reaches_neither_the_terminal_nor_the_shell() -> None:
     conditions = [{"type": "Ready", "status": "False", "reason": HOSTILE, "message": HOSTILE}]
     stack = make_stack(problems=[problem], breakpoints=waits, conditions=conditions)
     template = {"resources": {HOSTILE: {"manifest": {"kind": HOSTILE}}}}
-    causes = stack_causes.explain(StackSnapshot(stack=stack, template=template, children=[]), Evidence())
+    causes = stack_causes.explain(StackObjects(stack=stack, template=template, children=[]), Evidence())
 
     lines = ["".join(text for text, _ in line) for line in cause_drawing.draw(causes, now=0.0)]
 
@@ -99,7 +99,7 @@ def test_a_pod_of_any_shape_is_explained(status: Any) -> None:
 def test_nothing_is_wrong_with_a_ready_stack() -> None:
     """Then there is nothing to explain."""
     conditions = [{"type": "Ready", "status": "True", "reason": "Complete", "message": "m"}]
-    snapshot = StackSnapshot(stack=make_stack(phase="CreateComplete", conditions=conditions), template={}, children=[])
+    snapshot = StackObjects(stack=make_stack(phase="CreateComplete", conditions=conditions), template={}, children=[])
 
     assert stack_causes.explain(snapshot, Evidence()) == ()
     assert stack_causes.explain_resource(snapshot, ["web"], Evidence()) is None

@@ -8,6 +8,7 @@ from hearth.cli.stack_access import evidence
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_commands import cluster_options, text_output
+from hearth.cli.stack_commands.showing import list_execution
 from hearth.cli.stack_views.lists import event_timeline
 
 DONE, FAILED = 0, 1
@@ -17,9 +18,10 @@ async def execute(
     session: Session, namespace: str, name: str, *, since: float | None, only_warnings: bool, output: str | None
 ) -> int:
     """Return the exit code. since: seconds before now."""
-    snapshot = await StackReader(session).read(namespace, name)
+    kind, namespace, name = list_execution.locate(namespace, name)
+    snapshot = await StackReader(session, with_groups=True).read(namespace, name, kind=kind)
     if snapshot is None:
-        cluster_options.complain(f'Error from server (NotFound): stacks.hearth.dev "{name}" not found')
+        cluster_options.complain(f'Error from server (NotFound): {kind.plural}.{kind.group} "{name}" not found')
         return FAILED
     now = time.time()
     entries = event_timeline.sort(

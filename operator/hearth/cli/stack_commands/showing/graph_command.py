@@ -36,16 +36,18 @@ def graph(cluster: ClusterOptions, name: str, output: str) -> None:
 
     async def work(session: Session) -> int:
         from hearth.cli.stack_access.stack_reader import StackReader
+        from hearth.cli.stack_commands.showing import list_execution
         from hearth.cli.stack_views.graph import layout, stack_graph, svg_drawing
         from hearth.cli.stack_views.tree import graph_text
 
-        snapshot = await StackReader(session).read(cluster.find_namespace(), name)
+        kind, namespace, named = list_execution.locate(cluster.find_namespace(), name)
+        snapshot = await StackReader(session).read(namespace, named, kind=kind)
         if snapshot is None:
-            cluster_options.complain(f'Error from server (NotFound): stacks.hearth.dev "{name}" not found')
+            cluster_options.complain(f'Error from server (NotFound): {kind.plural}.{kind.group} "{named}" not found')
             return FAILED
         if output == "svg":
             picture = layout.arrange(stack_graph.describe(snapshot))
-            click.echo(svg_drawing.draw(picture, title=f"Resources of stack/{name}"))
+            click.echo(svg_drawing.draw(picture, title=f"Resources of {snapshot.stack.title}"))
             return DONE
         draw = graph_text.to_dot if output == "dot" else graph_text.to_mermaid
         click.echo("\n".join(draw(snapshot)))

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=ExampleCommand,
-    examples=("kubectl stack why shop", "kubectl stack why shop/web", "kubectl stack why shop/cache/db"),
+    examples=(
+        "kubectl stack why shop",
+        "kubectl stack why shop/web",
+        "kubectl stack why shop/cache/db",
+        "kubectl stack why rg/queue/3",
+    ),
 )
 @click.argument("where", type=stack_argument.StackName(), metavar="NAME[/RESOURCE]")
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="The format.")
@@ -30,7 +35,9 @@ def why(cluster: ClusterOptions, where: str, output: str | None) -> None:
     async def work(session: Session) -> int:
         from hearth.cli.stack_commands.showing import why_execution
 
-        name, _, path = where.partition("/")
+        within = cluster_options.strip_group_kind(where)
+        name, _, path = within.partition("/")
+        name = name if within == where else f"rg/{name}"
         parts: list[Any] = path.split("/") if path else []
         return await why_execution.execute(session, cluster.find_namespace(), name, parts, output=output)
 

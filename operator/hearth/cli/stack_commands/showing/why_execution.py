@@ -11,24 +11,32 @@ from hearth.cli.stack_access import evidence
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_commands import cluster_options, text_output
+from hearth.cli.stack_commands.showing import list_execution
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.causes import cause_drawing, stack_causes
 from hearth.cli.stack_views.causes.cause import Cause
-from hearth.cli.stack_views.tree.snapshot import StackSnapshot
+from hearth.cli.stack_views.tree import group_rows, resource_state
+from hearth.cli.stack_views.tree.snapshot import StackObjects
 
 DONE, FAILED = 0, 1
 
 
 async def execute(session: Session, namespace: str, name: str, path: Sequence[str], *, output: str | None) -> int:
     """Return the exit code: 0 if there is nothing to explain."""
-    snapshot = await StackReader(session).read(namespace, name)
+    kind, namespace, name = list_execution.locate(namespace, name)
+    snapshot = await StackReader(session, with_groups=True).read(namespace, name, kind=kind)
     if snapshot is None:
-        cluster_options.complain(f'Error from server (NotFound): stacks.hearth.dev "{name}" not found')
+        cluster_options.complain(f'Error from server (NotFound): {kind.plural}.{kind.group} "{name}" not found')
         return FAILED
     causes = stack_causes.find_causes(snapshot, path, await evidence.collect(session, snapshot))
     if causes is None:
-        known = ", ".join(sorted(snapshot.resources)) or "none"
-        cluster_options.complain(f"error: stack/{name} has no resource {'/'.join(path)!r}; resources: {known}")
+        listed = (
+            list(group_rows.list_members(snapshot.stack)) if snapshot.stack.is_group else sorted(snapshot.resources)
+        )
+        known = resource_state.enumerate_names(listed) if snapshot.stack.is_group else ", ".join(listed)
+        cluster_options.complain(
+            f"error: {snapshot.stack.title} has no resource {'/'.join(path)!r}; resources: {known or 'none'}"
+        )
         return FAILED
     if output:
         text_output.write_object([cause_drawing.to_output(each) for each in causes], output=output)
@@ -37,17 +45,15 @@ async def execute(session: Session, namespace: str, name: str, path: Sequence[st
     return FAILED if causes else DONE
 
 
-def show(snapshot: StackSnapshot, path: Sequence[str], causes: Sequence[Cause]) -> None:
+def show(snapshot: StackObjects, path: Sequence[str], causes: Sequence[Cause]) -> None:
     """Show the explanation."""
     stack = snapshot.stack
-    subject = "/".join((stack.name, *path))
+    subject = "/".join((stack.title, *path))
     head = " ".join(part for part in (stack.phase or "New", stack.summary) if part)
     if not causes:
-        click.echo(safe_text.one_line(f"stack/{subject}: nothing is wrong ({head})"))
+        click.echo(safe_text.one_line(f"{subject}: nothing is wrong ({head})"))
         return
-    text_output.write_segments(
-        [(safe_text.one_line(f"stack/{subject}"), "bold"), (f"  {safe_text.one_line(head)}", "yellow")]
-    )
+    text_output.write_segments([(safe_text.one_line(subject), "bold"), (f"  {safe_text.one_line(head)}", "yellow")])
     for line in cause_drawing.draw(causes, now=time.time()):
         text_output.write_segments(line)
     for omission in snapshot.unreadable:

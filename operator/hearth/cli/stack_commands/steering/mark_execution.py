@@ -10,12 +10,13 @@ from hearth.cli.stack_access import marks
 from hearth.cli.stack_access.following import Followed
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options
+from hearth.cli.stack_commands.showing import list_execution
 from hearth.cli.stack_commands.steering import verb_execution
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import mark_requests, verbs
 from hearth.cli.stack_views.steering.goals import Goal, GoalType
-from hearth.kube.well_known_kinds import HEALTH_MARK, STACK
+from hearth.kube.well_known_kinds import HEALTH_MARK, RESOURCE_GROUP, STACK
 
 DONE, FAILED = 0, 1
 
@@ -31,7 +32,8 @@ async def execute(
 ) -> int:
     """Return the exit code. where: the Stack and the resource; reason: None to take back a mark."""
     name, resource = where
-    stack = StackState(await session.get(STACK, namespace, name))
+    kind, namespace, name = list_execution.locate(namespace, name)
+    stack = StackState(await session.get(kind, namespace, name))
     if refusal := mark_requests.find_refusal(stack, resource):
         cluster_options.complain(f"error: {refusal}")
         return FAILED
@@ -64,5 +66,6 @@ async def follow(
     if not state.is_resolved:
         return DONE
     left = None if timeout is None else max(0.0, timeout - (asyncio.get_running_loop().time() - began))
-    followed = Followed(namespace=stack.namespace, name=stack.name, goal=Goal(type=GoalType.READY))
+    kind = RESOURCE_GROUP if stack.is_group else STACK
+    followed = Followed(kind=kind, namespace=stack.namespace, name=stack.name, goal=Goal(type=GoalType.READY))
     return await verb_execution.follow(session, followed, timeout=left)

@@ -61,9 +61,11 @@ def wait(cluster: ClusterOptions, name: str, goal: Goal, timeout: float | None) 
 
     async def work(session: Session) -> int:
         from hearth.cli.stack_access.following import Followed
+        from hearth.cli.stack_commands.showing import list_execution
         from hearth.cli.stack_commands.steering import verb_execution
 
-        followed = Followed(namespace=cluster.find_namespace(), name=name, goal=goal)
+        kind, namespace, named = list_execution.locate(cluster.find_namespace(), name)
+        followed = Followed(kind=kind, namespace=namespace, name=named, goal=goal)
         return await verb_execution.follow(session, followed, timeout=timeout)
 
     cluster_options.run(cluster, work)

@@ -38,7 +38,7 @@ def advise_problem(stack: StackState, problem: Mapping[str, Any]) -> str:
     if reason == "NotOwned":
         return advise_adoption(stack, resource) or describe_object(stack, problem)
     if reason == "Unhealthy":
-        return join("kubectl stack unmark", stack.name, resource, "-n", stack.namespace)
+        return join("kubectl stack unmark", stack.argument, resource, "-n", stack.namespace)
     if reason == "NamespaceNotFound" and namespace:
         return join("kubectl create namespace", namespace)
     if reason == "KindNotServed":
@@ -46,7 +46,7 @@ def advise_problem(stack: StackState, problem: Mapping[str, Any]) -> str:
     if command := advise_text(message, namespace or stack.namespace):
         return command
     if reason in EDITED:
-        return join("kubectl edit stack", stack.name, "-n", stack.namespace)
+        return join("kubectl edit", stack.resource_type, stack.name, "-n", stack.namespace)
     if reason in {"Unreachable", "InternalError"}:
         return ""
     return describe_object(stack, problem)

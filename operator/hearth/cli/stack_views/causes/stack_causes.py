@@ -12,7 +12,7 @@ from hearth.cli.stack_views.causes.cause import Cause, Evidence
 from hearth.cli.stack_views.stack_state import BreakpointEntry, StackState
 from hearth.cli.stack_views.tree import requirements, resource_state, stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
-from hearth.cli.stack_views.tree.snapshot import StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.cli.stack_views.tree.stack_view import ResourceRow
 from hearth.model.groups import members
 
@@ -34,23 +34,23 @@ NOTED: Final = {
 """Conditions that need a person, also on a Stack that is ready, and the command that shows more."""
 
 
-def find_causes(snapshot: StackSnapshot, path: Sequence[str], evidence: Evidence) -> tuple[Cause, ...] | None:
+def find_causes(snapshot: StackObjects, path: Sequence[str], evidence: Evidence) -> tuple[Cause, ...] | None:
     """Return the causes; None if there is no such resource. path: into nested Stacks, empty for the Stack."""
     return explain_resource(snapshot, path, evidence) if path else explain(snapshot, evidence)
 
 
-def explain(snapshot: StackSnapshot, evidence: Evidence) -> tuple[Cause, ...]:
+def explain(snapshot: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:
     """Return the root causes of a Stack that is not as it should be; () if it is."""
     stack = snapshot.stack
     found = [*explain_whole(stack), *explain_conditions(stack)]
     if not stack.is_new and not (found and is_rejected(stack)):
         found += explain_resources(snapshot, evidence)
     if not found and not stack.is_ready:
-        found.append(Cause(subject=f"stack/{safe_text.one_line(stack.name)}", message=describe_ready(stack)))
+        found.append(Cause(subject=safe_text.one_line(stack.title), message=describe_ready(stack)))
     return tuple(found)
 
 
-def explain_resource(snapshot: StackSnapshot, path: Sequence[str], evidence: Evidence) -> tuple[Cause, ...] | None:
+def explain_resource(snapshot: StackObjects, path: Sequence[str], evidence: Evidence) -> tuple[Cause, ...] | None:
     """Return the chain of one resource; () if it is ready, None if there is no such resource. path: into nested Stacks."""
     name, *rest = path
     if rest:
@@ -68,7 +68,7 @@ def explain_resource(snapshot: StackSnapshot, path: Sequence[str], evidence: Evi
 
 
 def follow(
-    snapshot: StackSnapshot, row: ResourceRow, rows: dict[str, ResourceRow], evidence: Evidence
+    snapshot: StackObjects, row: ResourceRow, rows: dict[str, ResourceRow], evidence: Evidence
 ) -> tuple[Cause, ...]:
     """Return the cause of one resource, with those that it waits for below."""
     if row.state is not RowState.WAITING:
@@ -84,19 +84,40 @@ def follow(
 
 def explain_whole(stack: StackState) -> Iterator[Cause]:
     """Yield what concerns the Stack as a whole."""
-    subject = f"stack/{safe_text.one_line(stack.name)}"
-    here = ("-n", stack.namespace)
     if stack.is_new or not stack.is_observed:
-        message = (
-            "no operator has reported on the present generation: is one running, and does it serve this namespace?"
-        )
-        yield Cause(
-            subject=subject, message=message, command="kubectl get leases,pods -A -l app.kubernetes.io/name=hearth"
-        )
+        yield explain_silence(stack)
         return
+    yield from explain_definition(stack)
+    blocked = stack.condition("DeletionBlocked")
+    if blocked.is_true:
+        message = safe_text.one_line(blocked.message)
+        yield Cause(subject=find_subject(stack), message=message, since=blocked.since)
+    yield from explain_switches(stack)
+    if stack.ready.reason == "Timeout":
+        message = safe_text.one_line(stack.ready.message)
+        yield Cause(subject=find_subject(stack), message=message, since=stack.ready.since)
+
+
+def find_subject(stack: StackState) -> str:
+    """Return what a cause is about that concerns the Stack as a whole."""
+    return safe_text.one_line(stack.title)
+
+
+def explain_silence(stack: StackState) -> Cause:
+    """Return that no operator has reported on the present generation."""
+    return Cause(
+        subject=find_subject(stack),
+        message="no operator has reported on the present generation: is one running, and does it serve this namespace?",
+        command="kubectl get leases,pods -A -l app.kubernetes.io/name=hearth",
+    )
+
+
+def explain_definition(stack: StackState) -> Iterator[Cause]:
+    """Yield that the definition in the spec is rejected, or was rolled back."""
+    subject, here = find_subject(stack), ("-n", stack.namespace)
     if is_rejected(stack):
         message = f"the definition is rejected, and what runs stays as it is: {stack.ready.message}"
-        command = advice.join("kubectl edit stack", stack.name, *here)
+        command = advice.join("kubectl edit", stack.resource_type, stack.name, *here)
         yield Cause(subject=subject, message=safe_text.clean(message), since=stack.ready.since, command=command)
     if stack.is_rolled_back_automatically:
         message = safe_text.one_line(object_fields.text(stack.status, "target", "message") or stack.ready.message)
@@ -106,23 +127,20 @@ def explain_whole(stack: StackState) -> Iterator[Cause]:
             since=object_fields.text(stack.status, "target", "since"),
             command=advice.join("kubectl stack history", stack.name, *here),
         )
-    blocked = stack.condition("DeletionBlocked")
-    if blocked.is_true:
-        yield Cause(subject=subject, message=safe_text.one_line(blocked.message), since=blocked.since)
+
+
+def explain_switches(stack: StackState) -> Iterator[Cause]:
+    """Yield that a user paused or suspended the Stack."""
+    subject, here = find_subject(stack), ("-n", stack.namespace)
     paused = stack.condition("Paused")
     if stack.is_paused:
-        message = safe_text.one_line(paused.message) or "the Stack is paused"
-        yield Cause(
-            subject=subject,
-            message=message,
-            since=paused.since,
-            command=advice.join("kubectl stack unpause", stack.name, *here),
-        )
+        message = safe_text.one_line(paused.message) or f"the {stack.noun} is paused"
+        command = advice.join("kubectl stack unpause", stack.argument, *here)
+        yield Cause(subject=subject, message=message, since=paused.since, command=command)
     if stack.is_suspended:
-        command = advice.join("kubectl stack resume", stack.name, *here)
-        yield Cause(subject=subject, message="the Stack is suspended: workloads are scaled to nothing", command=command)
-    if stack.ready.reason == "Timeout":
-        yield Cause(subject=subject, message=safe_text.one_line(stack.ready.message), since=stack.ready.since)
+        message = f"the {stack.noun} is suspended: workloads are scaled to nothing"
+        command = advice.join("kubectl stack resume", stack.argument, *here)
+        yield Cause(subject=subject, message=message, command=command)
 
 
 def is_rejected(stack: StackState) -> bool:
@@ -135,7 +153,7 @@ def explain_conditions(stack: StackState) -> Iterator[Cause]:
     for type_, command in NOTED.items():
         condition = stack.condition(type_)
         if condition.is_true:
-            words = command.replace("{name}", stack.name).replace("{namespace}", stack.namespace)
+            words = command.replace("{name}", stack.argument).replace("{namespace}", stack.namespace)
             yield Cause(
                 subject=type_, message=safe_text.one_line(condition.message), since=condition.since, command=words
             )
@@ -144,7 +162,7 @@ def explain_conditions(stack: StackState) -> Iterator[Cause]:
         yield Cause(subject="CheckFailed", message=safe_text.one_line(stack.ready.message), since=stack.ready.since)
 
 
-def explain_resources(snapshot: StackSnapshot, evidence: Evidence) -> Iterator[Cause]:
+def explain_resources(snapshot: StackObjects, evidence: Evidence) -> Iterator[Cause]:
     """Yield each resource that is the beginning of a chain, and how many wait for it."""
     rows = flatten(stack_view.describe_rows(snapshot))
     waiting = count_waiting(snapshot, rows)
@@ -179,7 +197,7 @@ def flatten(rows: Sequence[ResourceRow]) -> list[ResourceRow]:
     return found
 
 
-def count_waiting(snapshot: StackSnapshot, rows: Sequence[ResourceRow]) -> dict[str, list[str]]:
+def count_waiting(snapshot: StackObjects, rows: Sequence[ResourceRow]) -> dict[str, list[str]]:
     """Return by resource those that wait for it, directly or not."""
     required = requirements.find_requirements(snapshot.resources, snapshot.choose_children())
     waiting = {row.resource for row in rows if row.state is RowState.WAITING}
@@ -195,7 +213,7 @@ def count_waiting(snapshot: StackSnapshot, rows: Sequence[ResourceRow]) -> dict[
     return {name: sorted(each) for name, each in found.items()}
 
 
-def explain_row(snapshot: StackSnapshot, row: ResourceRow, evidence: Evidence) -> Cause:
+def explain_row(snapshot: StackObjects, row: ResourceRow, evidence: Evidence) -> Cause:
     """Return the cause of one resource: the operator's words, and below them those of its object."""
     stack = snapshot.stack
     wait = next((each for each in stack.breakpoints if each.resource == row.resource), None)
@@ -231,7 +249,7 @@ def explain_breakpoint(stack: StackState, wait: BreakpointEntry) -> Cause:
     return Cause(
         subject=safe_text.one_line(wait.resource),
         message=safe_text.one_line(f"stopped at the breakpoint {wait.hook}{where}, until a user continues it"),
-        command=advice.join("kubectl stack continue", stack.name, str(wait), "-n", stack.namespace),
+        command=advice.join("kubectl stack continue", stack.argument, str(wait), "-n", stack.namespace),
     )
 
 

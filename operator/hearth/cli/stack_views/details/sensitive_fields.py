@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from hearth.cli.stack_views import object_fields
-from hearth.cli.stack_views.tree.snapshot import StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.template.text import interpolation
 
 FieldPath: TypeAlias = tuple[str | int, ...]
@@ -24,7 +24,7 @@ UNREADABLE: Final[Read] = ("", ())
 """The read of a text that is no expression."""
 
 
-def find_sensitive_fields(snapshot: StackSnapshot) -> dict[str, set[FieldPath]]:
+def find_sensitive_fields(snapshot: StackObjects) -> dict[str, set[FieldPath]]:
     """Return by resource the paths of the sensitive fields in its manifest."""
     parameters = find_sensitive_parameters(snapshot)
     reads = {name: list(find_reads(snapshot.resources, name)) for name in snapshot.resources}
@@ -51,7 +51,7 @@ def find_reads(resources: Mapping[str, Any], name: str) -> Iterator[tuple[FieldP
             yield path, [*read, *(of_source if any(root == LOOP_VARIABLE for root, _ in read) else ())]
 
 
-def find_sensitive_parameters(snapshot: StackSnapshot) -> set[str]:
+def find_sensitive_parameters(snapshot: StackObjects) -> set[str]:
     """Return the parameters that are declared sensitive, or whose value may come from a Secret."""
     spec = snapshot.stack.spec
     stated = object_fields.mapping(spec, "parameters")
@@ -64,7 +64,7 @@ def find_sensitive_parameters(snapshot: StackSnapshot) -> set[str]:
     return found
 
 
-def find_secret_fields(snapshot: StackSnapshot, name: str) -> Iterator[FieldPath]:
+def find_secret_fields(snapshot: StackObjects, name: str) -> Iterator[FieldPath]:
     """Yield the fields of a resource that are sensitive by its kind."""
     if object_fields.text(snapshot.resources, name, "manifest", "kind") == SECRET:
         yield from ((field,) for field in SECRET_FIELDS)

@@ -10,7 +10,7 @@ from hearth.cli.stack_views.details import sensitive_fields
 from hearth.cli.stack_views.details.sensitive_fields import SECRET, SECRET_FIELDS, FieldPath
 from hearth.cli.stack_views.lists import revision_history, stack_list
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model import redaction
 from hearth.model.child import Object
 from hearth.model.groups import members
@@ -18,7 +18,7 @@ from hearth.model.groups import members
 NOT_FOUND: Final = object()
 
 
-def show_manifest(snapshot: StackSnapshot, name: str) -> Object:
+def show_manifest(snapshot: StackObjects, name: str) -> Object:
     """Return a resource of the template as it is written, without literal values that are sensitive."""
     resource = dict(object_fields.mapping(snapshot.resources, members.root_of(name)))
     if isinstance(resource.get("manifest"), Mapping):
@@ -27,7 +27,7 @@ def show_manifest(snapshot: StackSnapshot, name: str) -> Object:
     return shown
 
 
-def show_object(snapshot: StackSnapshot, child: FoundChild) -> Object:
+def show_object(snapshot: StackObjects, child: FoundChild) -> Object:
     """Return a live object without sensitive values, managed fields and the copy that kubectl keeps of it."""
     metadata = dict(object_fields.mapping(child.raw, "metadata"))
     metadata.pop("managedFields", None)
@@ -49,7 +49,7 @@ def show_object(snapshot: StackSnapshot, child: FoundChild) -> Object:
     return result
 
 
-def find_stated_values(snapshot: StackSnapshot) -> list[str]:
+def find_stated_values(snapshot: StackObjects) -> list[str]:
     """Return the texts of sensitive parameters that the spec or the template states."""
     _, defaults = revision_history.hide_defaults(snapshot.template)
     stated = object_fields.mapping(snapshot.stack.spec, "parameters")

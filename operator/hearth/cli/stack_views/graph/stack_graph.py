@@ -15,7 +15,7 @@ from hearth.cli.stack_views.graph import folding
 from hearth.cli.stack_views.graph.folding import Edge, Node
 from hearth.cli.stack_views.tree import requirements, stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
-from hearth.cli.stack_views.tree.snapshot import StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.cli.stack_views.tree.stack_view import ResourceRow
 from hearth.model.groups import members
 from hearth.plan.environment import environment_rules
@@ -36,7 +36,7 @@ class StackGraph:
 
 
 def describe(
-    snapshot: StackSnapshot, rows: Sequence[ResourceRow] | None = None, *, expanded: Collection[int] = ()
+    snapshot: StackObjects, rows: Sequence[ResourceRow] | None = None, *, expanded: Collection[int] = ()
 ) -> StackGraph:
     """Return the graph of a Stack. rows: its rows if they are known; expanded: layers that are not folded."""
     rows = stack_view.describe_rows(snapshot) if rows is None else rows
@@ -59,7 +59,7 @@ class Parts:
     obsolete: list[Node] = field(default_factory=list)
 
 
-def divide(snapshot: StackSnapshot, rows: Sequence[ResourceRow]) -> Parts:
+def divide(snapshot: StackObjects, rows: Sequence[ResourceRow]) -> Parts:
     """Return the nodes of the rows; each replaced object is beside the present one of its resource."""
     rules = find_breakpoints(snapshot)
     known = set(map(safe_text.one_line, snapshot.resources))
@@ -99,7 +99,7 @@ def make_id(row: ResourceRow) -> str:
     return hashlib.blake2b(text.encode(errors="replace"), digest_size=ID_BYTES).hexdigest()
 
 
-def find_breakpoints(snapshot: StackSnapshot) -> Sequence[EnvironmentRule]:
+def find_breakpoints(snapshot: StackObjects) -> Sequence[EnvironmentRule]:
     """Return the breakpoints that the spec states."""
     stated = [
         {"resource": object_fields.text(entry, "resource"), "at": object_fields.texts(entry, "at")}

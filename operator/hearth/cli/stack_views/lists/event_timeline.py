@@ -8,7 +8,7 @@ from typing import Final
 
 from hearth.cli.stack_views import ages, object_fields, safe_text
 from hearth.cli.stack_views.text_table import Cell
-from hearth.cli.stack_views.tree.snapshot import StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
@@ -31,7 +31,7 @@ class TimelineEntry:
     count: int = 1
 
 
-def list_uids(snapshot: StackSnapshot) -> dict[str, str]:
+def list_uids(snapshot: StackObjects) -> dict[str, str]:
     """Return by UID the Stack, its children and those of nested Stacks, each with its path of resources."""
     found = {snapshot.stack.uid: ""}
     for child in snapshot.children:
@@ -98,7 +98,7 @@ def describe_revisions(revisions: Mapping[int, Object], stack: str) -> Iterator[
             )
 
 
-def describe_deletions(snapshot: StackSnapshot) -> Iterator[TimelineEntry]:
+def describe_deletions(snapshot: StackObjects) -> Iterator[TimelineEntry]:
     """Yield when the deletion of each child was requested."""
     for child in snapshot.children:
         time = ages.parse(object_fields.find(child.raw, "metadata", "deletionTimestamp"))

@@ -111,23 +111,26 @@ def assess_observed(stack: StackState, goal: Goal) -> GoalState:
 def explain_failure(stack: StackState, goal: Goal) -> str:
     """Return why the goal is not reached unless a person helps; "" if it may be."""
     if goal.type is GoalType.DELETED:
-        return "" if stack.is_deleting else f"it is not being deleted: kubectl delete stack {stack.name}"
+        return (
+            "" if stack.is_deleting else f"it is not being deleted: kubectl delete {stack.resource_type} {stack.name}"
+        )
     if stack.is_deleting:
-        return "the Stack is being deleted"
+        return f"the {stack.noun} is being deleted"
     if goal.type is GoalType.READY and stack.phase.endswith("Stopped"):
         return describe(stack)
     if goal.type is GoalType.READY and stack.is_suspended:
-        return f"the Stack is suspended: kubectl stack resume {stack.name}" if not stack.is_group else "it is suspended"
+        return f"the {stack.noun} is suspended: kubectl stack resume {stack.argument}"
     if stack.is_stalled:
         return describe(stack)
     if stack.is_paused and not stack.ready.is_true:
-        return f"it is paused: {stack.condition('Paused').message}" if stack.is_group else explain_pause(stack)
+        return explain_pause(stack)
     return ""
 
 
 def explain_pause(stack: StackState) -> str:
     """Return what the Stack does not do, or what makes it do so."""
-    return f"the Stack is paused: {stack.condition('Paused').message or 'kubectl stack unpause ' + stack.name}"
+    message = stack.condition("Paused").message or f"kubectl stack unpause {stack.argument}"
+    return f"the {stack.noun} is paused: {message}"
 
 
 def assess_check(stack: StackState) -> GoalState:

@@ -22,6 +22,9 @@ PATH: Final = re.compile(
     r"[a-z][a-zA-Z0-9]{0,39}(\[[a-z0-9-]{1,40}\])?(/[a-z][a-zA-Z0-9]{0,39}(\[[a-z0-9-]{1,40}\])?){0,7}"
 )
 
+MEMBER: Final = re.compile(r"(0|[1-9][0-9]{0,4})(/[a-z][a-zA-Z0-9]{0,39}(\[[a-z0-9-]{1,40}\])?){0,7}")
+"""The index of a member of a group, and a path within it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkState:
@@ -40,11 +43,13 @@ class MarkState:
 
 def find_refusal(stack: StackState, resource: str) -> str:
     """Return why no object of that resource can be marked; "" if it may be."""
-    if not PATH.fullmatch(resource):
+    if stack.is_group and not MEMBER.fullmatch(resource):
+        return f"{resource!r} is no member of {stack.title}; members are named by their index, like 3"
+    if not stack.is_group and not PATH.fullmatch(resource):
         return f"{resource!r} is not the name of a resource; names are like web, workers[a] or cache/db"
     if stack.is_deleting:
-        return f"stack/{stack.name} is being deleted; nothing is replaced any more"
-    known = object_fields.mapping(stack.spec, "template", "resources")
+        return f"{stack.title} is being deleted; nothing is replaced any more"
+    known = {} if stack.is_group else object_fields.mapping(stack.spec, "template", "resources")
     first = resource.partition("/")[0].partition("[")[0]
     is_current = not stack.is_rolled_back and stack.is_observed
     if known and is_current and first not in known:
@@ -55,8 +60,9 @@ def find_refusal(stack: StackState, resource: str) -> str:
 def make_mark(stack: StackState, resource: str, *, reason: str | None) -> Object:
     """Return the HealthMark to create; it is deleted with its Stack. reason: None to take back a mark."""
     prefix = f"{stack.name}-{names.kebab(re.sub(r'[^a-zA-Z0-9]+', '-', resource).strip('-'))}"
-    owner = {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": names.STACK, "name": stack.name, "uid": stack.uid}
-    spec: Object = {"stackName": stack.name, "resource": resource, "markUnhealthy": reason is not None}
+    kind, field = (names.GROUP_KIND, "groupName") if stack.is_group else (names.STACK, "stackName")
+    owner = {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": kind, "name": stack.name, "uid": stack.uid}
+    spec: Object = {field: stack.name, "resource": resource, "markUnhealthy": reason is not None}
     return {
         "apiVersion": f"{names.GROUP}/{names.VERSION}",
         "kind": "HealthMark",

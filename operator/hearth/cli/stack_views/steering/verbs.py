@@ -176,7 +176,7 @@ def explain_no_wait(stack: StackState, where: str, waiting: Sequence[BreakpointE
             "a breakpoint in spec.environment.breakpoints can be continued once its resource has reached it"
         )
     named = ", ".join(str(each) for each in waiting[:NAMED_AT_MOST])
-    first = f"kubectl stack continue {stack.name} {waiting[0]} -n {stack.namespace}"
+    first = f"kubectl stack continue {stack.argument} {waiting[0]} -n {stack.namespace}"
     lead = f"{where} does not wait at a breakpoint" if where else "name the breakpoint to continue"
     return f"{lead}; waiting: {named}. Continue with: {first}"
 
@@ -230,26 +230,28 @@ def request(
 
 def describe(stack: StackState) -> str:
     """Return `stack/shop`."""
-    return f"stack/{stack.name}"
+    return stack.title
 
 
 def advise_replacement(stack: StackState) -> str:
     """Return what helps where an object is broken although it is ready."""
-    return f"To replace an object that is broken all the same: kubectl stack mark {stack.name} RESOURCE --reason TEXT"
+    return (
+        f"To replace an object that is broken all the same: kubectl stack mark {stack.argument} RESOURCE --reason TEXT"
+    )
 
 
 def note_paused(stack: StackState) -> tuple[str, ...]:
     """Return that nothing happens before the Stack is unpaused."""
     if not stack.is_paused:
         return ()
-    return (f"the Stack is paused: nothing is written before `kubectl stack unpause {stack.name}`",)
+    return (f"the {stack.noun} is paused: nothing is written before `kubectl stack unpause {stack.argument}`",)
 
 
 def note_suspended(stack: StackState) -> tuple[str, ...]:
     """Return that no definition is applied before the Stack is resumed."""
     if not stack.is_suspended:
         return ()
-    return (f"the Stack is suspended: it is applied after `kubectl stack resume {stack.name}`",)
+    return (f"the {stack.noun} is suspended: it is applied after `kubectl stack resume {stack.argument}`",)
 
 
 def note_git(stack: StackState, field: str) -> tuple[str, ...]:
@@ -257,5 +259,7 @@ def note_git(stack: StackState, field: str) -> tuple[str, ...]:
     labels = object_fields.mapping(stack.raw, "metadata", "labels")
     for label, called in GITOPS:
         if value := object_fields.text(labels, label):
-            return (f"{called.format(value)} manages this Stack and may revert {field}; change it in Git as well",)
+            return (
+                f"{called.format(value)} manages this {stack.noun} and may revert {field}; change it in Git as well",
+            )
     return ()

@@ -7,7 +7,7 @@ from typing import Final
 
 from hearth.cli.stack_views.tree import requirements, stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
-from hearth.cli.stack_views.tree.snapshot import StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.cli.stack_views.tree.stack_view import ResourceRow
 from hearth.model.groups import members
 
@@ -25,7 +25,7 @@ ESCAPES: Final = str.maketrans({'"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#
 """Mermaid reads HTML and its own codes in labels."""
 
 
-def list_edges(snapshot: StackSnapshot, rows: tuple[ResourceRow, ...]) -> Iterator[tuple[int, int]]:
+def list_edges(snapshot: StackObjects, rows: tuple[ResourceRow, ...]) -> Iterator[tuple[int, int]]:
     """Yield for each requirement the positions of the required and of the requiring row."""
     positions = {row.resource: index for index, row in enumerate(rows) if row.state is not RowState.OBSOLETE}
     required = requirements.find_requirements(snapshot.resources, snapshot.choose_children())
@@ -35,7 +35,7 @@ def list_edges(snapshot: StackSnapshot, rows: tuple[ResourceRow, ...]) -> Iterat
                 yield positions[each], index
 
 
-def to_dot(snapshot: StackSnapshot) -> Iterator[str]:
+def to_dot(snapshot: StackObjects) -> Iterator[str]:
     """Yield the lines of a graph for Graphviz."""
     rows = stack_view.describe_rows(snapshot)
     yield f"digraph {quote_dot(snapshot.stack.name)} {{"
@@ -52,7 +52,7 @@ def quote_dot(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
-def to_mermaid(snapshot: StackSnapshot) -> Iterator[str]:
+def to_mermaid(snapshot: StackObjects) -> Iterator[str]:
     """Yield the lines of a flowchart for Mermaid."""
     rows = stack_view.describe_rows(snapshot)
     yield "flowchart LR"

@@ -108,14 +108,14 @@ class FoundChild:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StackSnapshot:
+class StackObjects:
     """A Stack, its template and its children."""
 
     stack: StackState
     template: Mapping[str, Any]
     """Of the target revision, if the user may read it; else that in the spec."""
     children: Sequence[FoundChild]
-    nested: Mapping[str, StackSnapshot] = field(default_factory=dict)
+    nested: Mapping[str, StackObjects] = field(default_factory=dict)
     """Nested Stacks by UID."""
     unreadable: tuple[str, ...] = ()
     """The kinds that the user may not list, with the API server's words."""

@@ -14,7 +14,7 @@ from hearth.cli.stack_views import object_fields, safe_text
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import group_rows, requirements, resource_state
 from hearth.cli.stack_views.tree.resource_state import RowState
-from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model.groups import members
 
 MET: Final = frozenset({RowState.READY, RowState.EXCLUDED})
@@ -75,7 +75,7 @@ class StackView:
         return f"{'rg' if self.is_group else 'stack'}/{self.name}"
 
 
-def describe(snapshot: StackSnapshot) -> StackView:
+def describe(snapshot: StackObjects) -> StackView:
     """Describe a snapshot."""
     stack = snapshot.stack
     outputs = object_fields.mapping(stack.status, "outputs")
@@ -95,7 +95,7 @@ def describe(snapshot: StackSnapshot) -> StackView:
     )
 
 
-def describe_rows(snapshot: StackSnapshot) -> tuple[ResourceRow, ...]:
+def describe_rows(snapshot: StackObjects) -> tuple[ResourceRow, ...]:
     """Describe each resource in the order of creation, then each obsolete object."""
     context = RowContext(snapshot)
     wanted = group_rows.list_members(snapshot.stack) if snapshot.stack.is_group else {}
@@ -122,7 +122,7 @@ def describe_rows(snapshot: StackSnapshot) -> tuple[ResourceRow, ...]:
 class RowContext:
     """What the rows of one Stack share. Rows are described in order: later ones wait for earlier ones."""
 
-    snapshot: StackSnapshot
+    snapshot: StackObjects
     chosen: dict[str, FoundChild] = field(init=False)
     requirements: dict[str, list[str]] = field(init=False)
     problems: dict[str, Mapping[str, Any]] = field(init=False)

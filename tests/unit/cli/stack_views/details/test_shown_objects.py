@@ -8,7 +8,7 @@ import pytest
 
 from hearth.cli.stack_views.details import sensitive_fields, shown_objects
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model.kinds import Kind
 
 SECRET_TEXT = "geheim-1"
@@ -33,17 +33,17 @@ RESOURCES = {
 }
 
 
-def take(**spec: Any) -> StackSnapshot:
+def take(**spec: Any) -> StackObjects:
     parameters = {
         "password": {"type": "string", "sensitive": True},
         "items": {"type": "array", "sensitive": True},
         "size": {"type": "string"},
     }
     stack = StackState({"metadata": {"name": "shop", "uid": "u-1"}, "spec": spec})
-    return StackSnapshot(stack=stack, template={"parameters": parameters, "resources": RESOURCES}, children=[])
+    return StackObjects(stack=stack, template={"parameters": parameters, "resources": RESOURCES}, children=[])
 
 
-def show(resource: str, kind: str = "ConfigMap", /, snapshot: StackSnapshot | None = None, **fields: Any) -> Any:
+def show(resource: str, kind: str = "ConfigMap", /, snapshot: StackObjects | None = None, **fields: Any) -> Any:
     """The live object as it is shown."""
     metadata = {"name": resource, "labels": {"hearth.dev/resource": resource}, "managedFields": [{"a": 1}]}
     raw = {"apiVersion": "v1", "kind": kind, "metadata": metadata | fields.pop("metadata", {})} | fields

@@ -14,7 +14,7 @@ from hearth.cli.stack_views.graph.folding import Node
 from hearth.cli.stack_views.graph.stack_graph import StackGraph
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.resource_state import RowState
-from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model import limits
 from hearth.model.kinds import Kind
 
@@ -25,10 +25,10 @@ def entry(*required: str) -> dict[str, Any]:
     return {"dependsOn": list(required), "manifest": {"kind": "ConfigMap"}}
 
 
-def take(resources: dict[str, Any], *children: FoundChild, spec: Any = None, **status: Any) -> StackSnapshot:
+def take(resources: dict[str, Any], *children: FoundChild, spec: Any = None, **status: Any) -> StackObjects:
     metadata = {"name": "shop", "namespace": "prod", "uid": "u-1", "generation": 1}
     stack = StackState({"metadata": metadata, "spec": spec or {}, "status": {"observedGeneration": 1} | status})
-    return StackSnapshot(stack=stack, template={"resources": resources}, children=children)
+    return StackObjects(stack=stack, template={"resources": resources}, children=children)
 
 
 def make_child(resource: str, number: int, *required: str) -> FoundChild:

@@ -9,7 +9,7 @@ import pytest
 from hearth.cli.stack_views.lists import event_timeline
 from hearth.cli.stack_views.lists.event_timeline import TimelineEntry
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model.kinds import Kind
 
 CONFIG = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
@@ -45,14 +45,14 @@ def test_events_about_other_objects_are_left_out() -> None:
 
 def test_objects_of_nested_stacks_belong_to_it() -> None:
     """With their path."""
-    inner = StackSnapshot(
+    inner = StackObjects(
         stack=StackState({"metadata": {"uid": "u-2"}}),
         template={},
         children=[FoundChild(CONFIG, {"metadata": {"uid": "u-3", "labels": {"hearth.dev/resource": "db"}}})],
     )
     cache = FoundChild(CONFIG, {"metadata": {"uid": "u-2", "labels": {"hearth.dev/resource": "cache"}}})
     stack = StackState({"metadata": {"uid": "u-1"}})
-    snapshot = StackSnapshot(stack=stack, template={}, children=[cache], nested={"u-2": inner})
+    snapshot = StackObjects(stack=stack, template={}, children=[cache], nested={"u-2": inner})
 
     assert event_timeline.list_uids(snapshot) == {"u-1": "", "u-2": "cache", "u-3": "cache/db"}
 

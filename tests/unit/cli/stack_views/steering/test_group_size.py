@@ -38,16 +38,17 @@ def test_a_group_in_deletion_is_not_scaled() -> None:
 
 @pytest.mark.parametrize("field", ["paused", "suspended"])
 def test_what_holds_a_group_back_is_said(field: str) -> None:
-    """Before the wait and at its end, without a command that is for Stacks only."""
+    """Before the wait and at its end, with the command that ends it."""
     group = make_group({field: True})
 
     (note,) = group_size.list_notes(group)
     reached = goals.assess(group, Goal(type=GoalType.READY))
 
-    assert f"spec.{field}" in note
+    command = {"paused": "kubectl stack unpause rg/queue", "suspended": "kubectl stack resume rg/queue"}[field]
+    assert command in note
     assert reached.verdict is Verdict.FAILED
     assert field in reached.message
-    assert "kubectl stack" not in reached.message
+    assert command in reached.message
 
 
 @pytest.mark.parametrize("name", ["queue", "rg/queue", "resourcegroups.hearth.dev/queue"])

@@ -6,12 +6,12 @@ from typing import Any
 
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import graph_text
-from hearth.cli.stack_views.tree.snapshot import StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import StackObjects
 
 
-def make(resources: dict[str, Any]) -> StackSnapshot:
+def make(resources: dict[str, Any]) -> StackObjects:
     stack = StackState({"metadata": {"name": "shop", "namespace": "prod", "uid": "u-1"}})
-    return StackSnapshot(stack=stack, template={"resources": resources}, children=[])
+    return StackObjects(stack=stack, template={"resources": resources}, children=[])
 
 
 PAIR = {"web": {"dependsOn": ["db"], "manifest": {"kind": "Deployment"}}, "db": {"manifest": {"kind": "ConfigMap"}}}

@@ -9,7 +9,7 @@ import pytest
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import resource_state, stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
-from hearth.cli.stack_views.tree.snapshot import FoundChild, StackSnapshot
+from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.cli.stack_views.tree.stack_view import ResourceRow
 from hearth.model.kinds import Kind
 
@@ -34,8 +34,8 @@ def make_stack(*, deleting: bool = False, **status: Any) -> StackState:
     return StackState({"metadata": metadata | ({"deletionTimestamp": "now"} if deleting else {}), "status": status})
 
 
-def take(stack: StackState, *children: FoundChild, template: Any = None, **nested: StackSnapshot) -> StackSnapshot:
-    return StackSnapshot(stack=stack, template=template or {}, children=children, nested=nested)
+def take(stack: StackState, *children: FoundChild, template: Any = None, **nested: StackObjects) -> StackObjects:
+    return StackObjects(stack=stack, template=template or {}, children=children, nested=nested)
 
 
 def make_child(kind: Kind, resource: str, *, made: str = "1", name: str = "", **fields: Any) -> FoundChild:
