@@ -110,7 +110,7 @@ def test_a_name_that_kubernetes_would_refuse_is_refused_at_once(name: str) -> No
 
 def test_help_says_how_it_is_used() -> None:
     """With an example to paste."""
-    assert "hearth import shop.yaml database.yaml > stack.yaml" in run("--help").stdout
+    assert "kubectl stack import shop.yaml database.yaml > stack.yaml" in run("--help").stdout
 
 
 def test_a_file_name_cannot_leave_the_comment(tmp_path: Path) -> None:
