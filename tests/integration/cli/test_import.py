@@ -154,3 +154,55 @@ async def test_an_export_is_adopted_as_it_is(workers: Crew, user: RealUser, kube
         ("ConfigMap/settings", "Deployment/web", "Service/web"), False
     )
     assert "deployment.kubernetes.io/revision" not in str(owned["Deployment/web"])
+
+
+async def test_an_exported_stack_is_imported_with_the_same_objects(
+    workers: Crew, user: RealUser, kubeconfig: Path, tmp_path: Path
+) -> None:
+    """Without what the API server and Hearth filled in; a Secret only if it is asked for; nothing is created again."""
+    await workers.hire()
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "$${x}", "key": "${params.password}"}}
+    service = {"apiVersion": "v1", "kind": "Service", "spec": {"selector": {"app": "x"}, "ports": [{"port": 80}]}}
+    secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"p": "${params.password}"}}
+    template = {
+        "parameters": {"password": {"type": "string", "sensitive": True}},
+        "resources": {name: {"manifest": each} for name, each in zip("abc", (config, service, secret), strict=True)},
+    }
+    await user.create(
+        {
+            "apiVersion": "hearth.dev/v1alpha1",
+            "kind": "Stack",
+            "metadata": {"name": "shop", "namespace": user.namespace},
+            "spec": {"deletionPolicy": "Abandon", "template": template, "parameters": {"password": "geheim-1"}},
+        }
+    )
+    kubectl_stack = StackCommand(kubeconfig=kubeconfig, namespace=user.namespace)
+    await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
+
+    plain = await kubectl_stack.run("export", "shop")
+    whole = await kubectl_stack.run("export", "shop", "--include-secrets")
+
+    def read() -> dict[str, Any]:
+        listed = run_kubectl(kubeconfig, "get", "secrets,services,configmaps", "-o=json", f"-n={user.namespace}")
+        return {
+            each["metadata"]["name"]: (each["metadata"]["uid"], each.get("data"), each.get("spec"))
+            for each in json.loads(listed)["items"]
+        }
+
+    assert (plain.returncode, whole.returncode) == (0, 0), plain.stderr + whole.stderr
+    assert "secret/shop-c is left out" in plain.stderr
+    assert "configmap/shop-a has sensitive values" in plain.stderr
+    assert "geheim-1" not in plain.stdout
+    manifests = [document.value for document in kubectl_yaml.parse_documents(whole.stdout)]
+    found = [(each["kind"], sorted(each["metadata"])) for each in manifests]
+    assert found == [(kind, ["name", "namespace"]) for kind in ("ConfigMap", "Secret", "Service")]
+    assert manifests[2]["spec"] == service["spec"]
+    before = await asyncio.to_thread(read)
+    made = click.testing.CliRunner().invoke(main.main, ["import", "--adopt", "--name=again", "-"], input=whole.stdout)
+    file = tmp_path / "again.yaml"
+    file.write_text(made.stdout)
+    await asyncio.to_thread(run_kubectl, kubeconfig, "delete", "stack/shop", f"-n={user.namespace}", "--timeout=60s")
+    await asyncio.to_thread(run_kubectl, kubeconfig, "create", f"-f={file}", f"-n={user.namespace}")
+    assert "CreateComplete 3/3" in await kubectl_stack.expect("wait", "again", "--timeout", "60s")
+
+    assert await asyncio.to_thread(read) == before

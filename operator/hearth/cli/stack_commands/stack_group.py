@@ -74,6 +74,7 @@ COMMANDS: Mapping[str, Entry] = {
     "scale": entry("steering.scale_command", "Set the number of members of a ResourceGroup.", section=STEER),
     "lint": entry("files.file_commands", "Report the mistakes of Stacks in files.", section=FILES, attribute="lint"),
     "diff": entry("preview.diff_command", "Show what a change of a Stack would do.", section=FILES),
+    "export": entry("files.export_command", "Write the objects of a Stack as plain manifests.", section=FILES),
     "import": Entry(
         module="hearth.cli.commands.import_",
         attribute="import_",

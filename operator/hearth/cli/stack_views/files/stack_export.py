@@ -1,0 +1,39 @@
+"""The objects of a Stack as plain manifests, without what the API server, controllers and Hearth added. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hearth.cli.importer import manifest_cleanup, server_values
+from hearth.cli.stack_views.details import shown_objects
+from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
+from hearth.model import redaction
+from hearth.model.child import Object
+
+SECRET: Final = "Secret"  # noqa: S105 -- a kind
+
+
+def list_children(snapshot: StackObjects) -> list[FoundChild]:
+    """Return the newest object of each resource, without those in deletion, in a stable order."""
+    found = [child for child in snapshot.choose_children().values() if not child.is_deleting]
+    return sorted(found, key=lambda child: (child.kind.key, child.namespace, child.name))
+
+
+def is_secret(child: FoundChild) -> bool:
+    """Return whether an object is a Secret."""
+    return not child.kind.group and child.kind.name == SECRET
+
+
+def export(snapshot: StackObjects, child: FoundChild, *, with_sensitive: bool) -> Object:
+    """Return the manifest of an object. with_sensitive: whether sensitive values are written, not replaced."""
+    raw = child.raw if with_sensitive else shown_objects.show_object(snapshot, child)
+    sent = server_values.drop(raw)
+    metadata = manifest_cleanup.clean_metadata(sent["metadata"], is_export=True)
+    metadata.pop("ownerReferences", None)
+    kept = {key: value for key, value in sent.items() if key != "status"}
+    return {"apiVersion": child.kind.api_version, "kind": child.kind.name, **kept, "metadata": metadata}
+
+
+def has_replaced(manifest: Object) -> bool:
+    """Return whether a sensitive value was replaced somewhere in a manifest."""
+    return redaction.SENSITIVE in set(redaction.find_texts(manifest))
