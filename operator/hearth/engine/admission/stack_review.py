@@ -29,8 +29,10 @@ from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition, Known
 from hearth.template.chunked_work import ChunkedWork, Unevaluated
 
+TEMPLATE_SOURCES = ("templateRef", "templateRefs")
 DEFINING_FIELDS = (
-    *("template", "templateRef", "parameters", "parametersFrom", "adoptionPolicy", "serviceAccountName", "kubeConfig"),
+    *("template", *TEMPLATE_SOURCES, "parameters", "parametersFrom"),
+    *("adoptionPolicy", "serviceAccountName", "kubeConfig"),
     resource_group.SIZE,
 )
 """The fields of the spec that decide what is applied, and as whom."""
@@ -143,7 +145,7 @@ def deny(review: Review, text: str) -> ReviewResult:
 
 def reads_other_objects(spec: Object, definition: Definition | None) -> bool:
     """Return whether the definition contains anything that another object supplies."""
-    if spec.get("templateRef") is not None:
+    if any(spec.get(each) is not None for each in TEMPLATE_SOURCES):
         return True
     return bool(definition.origins) if definition is not None else bool(spec.get("parametersFrom"))
 

@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 from hearth.engine.admission import review as review_module
+from hearth.engine.admission import stack_review
 from hearth.engine.admission.author_check import AuthorCheck
 from hearth.engine.admission.review import Author, Review, ReviewResult
 from hearth.engine.admission.reviewer import Reviewer
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.model import errors, limits
+from hearth.model import errors, limits, names
+from hearth.model.api import crd
 from hearth.model.errors import ApiStatusError
 from hearth.model.kinds import Kind
+from hearth.template import resource_group
 from support.units import waiting
 from support.units.blueprints import CONFIG_MAP, HASHER, ServedKinds
 
@@ -136,16 +139,23 @@ async def test_a_stack_that_is_being_deleted_is_not_reviewed() -> None:
     assert await make_reviewer().review_stack(review) == ReviewResult()
 
 
-async def test_what_another_object_supplies_is_a_warning() -> None:
+@pytest.mark.parametrize(
+    ("path", "reference"),
+    [
+        ("spec.templateRef", {"templateRef": {"kind": "ConfigMap", "name": "later"}}),
+        ("spec.templateRefs[0]", {"templateRefs": [{"kind": "ConfigMap", "name": "later"}]}),
+    ],
+    ids=["one source", "several sources"],
+)
+async def test_what_another_object_supplies_is_a_warning(path: str, reference: dict[str, Any]) -> None:
     """It may come, or be corrected, before the operator reads it."""
     cluster = Cluster()
-    reference = {"templateRef": {"kind": "ConfigMap", "name": "later"}}
     review = Review(new={"metadata": {"name": "s", "namespace": "a"}, "spec": reference})
     missing = await make_reviewer(cluster).review_stack(review)
     cluster.sources["later"] = {"template.yaml": "resources: {a: {manifest: {apiVersion: v1, kind: ConfigMap}, x: 1}}"}
     mistaken = await make_reviewer(cluster).review_stack(review)
 
-    assert missing.warnings == ("spec.templateRef: configmap/later does not exist in namespace a; create it",)
+    assert missing.warnings == (f"{path}: configmap/later does not exist in namespace a; create it",)
     assert (mistaken.denial, len(mistaken.warnings)) == ("", 1)
 
 
@@ -166,6 +176,24 @@ async def test_a_resource_beyond_the_boundary_is_denied() -> None:
     result = await make_reviewer().review_stack(write(loot))
 
     assert "spec.template.resources.a: is in namespace b, but a Stack may only have objects in its own" in result.denial
+
+
+OPTIONS = {
+    *("deletionPolicy", "environment", "healing", "paused", "retry", "revisionHistoryLimit", "rollback"),
+    *("suspended", "timeout"),
+}
+"""Fields that neither add an object nor change the account."""
+
+
+def test_every_field_of_a_spec_defines_or_is_an_option() -> None:
+    """A new one is neither before a person decided: an edit of what defines needs the right to the account."""
+    schemas = {each["spec"]["names"]["kind"]: each["spec"]["versions"][0]["schema"] for each in crd.make_crds()}
+    stack, group = (
+        set(schemas[kind]["openAPIV3Schema"]["properties"]["spec"]["properties"]) for kind in names.STACK_KINDS
+    )
+
+    # A group's own fields are reviewed in the form of a Stack's.
+    assert (stack | group - set(resource_group.OWN_FIELDS)) - set(stack_review.DEFINING_FIELDS) == OPTIONS
 
 
 class Rights:
@@ -191,8 +219,21 @@ class Rights:
         ((), {}, False),
         ((), {"serviceAccountName": "other"}, True),
         ((), {"parameters": {"x": 1}}, True),
+        ((), {"templateRefs": [{"kind": "ConfigMap", "name": "other"}]}, True),
     ],
-    ids=["none", "impersonates", "impersonates another", "runs Pods", "fault", "kept", "other account", "other values"],
+    ids=[
+        *(
+            "none",
+            "impersonates",
+            "impersonates another",
+            "runs Pods",
+            "fault",
+            "kept",
+            "other account",
+            "other values",
+        ),
+        "other sources",
+    ],
 )
 async def test_only_who_may_use_an_account_may_name_it(rights: Any, old: Any, is_denied: bool) -> None:
     """A fault is a denial here: nothing checks the author later."""
