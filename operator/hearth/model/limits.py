@@ -92,6 +92,8 @@ PARAMETER_BYTES = 4 * 1024 * 1024
 """Size of all values that sources give to the parameters of one definition."""
 IMPORT_BYTES = 256 * 1024 * 1024
 """Size of one file that `hearth import` reads."""
+HELM_RELEASE_BYTES = 32 * 1024 * 1024
+"""Size of a release of Helm, decompressed. Its Secret has 1 MiB at most, of which gzip could make a thousand times more."""
 ANNOTATION_BYTES = 256 * 1024
 """Size of one annotation that is parsed. The API server allows this for all annotations together."""
 RETRY_AFTER = 3600.0

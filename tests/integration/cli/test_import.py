@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gzip
 import json
 import os
@@ -206,3 +207,50 @@ async def test_an_exported_stack_is_imported_with_the_same_objects(
     assert "CreateComplete 3/3" in await kubectl_stack.expect("wait", "again", "--timeout", "60s")
 
     assert await asyncio.to_thread(read) == before
+
+
+def store_release(release: dict[str, Any], *, version: int, status: str, namespace: str) -> dict[str, Any]:
+    """The Secret in which Helm stores a revision."""
+    packed = base64.b64encode(gzip.compress(json.dumps(release).encode()))
+    name = release["name"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "helm.sh/release.v1",
+        "metadata": {
+            "name": f"sh.helm.release.v1.{name}.v{version}",
+            "namespace": namespace,
+            "labels": {"owner": "helm", "name": name, "status": status, "version": str(version)},
+        },
+        "data": {"release": base64.b64encode(packed).decode()},
+    }
+
+
+async def test_a_release_of_helm_is_taken_over(workers: Crew, user: RealUser, kubeconfig: Path, tmp_path: Path) -> None:
+    """Its newest deployed revision; the objects stay the same ones, and hooks are named and left out."""
+    await workers.hire()
+    manifest = "---\n# Source: shop/a.yaml\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata: {{v: {0}}}\n"
+    hook = {"name": "migrate", "kind": "Job", "events": ["pre-upgrade"], "manifest": "kind: Job"}
+    for version, status in ((9, "superseded"), (10, "deployed"), (11, "failed")):
+        stored = {"name": "web", "manifest": manifest.format(f'"{version}"'), "hooks": [hook]}
+        await user.create(store_release(stored, version=version, status=status, namespace=user.namespace))
+    live = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": user.namespace}}
+    await user.create(live | {"data": {"v": "10"}})
+    kubectl_stack = StackCommand(kubeconfig=kubeconfig, namespace=user.namespace)
+
+    def read() -> tuple[str, Any]:
+        found = json.loads(run_kubectl(kubeconfig, "get", "configmap/a", "-o=json", f"-n={user.namespace}"))
+        return found["metadata"]["uid"], found["data"]
+
+    before = await asyncio.to_thread(read)
+    made = await kubectl_stack.run("import", "--from-helm", "web")
+    assert made.returncode == 0, made.stderr
+    assert "the hook job/migrate (pre-upgrade) is left out" in made.stderr
+    file = tmp_path / "stack.yaml"
+    file.write_text(made.stdout)
+    await asyncio.to_thread(run_kubectl, kubeconfig, "create", f"-f={file}")
+    assert "CreateComplete 1/1" in await kubectl_stack.expect("wait", "web", "--timeout", "60s")
+
+    assert await asyncio.to_thread(read) == before == (before[0], {"v": "10"})
+    assert "configmap/a" in await kubectl_stack.expect("tree", "web")
+    assert "there is no deployed revision" in await kubectl_stack.expect("import", "--from-helm", "none", code=1)

@@ -5,24 +5,38 @@ Knows files; `hearth.cli.importer` does the work.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from hearth.cli.example_command import ExampleCommand
 from hearth.cli.importer import stack_assembly, stack_division
 from hearth.cli.importer.manifest_documents import SourceText
+from hearth.cli.stack_commands import cluster_options
+from hearth.cli.stack_commands.cluster_options import ClusterOptions
+from hearth.cli.stack_views import safe_text
 from hearth.model import errors, limits, packing
 from hearth.template.text import kubectl_yaml
+
+if TYPE_CHECKING:
+    from hearth.cli.stack_access.session import Session
 
 STANDARD_INPUT = "-"
 GZIP_MAGIC = b"\x1f\x8b"
 """The first bytes of every gzip file."""
 UNNAMED = "imported"
 LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+
+RELEASE = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
+RELEASE_LENGTH = 53
+"""The longest name that Helm allows."""
 
 
 def check_label(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001 -- click calls it so
@@ -32,17 +46,26 @@ def check_label(ctx: click.Context, param: click.Parameter, value: str | None) -
     return value
 
 
+def check_release(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001 -- click calls it so
+    """Return `value` if it is a name that Helm allows: it stands in a selector."""
+    if value is not None and not (RELEASE.fullmatch(value) and len(value) <= RELEASE_LENGTH):
+        raise click.BadParameter(f"{value!r} is no name of a release")
+    return value
+
+
 @click.command(
     "import",
     cls=ExampleCommand,
     examples=(
         "kubectl stack import shop.yaml database.yaml > stack.yaml",
+        "kubectl stack import --from-helm shop -n prod > stack.yaml",
         "kubectl get deployments,services -o yaml | kubectl stack import --adopt --name shop -",
     ),
 )
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("--name", callback=check_label, help="Name of the Stack. Default: the name of the first file.")
 @click.option(
+    "-n",
     "--namespace",
     callback=check_label,
     help="Namespace of the Stack and of all objects that set none. Default: where it is applied.",
@@ -52,22 +75,76 @@ def check_label(ctx: click.Context, param: click.Parameter, value: str | None) -
     is_flag=True,
     help="Let the Stack take over the objects that exist already (spec.adoptionPolicy: Adopt).",
 )
-def import_(files: tuple[str, ...], name: str | None, namespace: str | None, *, adopt: bool) -> None:
+@click.option("--from-helm", "release", callback=check_release, help="A release of Helm, instead of files; adopts.")
+@click.option("--kubeconfig", type=click.Path(dir_okay=False), help="With --from-helm: path of the kubeconfig.")
+@click.option("--context", help="With --from-helm: the context in the kubeconfig.")
+def import_(
+    files: tuple[str, ...],
+    name: str | None,
+    namespace: str | None,
+    release: str | None,
+    *,
+    adopt: bool,
+    **stated: str | None,
+) -> None:
     """Convert plain manifests to one Stack on standard output.
 
     FILE... are YAML or JSON with any number of documents and lists, optionally compressed by gzip; `-` is standard
     input. Each manifest becomes a resource. Objects keep their names, and resources wait for the objects that they
     reference. What a cluster added to exported manifests is dropped: status, defaults, addresses, and objects that
-    controllers make (the Pods of a Deployment). A Stack that is too large for one object is written as compressed ConfigMaps and a Stack that references
-    them.
+    controllers make (the Pods of a Deployment). A Stack that is too large for one object is written as compressed
+    ConfigMaps and a Stack that references them.
+
+    --from-helm reads the newest deployed revision of a release from the cluster, and makes a Stack that takes over its
+    objects; nothing is created again. Hooks are left out, and named.
     """
+    if bool(files) == (release is not None):
+        raise click.UsageError("name files, or a release with --from-helm")
+    if release is None:
+        write([read(file) for file in files], name=name or name_after(files[0]), namespace=namespace, adopts=adopt)
+        return
+    context = click.get_current_context()
+    within = {**stated, "namespace": namespace}
+    cluster = replace(
+        context.meta.get(cluster_options.KEY, ClusterOptions()), **{key: each for key, each in within.items() if each}
+    )
+    import_release(cluster, release, name=name or release)
+
+
+def import_release(cluster: ClusterOptions, release: str, *, name: str) -> NoReturn:
+    """Write the Stack of a release of Helm, and end the program."""
+
+    async def work(session: Session) -> int:
+        from hearth.cli.stack_access import helm_releases
+
+        namespace = cluster.find_namespace()
+        with reporting():
+            found = await helm_releases.get_release(session, namespace, release)
+        for hook in found.hooks:
+            click.echo(f"warning: the hook {safe_text.one_line(hook)} is left out: a Stack runs none", err=True)
+        write([found.text], name=name, namespace=namespace, adopts=True)
+        secrets = f"kubectl delete secrets -n {namespace} -l owner=helm,name={release}"
+        click.echo(f"note: `helm uninstall` would delete the objects; once the Stack is ready: {secrets}", err=True)
+        return 0
+
+    cluster_options.run(cluster, work)
+
+
+@contextlib.contextmanager
+def reporting() -> Iterator[None]:
+    """Report mistakes, each on its line, and end the program."""
     try:
-        texts = [read(file) for file in files]
-        result = stack_assembly.assemble(texts, name=name or name_after(files[0]), namespace=namespace, adopts=adopt)
+        yield
     except errors.InvalidDefinition as error:
         for mistake in error.mistakes:
             click.echo(f"error: {mistake}", err=True)
         raise SystemExit(1) from error
+
+
+def write(texts: Sequence[SourceText], *, name: str, namespace: str | None, adopts: bool) -> None:
+    """Write the Stack of all manifests. Ends the program if there are mistakes."""
+    with reporting():
+        result = stack_assembly.assemble(texts, name=name, namespace=namespace, adopts=adopts)
     for warning in result.warnings:
         click.echo(f"warning: {warning}", err=True)
     click.echo(f"# Made by `hearth import` from {', '.join(text.source for text in texts)}.")

@@ -1,0 +1,75 @@
+"""Releases of Helm, read from the Secrets in which Helm stores them: the manifest, and what is not part of it.
+
+Source: Helm, `pkg/storage/driver/util.go` (base64, gzip, JSON) and `secrets.go` (type and labels).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from hearth.cli.importer import safe_access
+from hearth.cli.importer.manifest_documents import SourceText
+from hearth.model import limits, packing
+from hearth.model.child import Object
+from hearth.model.errors import InvalidDefinition, Mistake
+
+TYPE: Final = "helm.sh/release.v1"  # the type of the Secrets
+DEPLOYED: Final = "deployed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HelmRelease:
+    """One revision of a release."""
+
+    text: SourceText
+    """Its manifest, without hooks."""
+    hooks: tuple[str, ...]
+    """The hooks, which Helm runs at certain times: `job/migrate (pre-upgrade)`."""
+
+
+def find_deployed(secrets: Iterable[Object]) -> Object | None:
+    """Return the Secret of the newest deployed revision, or None."""
+    found = {
+        find_version(each): each
+        for each in secrets
+        if each.get("type") == TYPE and safe_access.find(each, "metadata", "labels", "status") == DEPLOYED
+    }
+    return found[max(found)] if found else None
+
+
+def find_version(secret: Object) -> int:
+    """Return the number of a revision."""
+    text = safe_access.find(secret, "metadata", "labels", "version")
+    return int(text[:9]) if isinstance(text, str) and text.isascii() and text.isdigit() else 0
+
+
+def parse(secret: Object) -> HelmRelease:
+    """Return the release in a Secret. Raises InvalidDefinition."""
+    source = f"secret/{safe_access.find(secret, 'metadata', 'name')}"
+    try:
+        # Helm encodes it, and the API server encodes it again.
+        encoded = base64.b64decode(str(safe_access.find(secret, "data", "release")), validate=True)
+        content = packing.inflate(base64.b64decode(encoded, validate=True), limit=limits.HELM_RELEASE_BYTES)
+        release = orjson.loads(content)
+    except (binascii.Error, ValueError, zlib.error) as error:
+        message = f"holds no release of Helm: {error}"
+        raise InvalidDefinition([Mistake(path=source, message=message)]) from error
+    manifest = release.get("manifest") if isinstance(release, dict) else None
+    if not isinstance(manifest, str):
+        raise InvalidDefinition([Mistake(path=source, message="holds no release of Helm: there is no manifest in it")])
+    hooks = tuple(describe_hook(each) for each in safe_access.mappings(release, "hooks"))
+    return HelmRelease(text=SourceText(source=source, content=manifest), hooks=hooks)
+
+
+def describe_hook(hook: Mapping[str, Any]) -> str:
+    """Return `job/migrate (pre-upgrade)`."""
+    events = hook.get("events")
+    named = ", ".join(map(str, events)) if isinstance(events, list) else ""
+    return f"{str(hook.get('kind')).lower()}/{hook.get('name')}{f' ({named})' if named else ''}"
