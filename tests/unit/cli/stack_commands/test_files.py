@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +201,18 @@ def test_the_hook_accepts_files_without_a_stack() -> None:
     assert (program, accepted.exit_code, accepted.output) == ("kubectl-stack", 0, "0 Stacks: no mistake\n")
     assert rejected.exit_code == 2
     assert "name a file" in rejected.output
+
+
+def test_the_outputs_in_the_docs_are_those_of_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the commands that need no cluster; a line `…` stands for any number of lines."""
+    root = Path(__file__).resolve().parents[4]
+    monkeypatch.chdir(root)
+    page = (root / "docs" / "kubectl-stack.md").read_text()
+    blocks = [block for block in page.split("```")[1::2] if "\n$ kubectl stack lint" in block]
+    sessions = [part.splitlines() for block in blocks for part in block.strip().removeprefix("$ ").split("\n$ ")]
+    assert len(sessions) >= 2
+    for command, *shown in sessions:
+        arguments = command.removeprefix("kubectl stack ").split()
+        written = click.testing.CliRunner().invoke(stack_group.stack, arguments).output.splitlines()
+        pattern = "".join(".*\n" if line == "…" else re.escape(line) + "\n" for line in shown)
+        assert re.match(pattern, "\n".join(written) + "\n", re.DOTALL), command
