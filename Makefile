@@ -57,8 +57,8 @@ test: check browser ## All checks, then all tests, including those on the local 
 test-fast: check ## All checks, then the tests that need no control plane
 	@$(BIN)/pytest $(PYTEST_ARGS) -m "not cluster"
 
-test-ecosystem: $(INSTALLED) ## Tests with other projects' programs, built from source the first time: Helm and others
-	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest -m "ecosystem and not soak"
+test-ecosystem: $(INSTALLED) ## Long tests, and those with programs of other projects, built from source the first time
+	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest -m "(ecosystem or long) and not soak"
 
 soak: $(INSTALLED) ## Tests that take minutes: long faults on a real API server
 	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest -m soak

@@ -14,7 +14,7 @@ pytest_plugins = ["support.real.control_plane_fixtures", "support.unseen_failure
 # A busy machine draws slowly, which says nothing about the code: time never decides whether a test passes.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
-LONG = ("soak", "ecosystem")
+LONG = ("soak", "ecosystem", "long")
 """Marks of tests that run only where `-m` names them."""
 WAITING = 9
 """Test processes of a run on a control plane: more than there are cores, as the tests there wait most of the time."""

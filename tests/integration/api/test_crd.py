@@ -320,10 +320,10 @@ def test_every_phase_can_be_written(api: Any, namespace: str, phase: phases.Phas
 
 
 def test_get_shows_a_stack_in_one_line(with_status: dict[str, Any], kubectl: Kubectl, namespace: str) -> None:
-    """Phase, readiness, resources, revision and age."""
+    """Phase, readiness, resources, revision, state and age."""
     header, line = kubectl("get", "stacks", "--namespace", namespace).splitlines()
 
-    assert header.split() == ["NAME", "PHASE", "READY", "RESOURCES", "REVISION", "AGE"]
+    assert header.split() == ["NAME", "PHASE", "READY", "RESOURCES", "REVISION", "STATE", "AGE"]
     assert line.split()[:5] == ["shop", "UpdateInProgress", "False", "12/14", "4"]
 
 

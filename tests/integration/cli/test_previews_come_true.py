@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import pytest
+
 from hearth.cli.stack_access.preview import preview_reader, wanted_stack
 from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
 from hearth.cli.stack_access.session import Session
@@ -58,6 +60,7 @@ async def preview_of_spec(session: Session, namespace: str, spec: Object) -> Pre
     return await preview_reader.make_preview(session, present=present, wanted=wanted, tenancy=Tenancy(), beside={})
 
 
+@pytest.mark.long
 async def test_every_preview_comes_true(world: RealWorld) -> None:
     """A new Stack, then edits of it with breakpoints and restrictions, each from where the one before ended."""
     chance, user = random.Random(SEED), world.user

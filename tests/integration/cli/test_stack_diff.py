@@ -118,6 +118,7 @@ SECOND = {
 }
 
 
+@pytest.mark.long
 async def test_previews_come_true_and_write_nothing(
     workers: Crew,
     user: RealUser,

@@ -80,6 +80,7 @@ async def wait_for(world: RealWorld, address: Address, **wanted: Any) -> Object:
     return await world.user.find(address) or {}
 
 
+@pytest.mark.long
 async def test_125_nested_stacks_deleted_in_the_middle_of_their_creation(world: RealWorld) -> None:
     """Nothing is left: no nested stack, no object, no revision."""
     declared = {"type": "array", "items": {"type": "string"}, "default": [f"s{number}" for number in range(NESTED)]}
@@ -98,6 +99,7 @@ async def test_125_nested_stacks_deleted_in_the_middle_of_their_creation(world: 
     assert await world.wait_until(lambda: find_left(world)) == []
 
 
+@pytest.mark.long
 async def test_125_nested_stacks_follow_one_update(world: RealWorld) -> None:
     """Their outputs come up as one list, and a second update overtakes the first while they are busy with it."""
     keys = {"type": "array", "items": {"type": "string"}, "default": [f"s{number}" for number in range(NESTED)]}

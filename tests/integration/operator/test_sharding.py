@@ -84,6 +84,7 @@ async def test_every_stack_is_worked_on_exactly_once(user: RealUser, workers: Cr
     assert [len(uids) for uids in watcher.made.values()] == [1] * STACKS * SIZE
 
 
+@pytest.mark.long
 async def test_another_number_of_shards_writes_nothing_and_loses_nothing(user: RealUser, workers: Crew) -> None:
     """From one to two, and to four beside them: the new ones wait for the old ones, and then go on where those were."""
     stacks = make_stacks(user)

@@ -142,6 +142,7 @@ def count_writes(played: Story) -> int:
     return sum(verb != "status" for verb in crash_injection.perform(played).writes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sample", range(SAMPLES))
 async def test_killed_at_some_write(
     sample: int, connection: Connection, source: CredentialSource, tmp_path: Path

@@ -268,6 +268,7 @@ def test_a_webhook_that_is_down_blocks_nothing(reviewed: Reviewed) -> None:
     assert "(1 of 3 errors; " in str(stack["status"])
 
 
+@pytest.mark.long
 def test_two_replicas_serve_and_renew_under_load(reviewed: Reviewed, tmp_path: Path) -> None:
     """The standby answers like the leader, from the same Secret; a renewal fails no review."""
     threats, api = reviewed.threats, reviewed.threats.api

@@ -52,6 +52,7 @@ STORIES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 async def test_stories_need_no_more_than_the_rights_of_their_mode(mode: str, slots: Slots, tmp_path: Path) -> None:
     """And with an account the operator writes no child, and reads no source, as itself."""

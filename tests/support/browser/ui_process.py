@@ -34,7 +34,9 @@ class UiProcess:
 
 def start(kubeconfig: Path, *arguments: str) -> UiProcess:
     """Start it, and return once it serves."""
-    command = [*stack_command.find_program(), "--kubeconfig", str(kubeconfig), "ui", *arguments]
+    # A shell that starts tests in the background lets its processes ignore Ctrl-C, which a terminal does not.
+    command = ["env", "--default-signal=INT", *stack_command.find_program()]
+    command += ["--kubeconfig", str(kubeconfig), "ui", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"})
     assert process.stdout is not None
     line = process.stdout.readline()
