@@ -12,6 +12,7 @@ import statistics
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -50,12 +51,13 @@ class Reviewed:
     threats: ThreatWorld
     port: int
 
-    def point_to(self, port: int, *, timeout: int = 5) -> None:
-        """Have the API server call that port."""
+    def point_to(self, port: int) -> None:
+        """Have the API server call that port, under the path that the operator has set."""
         for kind in KINDS:
             found = self.threats.api.get(kind, "", NAME)
             for index in range(len(found["webhooks"]) if found else 0):
-                url = f"https://127.0.0.1:{port}/"
+                before = urllib.parse.urlsplit(found["webhooks"][index]["clientConfig"]["url"])
+                url = before._replace(netloc=f"127.0.0.1:{port}").geturl()
                 steps = [{"op": "add", "path": f"/webhooks/{index}/clientConfig/url", "value": url}]
                 self.threats.api.patch(kind, "", NAME, steps).expect()
 

@@ -19,7 +19,6 @@ from support.threats.operator import Operator
 
 NAMESPACE = "hearth-system"
 CRDS = tuple(f"{each}.hearth.dev" for each in ("stacks", "resourcegroups", "healthmarks", "stacksnapshots"))
-AGGREGATED = "hearth-children"
 NAMES = "custom-columns=:metadata.namespace,:metadata.name"
 
 
@@ -45,8 +44,6 @@ class Release:
 
     def install(self, *arguments: str) -> str:
         """Install it, and wait until Helm finds it ready."""
-        # An aggregated role that goes while its rules are computed is created once more, by the controller of such roles.
-        self.kubectl.run("delete", "clusterrole", AGGREGATED, "--ignore-not-found")
         return self._deploy("install", "--create-namespace", *arguments)
 
     def upgrade(self, *arguments: str) -> str:

@@ -35,8 +35,10 @@ def test_a_url_keeps_its_host() -> None:
     """An operator outside of the cluster is called by URL."""
     steps = find(make(url="https://10.0.0.1:9443/old", caBundle=BUNDLE))
 
+    url = "/webhooks/0/clientConfig/url"
     assert steps[1:] == [
-        {"op": "add", "path": "/webhooks/0/clientConfig/url", "value": "https://10.0.0.1:9443/secret/stacks.hearth.dev"}
+        {"op": "test", "path": url, "value": "https://10.0.0.1:9443/old"},
+        {"op": "replace", "path": url, "value": "https://10.0.0.1:9443/secret/stacks.hearth.dev"},
     ]
 
 
