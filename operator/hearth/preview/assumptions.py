@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.engine.definition.source_reader import SourceReader
+from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.engine.ports import Evaluations, StackObject
 from hearth.model.child import Object, Path
 from hearth.model.errors import InvalidDefinition, Mistake

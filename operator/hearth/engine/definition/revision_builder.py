@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from hearth.engine import cooperative_work, verified_revisions
 from hearth.engine.clusters.cluster_links import ClusterLink
 from hearth.engine.clusters.no_cluster import NO_CLUSTER
-from hearth.engine.definition import blueprint_cache, parameter_sources, stored_definition, template_sources
+from hearth.engine.definition import blueprint_cache, stored_definition
 from hearth.engine.definition.blueprint_cache import BlueprintCache
-from hearth.engine.definition.source_reader import SourceReader
+from hearth.engine.definition.sources import parameter_sources, template_sources
+from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.engine.ports import Evaluations, ManagementCluster, Revision, StackObject, WorkloadCluster
 from hearth.engine.unassisted import Unassisted
 from hearth.engine.verified_revisions import RevisionSet

@@ -14,7 +14,7 @@ import structlog
 
 from hearth.engine.clusters import kubeconfig_reference
 from hearth.engine.clusters.remote_ports import RemoteCluster
-from hearth.engine.definition.source_reader import SourceReader
+from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.engine.ports import KubeconfigRef, StackObject
 from hearth.engine.services import Services
 from hearth.model import limits

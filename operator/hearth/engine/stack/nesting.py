@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from hearth.engine.definition import template_sources
+from hearth.engine.definition.sources import template_sources
 from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.model import limits, names

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import cast
 
 from hearth.cli.importer import stack_division
-from hearth.engine.definition import template_sources
-from hearth.engine.definition.source_reader import SourceReader
+from hearth.engine.definition.sources import template_sources
+from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.engine.ports import ManagementCluster
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef

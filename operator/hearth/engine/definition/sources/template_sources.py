@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hearth.engine import cooperative_work
-from hearth.engine.definition.source_reader import SourceReader
+from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.model import limits, packing
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, InvalidDefinition, Mistake, SourceForbidden, SourceNotFound

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from hearth.engine.definition import parameter_sources, revision_builder, stored_definition
-from hearth.engine.definition.source_reader import SourceReader
+from hearth.engine.definition import revision_builder, stored_definition
+from hearth.engine.definition.sources import parameter_sources
+from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.kube.cache import stack_cache
 from hearth.model import errors
 from hearth.model.child import Object

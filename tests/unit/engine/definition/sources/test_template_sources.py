@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import pytest
 
-from hearth.engine.definition import template_sources
-from hearth.engine.definition.source_reader import SourceReader
+from hearth.engine.definition.sources import template_sources
+from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.engine.ports import ManagementCluster
 from hearth.model import limits
 from hearth.model.child import Object

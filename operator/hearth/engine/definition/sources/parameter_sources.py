@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from hearth.engine.definition.source_reader import SourceReader
+from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.model import limits
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, InvalidDefinition, Mistake, SourceForbidden, SourceNotFound
