@@ -7,6 +7,7 @@ answer. It raises nothing else.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -203,6 +204,8 @@ class StackObject:
     packed_spec: bytes = field(repr=False)
     """JSON, which needs a fifth of the memory of a parsed template."""
     packed_status: bytes = field(repr=False)
+    parsed_spec: Object | None = field(default=None, repr=False, compare=False)
+    """See `with_parsed_spec`."""
     phase: str = ""
     """The phase in the status."""
     true_conditions: tuple[str, ...] = ()
@@ -225,8 +228,14 @@ class StackObject:
     @property
     def spec(self) -> Object:
         """Parse the spec at every call; too slow for every reconcile."""
+        if self.parsed_spec is not None:
+            return self.parsed_spec
         spec: Object = orjson.loads(self.packed_spec)
         return spec
+
+    def with_parsed_spec(self) -> StackObject:
+        """Return the same Stack with its spec parsed once, for work that reads it several times and never changes it."""
+        return dataclasses.replace(self, parsed_spec=self.spec)
 
     @property
     def status(self) -> Object:

@@ -216,6 +216,46 @@ class CollectionBlueprint:
     """The resources that require all members."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOutline:
+    """The digests of a long list, by which its changed elements are found."""
+
+    length: int
+    chunks: bytes = field(repr=False)
+    """The digests of `hearth.template.compiler.changes.outlines.CHUNK` elements each, one after another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outline:
+    """All inputs of a compilation, as digests: two equal ones have the same blueprint."""
+
+    head: bytes = field(repr=False)
+    """The digest of everything besides the long lists and the size of a group."""
+    lists: Mapping[str, ListOutline]
+    """By parameter, the values that are long lists."""
+    size: GroupSize | None = None
+    """The size of a group; None for a Stack."""
+    surge: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledFrom:
+    """What a blueprint was compiled from, so that a definition with few other elements costs only these.
+
+    It keeps no value: 1 byte for each element of a list.
+    """
+
+    outline: Outline
+    resources: Mapping[str, ResourceBlueprint] = field(repr=False)
+    """Those of the blueprint. A blueprint with others is another one, although it has the same origin."""
+    member_lists: frozenset[str]
+    """The lists that nothing but `forEach` reads, so that each element concerns only its members."""
+    size: int
+    """Bytes of all manifests and outputs, as far as they are known."""
+    steps_left: int
+    """What at least is left of the budget for the rules of parameters."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Blueprint:
     """A compiled definition."""
@@ -243,6 +283,8 @@ class Blueprint:
     """By collection, how its members change, if not all at once."""
     surge: int = 0
     """How many members a group has beyond its size."""
+    compiled_from: CompiledFrom | None = field(default=None, repr=False, compare=False)
+    """What it was compiled from; None if a change of one member is no reason to keep that."""
 
     def has_same_structure(self, other: Blueprint) -> bool:
         """Return whether both have the same resources and collections in the same order, read and kept alike."""

@@ -185,7 +185,8 @@ class DefinitionSync:
                         continue
                     is_outdated = self.schedule.start(latest)
                     self.read_options(latest)
-                    is_evaluated = await self._process_unless_evaluating(latest, is_outdated=is_outdated)
+                    opened = latest.with_parsed_spec()
+                    is_evaluated = await self._process_unless_evaluating(opened, is_outdated=is_outdated)
                     if is_evaluated:
                         self.schedule.finish()
                 if not is_evaluated:

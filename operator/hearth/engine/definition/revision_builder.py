@@ -33,7 +33,9 @@ from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.target.target import EMPTY_REVISION
 from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition, StackIdentity
-from hearth.template.compiler import compiler, unchanged_resources
+from hearth.template.compiler import compiler
+from hearth.template.compiler.changes import changed_members
+from hearth.template.compiler.changes.changed_members import Inputs
 from hearth.template.parser import policies
 
 EMPTY = Blueprint(resources={}, outputs={}, reads={})
@@ -175,13 +177,15 @@ class RevisionBuilder:
         if known is not None:
             return known
         generation = kinds.generation
-        pieces = compiler.compile_in_pieces(definition, stack=identity, kinds=kinds, evaluator=self.evaluations)
+        place = f"{generation} {key}"
+        inputs = Inputs(stack=identity, kinds=kinds, place=place, evaluator=self.evaluations)
+        pieces = changed_members.compile_in_pieces(definition, inputs, previous=previous)
         made = await cooperative_work.share(pieces, begin=lambda: self.evaluations.begin(stack.uid))
-        if previous is not None:
-            made = await cooperative_work.share(unchanged_resources.share(made, previous))
+        if kinds.generation != generation:
+            # Some resources may have been compiled with other schemas, so nothing is compiled on the base of them.
+            return dataclasses.replace(made, adopts=adopts, compiled_from=None)
         blueprint = dataclasses.replace(made, adopts=adopts)
-        if kinds.generation == generation:
-            self.shared.keep(digest, identity, blueprint)
+        self.shared.keep(digest, identity, blueprint)
         return blueprint
 
     async def make_deletion_blueprint(self, stack: StackObject) -> Blueprint:

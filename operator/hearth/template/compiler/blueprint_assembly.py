@@ -66,7 +66,8 @@ def assemble(
     present = yield from bind_present(chosen, binder)
     yield from resource_binding.refuse_duplicates([each for found in present.values() for each in found], binder, stack)
     documents = yield from bind_outputs(outputs, binder)
-    refuse_many_reads(present, documents, binder)
+    if binder.part is None:
+        refuse_many_reads(present, documents, binder)
     rolling = rolling_policies.make_all(present, binder, surge=surge)
     retained = frozenset(analyzed.source.name for analyzed in resources if analyzed.source.is_retained)
     made = yield from make_blueprint(names_in_order, present, documents, binder, retained=retained)
@@ -85,7 +86,7 @@ def bind_present(
         if len(binder.mistakes) > limits.MISTAKES:
             break
         yield
-    for index, analyzed in enumerate(resources):
+    for index, analyzed in enumerate(resources if binder.part is None else ()):
         resource_binding.refuse_unknown_members(analyzed, present, binder)
         resource_binding.refuse_positions_beyond(analyzed, present, binder)
         if index % MARKS_IN_A_PIECE == 0:

@@ -5,7 +5,7 @@ The elements and keys depend on parameters alone, so that all members are known 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -131,7 +131,8 @@ def expand(found: AnalyzedCollection, binder: PartialEvaluator) -> ChunkedWork[l
         most = f"a template may have at most {limits.RESOURCES} resources"
         binder.note(path, f"gives {len(items)} elements, but {most}; use several Stacks")
     elif not refuse_secret_keys(found, binder, is_map=isinstance(value, dict)):
-        return (yield from name_elements(found, items, binder))
+        positions = binder.part.find_positions(found.for_each) if binder.part is not None else None
+        return (yield from name_elements(found, items, binder, positions=positions))
     return None
 
 
@@ -183,14 +184,19 @@ def list_items(value: Any) -> list[tuple[str | None, Any]] | None:
 
 
 def name_elements(
-    found: AnalyzedCollection, items: list[tuple[str | None, Any]], binder: PartialEvaluator
+    found: AnalyzedCollection,
+    items: list[tuple[str | None, Any]],
+    binder: PartialEvaluator,
+    *,
+    positions: Sequence[int] | None = None,
 ) -> ChunkedWork[list[Element] | None]:
-    """Give each element its key; None in case of a mistake."""
+    """Give each element its key; None in case of a mistake. positions: of the elements, if they are not all."""
     elements: list[Element] = []
     taken: dict[str, int] = {}
     before = len(binder.mistakes)
-    for index, (own, item) in enumerate(items):
-        if index % MARKS_IN_A_PIECE == 0:
+    for number, (own, item) in enumerate(items):
+        index = positions[number] if positions is not None else number
+        if number % MARKS_IN_A_PIECE == 0:
             yield
         if len(binder.mistakes) - before >= limits.SHOWN_MEMBERS:
             break

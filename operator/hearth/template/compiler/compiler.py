@@ -1,10 +1,13 @@
 """Compilation of a definition to a blueprint: all mistakes at once, or none.
 
-Calls the steps in order; each step has its own module. Pure: the caller passes the kinds that the cluster serves.
+Calls the steps in order; each step has its own module. Pure: the caller passes the kinds that the cluster serves. For
+the compilation of what changed since the last blueprint see `hearth.template.compiler.changes`.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.graph import order
@@ -13,12 +16,15 @@ from hearth.model.errors import Mistake
 from hearth.model.groups import members
 from hearth.model.kinds import Kinds
 from hearth.template import chunked_work
-from hearth.template.blueprint import Blueprint, Definition, StackIdentity
+from hearth.template.blueprint import Blueprint, CompiledFrom, Definition, Outline, StackIdentity
 from hearth.template.cel import evaluation, expressions, type_checker
 from hearth.template.cel.evaluation import Evaluator
 from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator
+from hearth.template.cel.weight import Large
 from hearth.template.chunked_work import ChunkedWork, Unevaluated
 from hearth.template.compiler import blueprint_assembly, resource_analysis, sensitivity, template_conditions
+from hearth.template.compiler.changes import parameter_reads
+from hearth.template.compiler.changes.definition_part import DefinitionPart
 from hearth.template.compiler.output_analysis import AnalyzedOutput, analyze_output
 from hearth.template.compiler.partial_evaluation import PartialEvaluator
 from hearth.template.compiler.resource_analysis import AnalyzedResource
@@ -36,6 +42,22 @@ find_kinds_in_pieces = template_kinds.find_kinds_in_pieces
 _STACK_SHAPE = shapes.make_closed({key: {"type": "string"} for key in ("name", "namespace", "uid")}, name="stack")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """A validated template with the values of its parameters, before any expression of a resource is bound."""
+
+    source: TemplateSource
+    params: dict[str, Any] = field(repr=False)
+    is_known: bool
+    """Whether all parameters are valid. If not, expressions are not evaluated: their mistakes would only follow."""
+    hidden: SensitivityTracker
+    resources: list[AnalyzedResource]
+    outputs: list[AnalyzedOutput]
+    conditions: Conditions
+    edges: dict[str, list[str]]
+    examiner: ExpressionValidator
+
+
 def compile_template(
     definition: Definition, *, stack: StackIdentity, kinds: Kinds, evaluator: Evaluator = evaluation.ALONE
 ) -> Blueprint:
@@ -44,27 +66,46 @@ def compile_template(
 
 
 def compile_in_pieces(
-    definition: Definition, *, stack: StackIdentity, kinds: Kinds, evaluator: Evaluator = evaluation.ALONE
+    definition: Definition,
+    *,
+    stack: StackIdentity,
+    kinds: Kinds,
+    evaluator: Evaluator = evaluation.ALONE,
+    outline: Outline | None = None,
 ) -> ChunkedWork[Blueprint]:
-    """Compile in short pieces with pauses, so that other work does not wait for thousands of resources."""
+    """Compile in short pieces with pauses, so that other work does not wait for thousands of resources.
+
+    outline: of the definition, if the blueprint records what it was compiled from.
+    """
     try:
-        return (yield from compile_definition(definition, stack=stack, kinds=kinds, evaluator=evaluator))
+        analysis = yield from analyze(definition, kinds=kinds)
+        blueprint, binder = yield from bind(definition, analysis, stack=stack, evaluator=evaluator)
     except RecursionError:
         message = "is nested too deeply; Kubernetes rejects such an object"
         raise errors.InvalidDefinition([Mistake(path=definition.template_path, message=message)]) from None
+    if outline is None:
+        return blueprint
+    origin = CompiledFrom(
+        outline=outline,
+        resources=blueprint.resources,
+        member_lists=parameter_reads.find_member_lists(analysis),
+        size=binder.size,
+        steps_left=analysis.examiner.effort.budget.left,
+    )
+    return dataclasses.replace(blueprint, compiled_from=origin)
 
 
-def compile_definition(
-    definition: Definition, *, stack: StackIdentity, kinds: Kinds, evaluator: Evaluator
-) -> ChunkedWork[Blueprint]:
-    """Compile a template that is not nested too deeply."""
+def analyze(definition: Definition, *, kinds: Kinds, part: DefinitionPart | None = None) -> ChunkedWork[Analysis]:
+    """Validate the template and the parameters; the examiner has the mistakes. Raises InvalidDefinition with too many.
+
+    part: the members to compile, if not all.
+    """
     indices = definition.size.find_indices(surge=definition.surge) if definition.size is not None else None
-    reader = template_parser.TemplateParser(definition.template_path, indices=indices)
+    reader = template_parser.TemplateParser(definition.template_path, indices=indices if part is None else part.indices)
     source = yield from reader.read(definition.template)
     refuse_many(reader.mistakes)
     hidden = SensitivityTracker(parameters=sensitivity.find_sensitive(definition))
-    params, wrong_parameters = yield from resolve_parameters(definition, source, hidden, reader.effort)
-    is_known = not wrong_parameters and not source.unsound_parameters
+    params, wrong_parameters = yield from resolve_parameters(definition, source, hidden, reader.effort, part=part)
 
     resources: list[AnalyzedResource] = []
     for resource in source.resources.values():
@@ -79,28 +120,58 @@ def compile_definition(
         mistakes=[*reader.mistakes, *wrong_parameters],
         effort=reader.effort,
     )
-    stated = Conditions(f"{source.path}.conditions")
-    yield from stated.examine(source.conditions, examiner)
+    conditions = Conditions(f"{source.path}.conditions")
+    yield from conditions.examine(source.conditions, examiner)
     outputs = yield from examine_all(source, resources, examiner)
     edges = yield from find_edges(resources, examiner)
+    return Analysis(
+        source=source,
+        params=params,
+        is_known=not wrong_parameters and not source.unsound_parameters,
+        hidden=hidden,
+        resources=resources,
+        outputs=outputs,
+        conditions=conditions,
+        edges=edges,
+        examiner=examiner,
+    )
 
-    # Expressions that depend on invalid parameters are not evaluated, since their mistakes would only be follow-up
-    # errors.
+
+def bind(
+    definition: Definition,
+    analysis: Analysis,
+    *,
+    stack: StackIdentity,
+    evaluator: Evaluator,
+    part: DefinitionPart | None = None,
+) -> ChunkedWork[tuple[Blueprint, PartialEvaluator]]:
+    """Bind all expressions; return the blueprint with what bound it. Raises InvalidDefinition with all mistakes.
+
+    part: the members to compile, if not all.
+    """
     truths: dict[str, bool] = {}
     identity = {"name": stack.name, "namespace": stack.namespace, "uid": stack.uid}
-    constants: dict[str, Any] = {"params": expressions.enlarge(params), "conditions": truths, "stack": identity}
-    binder = PartialEvaluator(constants=constants, secrecy=hidden, mistakes=examiner.mistakes, evaluator=evaluator)
+    # Parameters whose lists are shortened are large as a whole.
+    params = expressions.enlarge(analysis.params) if part is None or not part.positions else Large(analysis.params)
+    hidden, mistakes = analysis.hidden, analysis.examiner.mistakes
+    constants: dict[str, Any] = {"params": params, "conditions": truths, "stack": identity}
+    binder = PartialEvaluator(constants=constants, secrecy=hidden, mistakes=mistakes, evaluator=evaluator, part=part)
     blueprint = None
-    is_decided = is_known and (yield from stated.decide(binder, truths))
-    if is_decided and len(truths) == len(source.conditions):
+    is_decided = analysis.is_known and (yield from analysis.conditions.decide(binder, truths))
+    if is_decided and len(truths) == len(analysis.source.conditions):
         blueprint = yield from blueprint_assembly.assemble(
-            resources, outputs, binder=binder, edges=edges, stack=stack, surge=definition.surge
+            analysis.resources,
+            analysis.outputs,
+            binder=binder,
+            edges=analysis.edges,
+            stack=stack,
+            surge=definition.surge,
         )
     if binder.is_waiting:
         raise Unevaluated
     if blueprint is None or binder.mistakes:
         raise errors.InvalidDefinition(hide_values(list(dict.fromkeys(binder.mistakes)), hidden))
-    return blueprint
+    return blueprint, binder
 
 
 def refuse_many(mistakes: list[Mistake], hidden: SensitivityTracker | None = None) -> None:
@@ -121,9 +192,17 @@ def hide_values(mistakes: list[Mistake], hidden: SensitivityTracker | None) -> l
 
 
 def resolve_parameters(
-    definition: Definition, source: TemplateSource, hidden: SensitivityTracker, effort: Effort
+    definition: Definition,
+    source: TemplateSource,
+    hidden: SensitivityTracker,
+    effort: Effort,
+    *,
+    part: DefinitionPart | None = None,
 ) -> ChunkedWork[tuple[dict[str, Any], list[Mistake]]]:
-    """Return the values of valid parameters and the mistakes in the given ones; add sensitive values to `hidden`."""
+    """Return the values of valid parameters and the mistakes in the given ones; add sensitive values to `hidden`.
+
+    part: whose lists contain only some elements, so that only the rules of each element count.
+    """
     # User input: it may differ from its declared type.
     given: Any = definition.parameters
     if given is None:
@@ -134,9 +213,13 @@ def resolve_parameters(
     for name in hidden.parameters & given.keys():
         hidden.add(given[name])
     readable = {name: value for name, value in given.items() if name not in source.unsound_parameters}
+    shortened = part.positions if part is not None else {}
     return (
         yield from parameters.resolve(
-            source.parameters,
+            {
+                name: parameters.select_rules(rules, of_list=False) if name in shortened else rules
+                for name, rules in source.parameters.items()
+            },
             readable,
             path=definition.parameters_path,
             template_path=definition.template_path,

@@ -20,6 +20,7 @@ from hearth.template.cel.expression_validator import ValidExpression
 from hearth.template.cel.expressions import Expression, Parsed, Reads
 from hearth.template.chunked_work import LARGE, MARKS_IN_A_PIECE, ChunkedWork
 from hearth.template.compiler import manifest_template, sharing_scope
+from hearth.template.compiler.changes.definition_part import DefinitionPart
 from hearth.template.compiler.manifest_template import (
     Constant,
     InterpolatedString,
@@ -83,6 +84,8 @@ class PartialEvaluator:
     """Whether an evaluation is incomplete, so that everything must be bound again."""
     collections: Collection[str] = frozenset()
     """The resources that are lists of objects."""
+    part: DefinitionPart | None = None
+    """The members that are bound; None for all. What depends on the others is not checked then."""
     _member: str = ""
     """The member that is bound now, for messages."""
     _member_names: Collection[str] = frozenset()

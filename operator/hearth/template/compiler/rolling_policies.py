@@ -26,7 +26,8 @@ def make_all(
             if source.indices is not None:
                 found[name] = make_for_group(name, source.rolling, names, surge=surge)
             else:
-                refuse_standstill(source.rolling, len(names), binder)
+                if binder.part is None:
+                    refuse_standstill(source.rolling, len(names), binder)
                 found[name] = make_policy(name, source.rolling, names, size=len(names))
     return found
 

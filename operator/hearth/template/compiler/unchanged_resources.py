@@ -18,6 +18,9 @@ def share(made: Blueprint, previous: Blueprint) -> ChunkedWork[Blueprint]:
         if number % MARKS_IN_A_PIECE == 0:
             yield
         known = previous.resources.get(name)
-        if known is not None and known == resource:
+        if known is not None and known is not resource and known == resource:
             resources[name] = known
-    return dataclasses.replace(made, resources=resources)
+    origin = made.compiled_from
+    if origin is not None:
+        origin = dataclasses.replace(origin, resources=resources)
+    return dataclasses.replace(made, resources=resources, compiled_from=origin)

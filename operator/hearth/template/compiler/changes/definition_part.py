@@ -1,0 +1,32 @@
+"""The part of a definition to compile: all of its template, with only some members of its collections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hearth.template.cel.expression_validator import ValidExpression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefinitionPart:
+    """The members that are compiled. A list of the definition contains only their elements."""
+
+    positions: Mapping[str, Sequence[int]]
+    """By parameter, the positions that the elements of its list have in the whole list."""
+    indices: tuple[int, ...] | None = None
+    """Of a group, the indices of its members; None for a Stack."""
+
+    def find_positions(self, for_each: ValidExpression | None) -> Sequence[int] | None:
+        """Return the positions of the elements that a `forEach` names; None if it names all."""
+        name = find_list(for_each)
+        return self.positions.get(name) if name is not None else None
+
+
+def find_list(for_each: ValidExpression | None) -> str | None:
+    """Return the parameter whose elements a `forEach` names, if that is all it does."""
+    reads = for_each.parsed.reading.reads if for_each is not None else ()
+    if for_each is None or len(reads) != 1 or reads[0].root != "params" or len(reads[0].steps) != 1:
+        return None
+    (step,) = reads[0].steps
+    return step if isinstance(step, str) and str(reads[0]) == for_each.parsed.text else None

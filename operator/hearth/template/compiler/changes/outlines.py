@@ -1,0 +1,69 @@
+"""Outlines of definitions: digests of everything that a compilation depends on, by which the changed elements are found.
+
+Must not know what an element means.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from hearth.template.blueprint import Definition, ListOutline, Outline, StackIdentity
+
+CHUNK = 16
+"""Elements with one digest. Members of a changed chunk are compiled again, 0.06 ms each; a digest costs 0.004 ms."""
+DIGEST_SIZE = 16
+"""Bytes. With a collision, a member would keep its former manifest; 128 bits exclude that."""
+LONG = 512
+"""Elements from which a list has an outline. Fewer members are compiled in less than 40 ms."""
+LARGE = 16 * 1024
+"""Bytes of JSON from which a list has an outline. Expressions get such parameters reduced to what they read."""
+
+
+def make(definition: Definition, *, stack: StackIdentity, place: str) -> Outline | None:
+    """Make the outline; None if the definition has no long list and is no large group, or is no JSON.
+
+    place: the cluster and the generation of its kinds. The digests stay in this process, so they need no key.
+    """
+    # User input: it may differ from its declared type.
+    given: Any = definition.parameters
+    values = given if isinstance(given, dict) else {}
+    try:
+        lists = {name: found for name, value in values.items() if (found := outline_list(value)) is not None}
+        if not lists and (definition.size is None or definition.size.replicas < LONG):
+            return None
+        rest = {name: None if name in lists else value for name, value in values.items()}
+        parts = (definition.template, rest if values else given, definition.origins)
+        paths = (definition.template_path, definition.parameters_path)
+        head = orjson.dumps((*parts, *paths, stack.name, stack.namespace, stack.uid, place))
+    except TypeError:
+        return None
+    return Outline(head=digest(head), lists=lists, size=definition.size, surge=definition.surge)
+
+
+def outline_list(value: Any) -> ListOutline | None:
+    """Make the outline of a parameter; None unless it is a long list. Raises TypeError if it is no JSON."""
+    if not isinstance(value, list) or len(value) < LONG:
+        return None
+    chunks = [orjson.dumps(value[at : at + CHUNK]) for at in range(0, len(value), CHUNK)]
+    if sum(map(len, chunks)) < LARGE:
+        return None
+    return ListOutline(length=len(value), chunks=b"".join(map(digest, chunks)))
+
+
+def digest(text: bytes) -> bytes:
+    """Return the digest of a text."""
+    return hashlib.blake2b(text, digest_size=DIGEST_SIZE).digest()
+
+
+def find_changed(known: ListOutline, new: ListOutline) -> Sequence[int]:
+    """Return the positions in the new list whose elements may differ from those of the known one."""
+    if known == new:
+        return ()
+    starts = range(0, len(new.chunks), DIGEST_SIZE)
+    changed = [at for at in starts if known.chunks[at : at + DIGEST_SIZE] != new.chunks[at : at + DIGEST_SIZE]]
+    firsts = (at // DIGEST_SIZE * CHUNK for at in changed)
+    return [position for first in firsts for position in range(first, min(first + CHUNK, new.length))]

@@ -1,0 +1,335 @@
+"""A definition of which few elements differ is compiled for those alone, and its blueprint is that of a compilation from nothing."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+
+from hearth.model.errors import InvalidDefinition
+from hearth.template import chunked_work
+from hearth.template.blueprint import Blueprint, Definition, Origin, StackIdentity
+from hearth.template.compiler import compiler
+from hearth.template.compiler.changes import changed_members, outlines
+from hearth.template.compiler.changes.changed_members import Inputs
+from support.units import blueprints
+
+KINDS = blueprints.ServedKinds(blueprints.CONFIG_MAP, blueprints.GADGET)
+INPUTS = Inputs(stack=blueprints.STACK, kinds=KINDS, place="1 home")
+SIZE = outlines.LONG + 8
+
+
+def config(data: Any, **words: Any) -> Any:
+    """A ConfigMap."""
+    return {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": data}, **words}
+
+
+ITEM = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {
+        "name": {"type": "string", "maxLength": 20},
+        "size": {"type": "integer"},
+        "share": {"type": "number"},
+        "note": {"type": ["string", "null"]},
+    },
+}
+TEMPLATE: dict[str, Any] = {
+    "parameters": {
+        "zones": {"type": "array", "items": ITEM, "maxItems": SIZE + 20},
+        "names": {"type": "array", "items": {"type": "string"}, "default": []},
+        "greeting": {"type": "string", "default": "hello"},
+        "isLoud": {"type": "boolean", "default": False},
+    },
+    "conditions": {"loud": "params.isLoud"},
+    "resources": {
+        "base": config({"a": "${params.greeting}"}),
+        "workers": config(
+            {
+                "size": "${string(item.size)}",
+                "share": "${string(item.share)}",
+                "at": "${index} ${key}",
+                "base": "${base.data.a}",
+                "note": "${item.?note} of ${base.data.a} in ${stack.name}",
+                "greeting": "${params.greeting}",
+            },
+            forEach="params.zones",
+            key="item.name",
+            readyWhen=["workers.data.size == string(item.size)"],
+        ),
+        "also": config({"name": "${item}"}, forEach="params.names", key="item"),
+        "all": config({"sizes": "${workers.map(each, each.data.size).join()}"}, when="conditions.loud"),
+        "last": config({"a": "1"}, dependsOn=["also"]),
+    },
+    "outputs": {"greeting": {"value": "${params.greeting}"}},
+}
+
+
+def make_zones(count: int = SIZE) -> list[Any]:
+    """Elements of some forty bytes."""
+    return [{"name": f"zone-{number}", "size": number, "share": number / 2} for number in range(count)]
+
+
+def make_definition(template: Any, parameters: Any, **words: Any) -> Definition:
+    """A definition as it comes from the API server: nothing in it is the same object as before."""
+    return orjson_copy(Definition(template=template, parameters=parameters, **words))
+
+
+def orjson_copy(definition: Definition) -> Definition:
+    """The same definition in other objects."""
+    template, parameters = orjson.loads(orjson.dumps([definition.template, definition.parameters]))
+    return dataclasses.replace(definition, template=template, parameters=parameters)
+
+
+def compile_changed(definition: Definition, previous: Blueprint | None, inputs: Inputs = INPUTS) -> Blueprint:
+    """Compile with what is known of the previous blueprint."""
+    return chunked_work.finish(changed_members.compile_in_pieces(definition, inputs, previous=previous))
+
+
+def compile_only_changes(definition: Definition, previous: Blueprint, inputs: Inputs = INPUTS) -> Blueprint | None:
+    """The blueprint if it can be made from the difference; None if all must be compiled."""
+    outline = outlines.make(definition, stack=inputs.stack, place=inputs.place)
+    if outline is None:
+        return None
+    return chunked_work.finish(changed_members.compile_changes(definition, outline, inputs, previous=previous))
+
+
+def find_result(work: Callable[[], Blueprint]) -> Any:
+    """A blueprint with the order of its resources, or the mistakes."""
+    try:
+        made = work()
+    except InvalidDefinition as error:
+        return [(each.path, each.message) for each in error.mistakes]
+    return made, list(made.resources), list(made.collections), list(made.outputs)
+
+
+def find_others(before: Blueprint, after: Blueprint) -> list[str]:
+    """The resources that are other objects."""
+    return [name for name, resource in after.resources.items() if resource is not before.resources.get(name)]
+
+
+OTHER_RULES = (
+    {"type": "array"},
+    TEMPLATE["parameters"]["zones"],
+    {"type": "array", "items": ITEM, "minItems": SIZE + 1},
+)
+NOT_ALLOWED = ({"name": "Bad Name"}, {}, {"name": "x", "size": "1"}, 7, {"name": "n" * 30})
+EDITS: dict[str, Callable[[random.Random, Any, Any, int], Any]] = {
+    "size": lambda chance, _, all_, at: all_["zones"][at].update(size=chance.randrange(99)),
+    "share": lambda chance, _, all_, at: all_["zones"][at].update(share=chance.choice([1, 1.0, 2.5, 1e3])),
+    "note": lambda chance, _, all_, at: all_["zones"][at].update(note=chance.choice([None, "a note"])),
+    "name": lambda chance, _, all_, at: all_["zones"][at].update(name=f"other-{chance.randrange(99)}"),
+    "twin": lambda _, __, all_, at: all_["zones"][at].update(name=all_["zones"][0]["name"]),
+    "bad": lambda chance, _, all_, at: all_["zones"].__setitem__(at, chance.choice(NOT_ALLOWED)),
+    "new": lambda chance, _, all_, at: all_["zones"].insert(
+        chance.choice([at, SIZE * 2]), {"name": f"new-{chance.randrange(9999)}", "size": 1, "share": 1}
+    ),
+    "gone": lambda chance, _, all_, at: all_["zones"].pop(chance.choice([at, -1])),
+    "moved": lambda _, __, all_, at: all_["zones"].append(all_["zones"].pop(at)),
+    "template": lambda chance, template, _, __: template["resources"]["workers"]["manifest"]["data"].update(
+        new=f"${{item.size + {chance.randrange(9)}}} new"
+    ),
+    "rules": lambda chance, template, _, __: template["parameters"].update(zones=chance.choice(OTHER_RULES)),
+    "greeting": lambda chance, _, all_, __: all_.update(greeting=chance.choice(["hello", "hi"])),
+    "loud": lambda chance, _, all_, __: all_.update(isLoud=chance.choice([True, False])),
+    "names": lambda chance, _, all_, __: all_.update(names=chance.sample(["a", "b", "c"], chance.randrange(3))),
+}
+"""Changes of template and parameters, sensible or not; the number is a position in the list."""
+
+
+def edit(chance: random.Random, template: Any, parameters: Any) -> None:
+    """One random change; every other one of an element."""
+    name = chance.choice([*EDITS, *["size", "share", "note"] * 4])
+    EDITS[name](chance, template, parameters, chance.randrange(len(parameters["zones"])))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_blueprint_is_that_of_a_compilation_from_nothing(seed: int) -> None:
+    """After each of many random changes, or with the same mistakes."""
+    chance = random.Random(seed)
+    template, parameters = copy.deepcopy(TEMPLATE), {"zones": make_zones()}
+    previous = compile_changed(make_definition(template, parameters), None)
+    for _ in range(8):
+        edited = copy.deepcopy((template, parameters))
+        for _ in range(chance.choice([1, 1, 1, 3])):
+            edit(chance, *edited)
+        definition = make_definition(*edited)
+        found = find_result(lambda: compile_changed(definition, previous))  # noqa: B023 -- called at once
+        wanted = find_result(
+            lambda: compiler.compile_template(orjson_copy(definition), stack=INPUTS.stack, kinds=KINDS)  # noqa: B023
+        )
+        assert found == wanted
+        if not isinstance(found, list):
+            (template, parameters), previous = edited, found[0]
+
+
+def change_size(zones: list[Any]) -> None:
+    zones[77]["size"] = 9_999
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        pytest.param(change_size, ["workers[zone-77]"], id="an element"),
+        pytest.param(lambda zones: zones[0].update(note="new"), ["workers[zone-0]"], id="a field that was not there"),
+        pytest.param(
+            lambda zones: [zones[at].update(size=1) for at in (3, SIZE - 1)],
+            ["workers[zone-3]", f"workers[zone-{SIZE - 1}]"],
+            id="two elements",
+        ),
+    ],
+)
+def test_only_members_of_changed_elements_are_compiled(change: Callable[[Any], Any], names: list[str]) -> None:
+    """All others are the same objects."""
+    zones = make_zones()
+    for each in zones:
+        each["note"] = None
+    zones[0].pop("note")
+    zones[0]["note"] = "old"
+    first = compile_changed(make_definition(TEMPLATE, {"zones": zones}), None)
+    change(zones)
+    definition = make_definition(TEMPLATE, {"zones": zones})
+    made = compile_only_changes(definition, first)
+    assert made is not None
+    assert find_others(first, made) == names
+    assert made == compiler.compile_template(definition, stack=INPUTS.stack, kinds=KINDS)
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        pytest.param({"place": "2 home"}, id="another generation of kinds"),
+        pytest.param({"stack": StackIdentity(name="shop", namespace="other", uid="stack-1")}, id="another namespace"),
+        pytest.param({"stack": StackIdentity(name="shop", namespace="default", uid="stack-2")}, id="another Stack"),
+    ],
+)
+def test_nothing_is_reused_for_another_stack_or_other_kinds(others: Any) -> None:
+    """An expression may read the Stack, and any member depends on its kind."""
+    zones = make_zones()
+    first = compile_changed(make_definition(TEMPLATE, {"zones": zones}), None)
+    change_size(zones)
+    definition = make_definition(TEMPLATE, {"zones": zones})
+    assert compile_only_changes(definition, first) is not None
+    assert compile_only_changes(definition, first, dataclasses.replace(INPUTS, **others)) is None
+
+
+def with_part(template: Any, *keys: str, value: Any) -> Any:
+    """The template with another part."""
+    copied = copy.deepcopy(template)
+    place = copied
+    for key in keys[:-1]:
+        place = place[key]
+    place[keys[-1]] = value
+    return copied
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        pytest.param(
+            with_part(TEMPLATE, "outputs", "count", value={"value": "${size(params.zones)}"}),
+            id="an output reads the list",
+        ),
+        pytest.param(
+            with_part(TEMPLATE, "resources", "base", "manifest", "data", "a", value="${params.zones[0].name}"),
+            id="another resource reads an element",
+        ),
+        pytest.param(
+            with_part(TEMPLATE, "conditions", "loud", value="params.zones.size() > 1"), id="a condition reads the list"
+        ),
+        pytest.param(
+            with_part(TEMPLATE, "resources", "workers", "forEach", value="params.isLoud ? [] : params.zones"),
+            id="a condition chooses the members",
+        ),
+        pytest.param(
+            with_part(TEMPLATE, "resources", "workers", "manifest", "data", "first", value="${params.zones[0].name}"),
+            id="every member reads one element",
+        ),
+        pytest.param(with_part(TEMPLATE, "parameters", "zones", "sensitive", value=True), id="the list is sensitive"),
+        pytest.param(
+            with_part(TEMPLATE, "parameters", "greeting", value={"sensitive": True}), id="something is sensitive"
+        ),
+    ],
+)
+def test_what_more_than_a_member_depends_on_is_compiled_from_nothing(template: Any) -> None:
+    """One changed element may then concern all members, or the rest of the template."""
+    parameters = {"zones": make_zones(), "greeting": "a long greeting"}
+    if "sensitive" in template["parameters"]["zones"]:
+        template["resources"]["workers"]["key"] = "string(index)"
+    template["resources"]["workers"]["manifest"]["data"].pop("note")
+    first = compile_changed(make_definition(template, parameters), None)
+    change_size(parameters["zones"])
+    definition = make_definition(template, parameters)
+    assert compile_only_changes(definition, first) is None
+    made = compile_changed(definition, first)
+    assert made == compiler.compile_template(definition, stack=INPUTS.stack, kinds=KINDS)
+
+
+def test_a_changed_sensitive_element_is_hidden() -> None:
+    """The former value is no longer among the sensitive texts, and the new one is."""
+    template: Any = {
+        "parameters": {"tokens": {"type": "array"}},
+        "resources": {"secret": config({"token": "${item.token}"}, forEach="params.tokens", key="item.name")},
+    }
+    template["resources"]["secret"]["key"] = "string(index)"
+    origin = {"tokens": Origin(kind="Secret", name="tokens", key="tokens", place="spec.parametersFrom[0]")}
+    tokens = [{"token": f"a-long-token-number-{number}"} for number in range(SIZE)]
+    first = compile_changed(make_definition(template, {"tokens": tokens}, origins=origin), None)
+    assert "a-long-token-number-7" in first.sensitive_texts
+    tokens[7]["token"] = "another-token"
+    made = compile_changed(make_definition(template, {"tokens": tokens}, origins=origin), first)
+    assert "another-token" in made.sensitive_texts
+    assert "a-long-token-number-7" not in made.sensitive_texts
+
+
+def test_a_blueprint_with_other_resources_is_no_base() -> None:
+    """The blueprint of a restore is made from another one, whose claims have no content."""
+    zones = make_zones()
+    first = compile_changed(make_definition(TEMPLATE, {"zones": zones}), None)
+    change_size(zones)
+    definition = make_definition(TEMPLATE, {"zones": zones})
+    assert compile_only_changes(definition, first) is not None
+    assert compile_only_changes(definition, dataclasses.replace(first, resources=dict(first.resources))) is None
+
+
+def test_rules_that_would_take_too_long_from_nothing_are_not_avoided_by_many_changes() -> None:
+    """Otherwise a definition that was accepted in steps would be refused after a restart."""
+    zones = make_zones()
+    first = compile_changed(make_definition(TEMPLATE, {"zones": zones}), None)
+    origin = first.compiled_from
+    assert origin is not None
+    tight = dataclasses.replace(first, compiled_from=dataclasses.replace(origin, steps_left=10))
+    change_size(zones)
+    definition = make_definition(TEMPLATE, {"zones": zones})
+    made = compile_only_changes(definition, first)
+    assert made is not None
+    assert made.compiled_from is not None
+    assert made.compiled_from.steps_left < origin.steps_left
+    assert compile_only_changes(definition, tight) is None
+
+
+def test_a_small_definition_keeps_no_outline() -> None:
+    """It is compiled in milliseconds, and a thousand Stacks of it need no more memory."""
+    made = compile_changed(make_definition(TEMPLATE, {"zones": make_zones(20)}), None)
+    assert made.compiled_from is None
+
+
+def test_one_changed_element_of_5000_costs_a_fraction() -> None:
+    """CPU: reading and comparing all elements remains."""
+    zones = make_zones(5_000)
+    template = with_part(TEMPLATE, "parameters", "zones", "maxItems", value=5_000)
+    begun = time.thread_time()
+    first = compile_changed(make_definition(template, {"zones": zones}), None)
+    whole = time.thread_time() - begun
+    change_size(zones)
+    definition = make_definition(template, {"zones": zones})
+    begun = time.thread_time()
+    made = compile_changed(definition, first)
+    assert time.thread_time() - begun < whole / 10
+    assert find_others(first, made) == ["workers[zone-77]"]
