@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hearth.cli.stack_views import object_fields
+from hearth.cli.stack_views.named_object import NamedObject
 from hearth.model import names
 from hearth.model.child import Object
 
@@ -53,7 +54,7 @@ ABSENT: Final = Condition()
 
 
 @dataclass(frozen=True, slots=True)
-class StackState:
+class StackState(NamedObject):
     """A Stack, read from its object."""
 
     raw: Object
@@ -82,26 +83,6 @@ class StackState:
     def resource_type(self) -> str:
         """Return its kind as kubectl names it."""
         return "resourcegroup" if self.is_group else "stack"
-
-    @property
-    def name(self) -> str:
-        """Return its name."""
-        return object_fields.text(self.raw, "metadata", "name")
-
-    @property
-    def namespace(self) -> str:
-        """Return its namespace."""
-        return object_fields.text(self.raw, "metadata", "namespace")
-
-    @property
-    def uid(self) -> str:
-        """Return its UID."""
-        return object_fields.text(self.raw, "metadata", "uid")
-
-    @property
-    def created(self) -> str:
-        """Return its creation time."""
-        return object_fields.text(self.raw, "metadata", "creationTimestamp")
 
     @property
     def annotations(self) -> Mapping[str, Any]:

@@ -6,9 +6,7 @@ Runs beside the reconciles. It writes the mark to a child, and the reconcile tha
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-from collections import Counter
 from collections.abc import Callable, Collection
 from functools import partial
 
@@ -27,7 +25,7 @@ from hearth.engine.services import Services
 from hearth.engine.stack.stack_view import StackView
 from hearth.engine.work_queue import DirtyItem, DirtyScope
 from hearth.engine.writes import step_execution
-from hearth.engine.writes.fair_executor import FairExecutor
+from hearth.engine.writes.object_loop import ObjectLoop
 from hearth.model import names
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan import health_mark_decision
@@ -39,7 +37,6 @@ from hearth.plan.status import status_builder
 
 logger = structlog.get_logger(__name__)
 
-WORKERS = 4
 REMOTE_WORKERS = 2
 """Workers for all other clusters together: those that hang must not delay the marks of the home cluster."""
 RETRY = 2.0
@@ -49,12 +46,6 @@ LOOK_FOR_TARGETS = 5.0
 LONGEST_SEARCH = 300.0
 """Maximum seconds between two searches. They are a safeguard: a reconcile that observes the object enqueues the mark.
 """
-MAX_STEPS = 8
-"""Consecutive steps for one mark, each caused by the write of the previous one. More indicate a bug."""
-
-
-class NeverRests(Exception):
-    """A HealthMark would be written forever."""
 
 
 class HealthMarkController:
@@ -72,43 +63,38 @@ class HealthMarkController:
         self._marks = SignedMarks(services.health_marks, services.hashes)
         self._targets = Targets(services.find_link)
         self._places = ResourceLocator(services=services, find_runner=find_runner, targets=self._targets)
-        self._executor = FairExecutor(
-            workers=WORKERS, take_step=self._look, clock=services.clock, where="health_mark", on_error=self._retry
+        self._loop = ObjectLoop(
+            where="health_mark",
+            advance=self._advance,
+            enqueue=lambda uid: self.enqueue([uid]),
+            clock=services.clock,
         )
         self._remote_writes = 0
         """Marks that are being written to other clusters."""
-        self._failures: Counter[str] = Counter()
-        """By mark: consecutive internal errors."""
         self._index = MarkIndex(self._marks)
         self._attempts: dict[str, Attempt] = {}
-        self._timers: dict[str, Callable[[], None]] = {}
-        """By mark: cancels its next scheduled step."""
-        self._busy: set[str] = set()
-        self._again: set[str] = set()
         self._searches: dict[str, tuple[int, int]] = {}
         """By mark: its generation and the number of failed searches for its object."""
         self._admission = Admission(on_limit)
 
     def start(self) -> None:
         """Start the controller and enqueue every mark."""
-        self._executor.start()
+        self._loop.start()
         self.enqueue(self._marks.list_uids())
 
     async def stop(self) -> None:
         """Stop at once."""
-        for uid in list(self._timers):
-            self._cancel(uid)
-        await self._executor.stop()
+        await self._loop.stop()
 
     def find_stall(self) -> str:
         """Explain why no HealthMark is processed if processing has stalled."""
-        return self._executor.find_stall()
+        return self._loop.find_stall()
 
     def enqueue(self, uids: Collection[str]) -> None:
         """Enqueue marks. All are recorded first, so that each finds the others on its resource."""
         for uid in uids:
             # An unreadable mark must not block the others.
-            supervision.attempt("health_mark", partial(self._take, uid), partial(self._retry, "", uid), mark=uid)
+            supervision.attempt("health_mark", partial(self._take, uid), partial(self._loop.retry, uid), mark=uid)
 
     def _take(self, uid: str) -> None:
         mark = self._marks.find_mark(uid)
@@ -116,11 +102,7 @@ class HealthMarkController:
             self._index.update(
                 uid, mark_path.resolve_path(mark, self._places), is_open=not mark_index.parse_mark(mark).is_resolved
             )
-        if uid in self._busy:
-            self._again.add(uid)
-        else:
-            # Queue fairly by namespace, so that many marks in one namespace do not delay another.
-            self._executor.enqueue(mark.namespace if mark is not None else "", [uid])
+        self._loop.enqueue(mark.namespace if mark is not None else "", uid)
 
     def on_reconcile(self, stack: StackObject, what: Collection[DirtyItem]) -> None:
         """Enqueue the marks that a reconcile of the Stack affects. Costs one lookup if there are none."""
@@ -141,29 +123,6 @@ class HealthMarkController:
         where = self._places.forget(stack_uid)
         by_resource = self._index.find_resources(*where) if where is not None else {}
         self.enqueue([uid for uids in by_resource.values() for uid in uids if self._index.is_open(uid)])
-
-    async def _look(self, _namespace: str, uid: str) -> None:
-        """Process one mark as far as possible now."""
-        # Most calls never wait. A thousand of them in a row would block the event loop.
-        await asyncio.sleep(0)
-        self._busy.add(uid)
-        try:
-            for _ in range(MAX_STEPS):
-                if not await self._advance(uid):
-                    break
-            else:
-                raise NeverRests
-            self._failures.pop(uid, None)
-        finally:
-            self._busy.discard(uid)
-            if uid in self._again:
-                self._again.discard(uid)
-                self.enqueue([uid])
-
-    def _retry(self, _namespace: str, uid: str) -> None:
-        """Schedule a retry after an internal error."""
-        self._failures[uid] += 1
-        self._later(uid, supervision.current().find_backoff(self._failures[uid]))
 
     async def _advance(self, uid: str) -> bool:
         """Take one step; return whether another one may follow at once."""
@@ -212,7 +171,7 @@ class HealthMarkController:
         generation, vain = self._searches.get(mark.uid, (mark.generation, 0))
         vain = vain if generation == mark.generation else 0
         self._searches[mark.uid] = (mark.generation, vain + 1)
-        self._later(mark.uid, min(LOOK_FOR_TARGETS * 2.0 ** min(vain, 16), LONGEST_SEARCH))
+        self._loop.enqueue_later(mark.uid, min(LOOK_FOR_TARGETS * 2.0 ** min(vain, 16), LONGEST_SEARCH))
 
     def _admit(self, mark: HealthMarkObject) -> bool:
         """Return whether the mark is within the limits; a resolved mark does not count."""
@@ -233,7 +192,7 @@ class HealthMarkController:
         self._attempts.pop(uid, None)
         self._searches.pop(uid, None)
         self._targets.forget(uid)
-        self._cancel(uid)
+        self._loop.cancel(uid)
         self._release(uid)
 
     def _see(self, mark: HealthMarkObject, mark_state: ParsedHealthMark, route: MarkPath) -> MarkedResource | None:
@@ -254,7 +213,7 @@ class HealthMarkController:
             and attempt.attempt_id == steps.attempt_id(step)
             and attempt.retry_at > clock.monotonic()
         ):
-            self._later(mark.uid, attempt.retry_at - clock.monotonic())
+            self._loop.enqueue_later(mark.uid, attempt.retry_at - clock.monotonic())
             return False
         stack = self._services.management_cluster.find_stack(step.child.stack_uid)
         if stack is None:
@@ -262,7 +221,7 @@ class HealthMarkController:
         kind, name = names.split_owner(view.stack)
         result = await self._execute(step, stack, names.field_manager(mark.namespace, name, kind=kind))
         if result is None:
-            self._later(mark.uid, RETRY)
+            self._loop.enqueue_later(mark.uid, RETRY)
             return False
         if not isinstance(result, StepFailure):
             self._attempts.pop(mark.uid, None)
@@ -277,7 +236,7 @@ class HealthMarkController:
             backoff=self._services.backoff,
         )
         self._attempts[mark.uid] = attempt
-        self._later(mark.uid, attempt.retry_at - clock.monotonic())
+        self._loop.enqueue_later(mark.uid, attempt.retry_at - clock.monotonic())
         answer = health_mark_decision.pending(result.reason, result.message)
         status = health_mark_decision.build_status(mark_state, view, answer, uid=step.child.uid, now=clock.now())
         await self._write(mark, MarkDecision(status=status))
@@ -316,16 +275,6 @@ class HealthMarkController:
             await self._services.health_marks.write_mark_status(mark, patch)
         except (ApiStatusError, Unreachable) as error:
             logger.warning("cannot write the status of a HealthMark", mark=mark.uid, error=str(error))
-            self._later(mark.uid, RETRY)
+            self._loop.enqueue_later(mark.uid, RETRY)
             return False
         return True
-
-    def _later(self, uid: str, delay: float) -> None:
-        """Schedule the mark once after `delay` seconds."""
-        self._cancel(uid)
-        self._timers[uid] = self._services.clock.call_later(delay, lambda: self.enqueue([uid]))
-
-    def _cancel(self, uid: str) -> None:
-        cancel = self._timers.pop(uid, None)
-        if cancel is not None:
-            cancel()

@@ -6,13 +6,11 @@ alone; losing the in-memory state is harmless.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection
 
 import structlog
 
-from hearth import supervision
 from hearth.engine import verified_snapshots
 from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
@@ -22,7 +20,7 @@ from hearth.engine.snapshots.snapshot_limits import SnapshotSlots
 from hearth.engine.snapshots.stack_observation import SnapshotStack, StackObserver
 from hearth.engine.stack import stack_deletion
 from hearth.engine.volume_snapshots import VolumeSnapshots
-from hearth.engine.writes.fair_executor import FairExecutor
+from hearth.engine.writes.object_loop import ObjectLoop
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, Unreachable
@@ -40,16 +38,9 @@ from hearth.plan.status import status_builder
 
 logger = structlog.get_logger(__name__)
 
-WORKERS = 4
 POLL, LONGEST_POLL = 2.0, 60.0
 """Seconds between two looks at a snapshot that waits, doubled each time. They are a safeguard: the watches of Stacks and
 VolumeSnapshots report what it waits for, as far as the operator may watch them."""
-MAX_STEPS = 8
-"""Consecutive steps for one snapshot, each caused by the write of the previous one. More indicate a bug."""
-
-
-class NeverRests(Exception):
-    """A StackSnapshot would be written forever."""
 
 
 class SnapshotController:
@@ -66,34 +57,27 @@ class SnapshotController:
         self._services = services
         self._stacks = StackObserver(services=services, find_runner=find_runner)
         self._slots = SnapshotSlots(on_limit)
-        self._executor = FairExecutor(
-            workers=WORKERS, take_step=self._look, clock=services.clock, where="stack_snapshot", on_error=self._retry
+        self._loop = ObjectLoop(
+            where="stack_snapshot", advance=self._process, enqueue=self._enqueue, clock=services.clock
         )
-        self._failures: Counter[str] = Counter()
-        """By snapshot: consecutive internal errors."""
         self._looks: Counter[str] = Counter()
         """By snapshot: looks since something changed."""
-        self._timers: dict[str, Callable[[], None]] = {}
-        self._busy: set[str] = set()
-        self._again: set[str] = set()
         self._names: dict[str, tuple[str, str]] = {}
         """By UID of a Stack with snapshots: its namespace and name."""
 
     def start(self) -> None:
         """Start the controller and enqueue every snapshot; those with a revision first, since they keep their slots."""
-        self._executor.start()
+        self._loop.start()
         uids = self._services.snapshots.snapshots()
         self.enqueue(sorted(uids, key=lambda uid: not self._has_revision(uid)))
 
     async def stop(self) -> None:
         """Stop at once."""
-        for uid in list(self._timers):
-            self._cancel(uid)
-        await self._executor.stop()
+        await self._loop.stop()
 
     def find_stall(self) -> str:
         """Explain why no StackSnapshot is processed if processing has stalled."""
-        return self._executor.find_stall()
+        return self._loop.find_stall()
 
     def enqueue(self, uids: Collection[str]) -> None:
         """Enqueue snapshots that changed, or whose Stack or VolumeSnapshots changed."""
@@ -103,11 +87,7 @@ class SnapshotController:
 
     def _enqueue(self, uid: str) -> None:
         snapshot = self._services.snapshots.find_snapshot(uid)
-        if uid in self._busy:
-            self._again.add(uid)
-        else:
-            # Queue fairly by namespace, so that many snapshots in one namespace do not delay another.
-            self._executor.enqueue(snapshot.namespace if snapshot is not None else "", [uid])
+        self._loop.enqueue(snapshot.namespace if snapshot is not None else "", uid)
 
     def on_reconcile(self, stack: StackObject) -> None:
         """Enqueue the snapshots that wait for the Stack. Costs one lookup if there are none."""
@@ -128,30 +108,13 @@ class SnapshotController:
         snapshot = self._services.snapshots.find_snapshot(uid)
         return snapshot is not None and "revision" in snapshot.status
 
-    async def _look(self, _namespace: str, uid: str) -> None:
-        """Process one snapshot as far as possible now."""
-        # Most calls never wait. A thousand of them in a row would block the event loop.
-        await asyncio.sleep(0)
-        self._cancel(uid)
-        self._busy.add(uid)
-        try:
-            for _ in range(MAX_STEPS):
-                if not await self._advance(uid):
-                    break
-            else:
-                raise NeverRests
-            self._failures.pop(uid, None)
+    async def _process(self, uid: str) -> bool:
+        """Take one step; after the last one, notify the Stacks that wait for the snapshot."""
+        self._loop.cancel(uid)
+        is_next = await self._advance(uid)
+        if not is_next:
             self._stacks.notify(uid)
-        finally:
-            self._busy.discard(uid)
-            if uid in self._again:
-                self._again.discard(uid)
-                self._enqueue(uid)
-
-    def _retry(self, _namespace: str, uid: str) -> None:
-        """Schedule a retry after an internal error."""
-        self._failures[uid] += 1
-        self._later(uid, supervision.current().find_backoff(self._failures[uid]))
+        return is_next
 
     async def _advance(self, uid: str) -> bool:
         """Take one step; return whether another one may follow at once."""
@@ -275,23 +238,12 @@ class SnapshotController:
         """Schedule the next look at a snapshot that waits."""
         delay = min(POLL * 2.0 ** min(self._looks[uid], 16), LONGEST_POLL)
         self._looks[uid] += 1
-        self._later(uid, delay)
-
-    def _later(self, uid: str, delay: float) -> None:
-        """Schedule the snapshot once after `delay` seconds."""
-        self._cancel(uid)
-        self._timers[uid] = self._services.clock.call_later(delay, lambda: self._enqueue(uid))
-
-    def _cancel(self, uid: str) -> None:
-        cancel = self._timers.pop(uid, None)
-        if cancel is not None:
-            cancel()
+        self._loop.enqueue_later(uid, delay)
 
     def _forget(self, uid: str) -> None:
         """Drop a deleted snapshot."""
-        for known in (self._failures, self._looks):
-            known.pop(uid, None)
-        self._cancel(uid)
+        self._looks.pop(uid, None)
+        self._loop.cancel(uid)
         follower = self._slots.release(uid)
         if follower is not None:
             self._enqueue(follower)

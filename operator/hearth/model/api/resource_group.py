@@ -28,8 +28,8 @@ from hearth.model.api.stack_status import (
     PROBLEMS_LIMIT,
     BreakpointStatus,
     CheckStatus,
-    Condition,
     ControllerState,
+    ConvergenceStatus,
     ProblemEntry,
     ResourceCounts,
     TargetStatus,
@@ -145,20 +145,9 @@ class ResourceGroupSpec(ApiModel):
     over. Without it, it is left as it is and the member fails."""
 
 
-class ResourceGroupStatus(ApiModel):
+class ResourceGroupStatus(ConvergenceStatus):
     """The observed state of the group. Its size does not grow with the number of members."""
 
-    phase: str | None = None
-    """One word for the whole: `CreateInProgress`, `UpdateComplete`, `DeleteFailed` and so on."""
-    state: str | None = None
-    """What a person should know besides the phase, in words: `paused, drifted`; absent if there is nothing."""
-    observed_generation: int | None = pydantic.Field(default=None, ge=-1, json_schema_extra={"format": "int64"})
-    """The `metadata.generation` that this status describes; -1 before the first one."""
-    conditions: list[Condition] | None = pydantic.Field(
-        default=None,
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
-    )
-    """`Ready`, `Reconciling` and `Stalled`, readable by `kubectl wait` and any other tool."""
     replicas: Counter | None = None
     """Members that have an object."""
     ready_replicas: Counter | None = None

@@ -222,8 +222,8 @@ class ControllerState(ApiModel):
     """The last completed batch of each rolling update."""
 
 
-class StackStatus(ApiModel):
-    """The observed state of the Stack. Its size does not grow with the number of resources."""
+class ConvergenceStatus(ApiModel):
+    """What the status of a Stack and that of a ResourceGroup begin with."""
 
     phase: str | None = None
     """One word for the whole: `CreateInProgress`, `UpdateComplete`, `DeleteFailed` and so on."""
@@ -236,6 +236,11 @@ class StackStatus(ApiModel):
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
     """`Ready`, `Reconciling` and `Stalled`, readable by `kubectl wait` and any other tool."""
+
+
+class StackStatus(ConvergenceStatus):
+    """The observed state of the Stack. Its size does not grow with the number of resources."""
+
     revision: Counter | None = None
     """Number of the definition (template and parameters) that runs: the first that was accepted is 1, the next new one 2.
     An earlier definition that is wanted again keeps its number."""

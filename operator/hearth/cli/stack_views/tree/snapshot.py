@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.cli.stack_views import object_fields, safe_text
+from hearth.cli.stack_views.named_object import NamedObject
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.model import names
 from hearth.model.child import Object
@@ -15,31 +16,11 @@ from hearth.model.kinds import Kind, ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
-class FoundChild:
+class FoundChild(NamedObject):
     """An object with the Stack's label and identity."""
 
     kind: Kind
     raw: Object
-
-    @property
-    def name(self) -> str:
-        """Return its name."""
-        return object_fields.text(self.raw, "metadata", "name")
-
-    @property
-    def namespace(self) -> str:
-        """Return its namespace, "" for cluster scope."""
-        return object_fields.text(self.raw, "metadata", "namespace")
-
-    @property
-    def uid(self) -> str:
-        """Return its UID."""
-        return object_fields.text(self.raw, "metadata", "uid")
-
-    @property
-    def created(self) -> str:
-        """Return its creation time."""
-        return object_fields.text(self.raw, "metadata", "creationTimestamp")
 
     @property
     def resource(self) -> str:

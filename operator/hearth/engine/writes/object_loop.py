@@ -1,0 +1,102 @@
+"""Loop that processes objects beside the Stacks: HealthMarks and StackSnapshots. Must not know what they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+from hearth import supervision
+from hearth.engine.ports import Clock
+from hearth.engine.writes.fair_executor import FairExecutor
+
+WORKERS = 4
+MAX_STEPS = 8
+"""Consecutive steps for one object, each caused by the write of the previous one. More indicate a bug."""
+
+
+class NeverRests(Exception):
+    """An object would be written forever."""
+
+
+class ObjectLoop:
+    """One object is processed once at a time, and again if it is enqueued meanwhile. Each has at most one timer."""
+
+    def __init__(
+        self, *, where: str, advance: Callable[[str], Awaitable[bool]], enqueue: Callable[[str], None], clock: Clock
+    ) -> None:
+        """Process nothing before `start`.
+
+        where: name of the steps in metrics and logs; advance: takes one step for an object, by UID, and returns whether
+        another one may follow at once; enqueue: called with an object whose time has come.
+        """
+        self._advance = advance
+        self._enqueue = enqueue
+        self._clock = clock
+        self._executor = FairExecutor(
+            workers=WORKERS, take_step=self._process, clock=clock, where=where, on_error=self._retry
+        )
+        self._failures: Counter[str] = Counter()
+        """By object: consecutive internal errors."""
+        self._timers: dict[str, Callable[[], None]] = {}
+        """By object: cancels its next scheduled step."""
+        self._busy: set[str] = set()
+        self._again: set[str] = set()
+
+    def start(self) -> None:
+        """Start the workers."""
+        self._executor.start()
+
+    async def stop(self) -> None:
+        """Stop at once."""
+        for uid in list(self._timers):
+            self.cancel(uid)
+        await self._executor.stop()
+
+    def find_stall(self) -> str:
+        """Explain why no object is processed if processing has stalled."""
+        return self._executor.find_stall()
+
+    def enqueue(self, namespace: str, uid: str) -> None:
+        """Process the object; fairly by namespace, so that many objects in one namespace do not delay another."""
+        if uid in self._busy:
+            self._again.add(uid)
+        else:
+            self._executor.enqueue(namespace, [uid])
+
+    def enqueue_later(self, uid: str, delay: float) -> None:
+        """Process the object once after `delay` seconds, and not before, unless it is enqueued."""
+        self.cancel(uid)
+        self._timers[uid] = self._clock.call_later(delay, lambda: self._enqueue(uid))
+
+    def retry(self, uid: str) -> None:
+        """Process the object once more after an internal error, later each time."""
+        self._failures[uid] += 1
+        self.enqueue_later(uid, supervision.current().find_backoff(self._failures[uid]))
+
+    def cancel(self, uid: str) -> None:
+        """Cancel the object's timer."""
+        cancel = self._timers.pop(uid, None)
+        if cancel is not None:
+            cancel()
+
+    def _retry(self, _namespace: str, uid: str) -> None:
+        self.retry(uid)
+
+    async def _process(self, _namespace: str, uid: str) -> None:
+        """Process one object as far as possible now."""
+        # Most calls never wait. A thousand of them in a row would block the event loop.
+        await asyncio.sleep(0)
+        self._busy.add(uid)
+        try:
+            for _ in range(MAX_STEPS):
+                if not await self._advance(uid):
+                    break
+            else:
+                raise NeverRests
+            self._failures.pop(uid, None)
+        finally:
+            self._busy.discard(uid)
+            if uid in self._again:
+                self._again.discard(uid)
+                self._enqueue(uid)
