@@ -1,0 +1,127 @@
+"""Each object is processed once at a time, again if it changed meanwhile, and later where it fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from hearth.engine.writes import object_loop
+from hearth.engine.writes.object_loop import ObjectLoop
+from support import virtual_time
+from support.virtual_time import VirtualClock
+
+
+def perform(test: Callable[[], Awaitable[None]]) -> None:
+    """Run it in virtual time."""
+
+    async def run() -> None:
+        await test()
+
+    virtual_time.run(run)
+
+
+class Looks:
+    """Counts the steps of each object; `steps` says how many follow each other at once."""
+
+    def __init__(self, *, steps: int = 1) -> None:
+        self.taken: list[tuple[float, str]] = []
+        self.steps = steps
+        self.failures = 0
+        self.seconds = 0.0
+        self.clock = VirtualClock()
+        self.loop = ObjectLoop(where="test", advance=self.advance, enqueue=self.enqueue, clock=self.clock)
+        self.loop.start()
+
+    def enqueue(self, uid: str) -> None:
+        """As its owner does."""
+        self.loop.enqueue("shop", uid)
+
+    async def advance(self, uid: str) -> bool:
+        """Take a step."""
+        self.taken.append((self.clock.monotonic(), uid))
+        await asyncio.sleep(self.seconds)
+        if self.failures:
+            self.failures -= 1
+            raise ValueError
+        return len(self.taken) % self.steps != 0
+
+
+def test_steps_follow_each_other_until_there_is_nothing_to_do() -> None:
+    """Without another call."""
+
+    async def test() -> None:
+        looks = Looks(steps=3)
+        looks.enqueue("a")
+        await asyncio.sleep(1)
+        assert [uid for _, uid in looks.taken] == ["a", "a", "a"]
+
+    perform(test)
+
+
+def test_a_change_meanwhile_is_not_lost() -> None:
+    """The object is processed once more, and never twice at a time."""
+
+    async def test() -> None:
+        looks = Looks()
+        looks.seconds = 5
+        looks.enqueue("a")
+        await asyncio.sleep(1)
+        looks.enqueue("a")
+        looks.enqueue("a")
+        await asyncio.sleep(20)
+        assert looks.taken == [(0, "a"), (5, "a")]
+
+    perform(test)
+
+
+def test_the_last_timer_counts() -> None:
+    """One object has one."""
+
+    async def test() -> None:
+        looks = Looks()
+        looks.loop.enqueue_later("a", 2)
+        looks.loop.enqueue_later("a", 7)
+        looks.loop.enqueue_later("b", 3)
+        looks.loop.cancel("b")
+        await asyncio.sleep(20)
+        assert looks.taken == [(7, "a")]
+        looks.loop.enqueue_later("a", 7)
+        await looks.loop.stop()
+        await asyncio.sleep(20)
+        assert len(looks.taken) == 1
+
+    perform(test)
+
+
+def test_a_failure_is_retried_and_the_others_continue() -> None:
+    """An internal error ends no worker."""
+
+    async def test() -> None:
+        looks = Looks()
+        looks.failures = object_loop.WORKERS + 1
+        looks.enqueue("a")
+        await asyncio.sleep(0.01)
+        assert len(looks.taken) == 1
+        await asyncio.sleep(600)
+        assert len(looks.taken) == object_loop.WORKERS + 2
+        looks.enqueue("b")
+        await asyncio.sleep(1)
+        assert looks.taken[-1][1] == "b"
+
+    perform(test)
+
+
+def test_an_object_that_is_written_forever_is_an_internal_error() -> None:
+    """It waits for its retry, and others are processed."""
+
+    async def test() -> None:
+        looks = Looks(steps=1000)
+        looks.enqueue("a")
+        await asyncio.sleep(0.01)
+        assert len(looks.taken) == object_loop.MAX_STEPS
+        looks.steps = 1
+        looks.enqueue("b")
+        await asyncio.sleep(0.01)
+        assert looks.taken[-1][1] == "b"
+
+    perform(test)
