@@ -212,6 +212,8 @@ class StackObject:
     """The conditions in the status that are True and that metrics show."""
     in_progress_since: str = ""
     """Since when the status says that an action is in progress; "" for none."""
+    is_size_scaled: bool = False
+    """Of a group: whether its size was written through the scale subresource, so that no user states it."""
     defect: str = ""
     """Why `spec` lacks unreadable parts; "" if it is complete."""
 

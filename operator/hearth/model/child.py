@@ -271,6 +271,11 @@ def is_scale(entry: Mapping[str, Any]) -> bool:
     return is_meant and "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
 
 
+def is_size_scaled(metadata: Mapping[str, Any]) -> bool:
+    """Return whether the replica count was last written through the scale subresource, as the API server recorded it."""
+    return any(map(is_scale, metadata.get("managedFields") or ()))
+
+
 def find_entry(entries: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """Find the entry of the Stack that the object belongs to.
 

@@ -113,6 +113,8 @@ class RollingPolicy:
     """How many of them may change at the same time."""
     min_ready: int = 0
     """How many of them must stay ready."""
+    min_ready_stated: int = 0
+    """The same as stated. It is above `min_ready` if a group was scaled to fewer members."""
     pause: float = 0.0
     """Seconds between two batches."""
     surge: int = 0

@@ -61,10 +61,13 @@ def make_rolling(rolling: Mapping[str, Any]) -> Object:
     return {"maxBatchSize": 1, **found}
 
 
-def find_mistakes(template: Mapping[str, Any], size: GroupSize, *, timeout: Any) -> Iterator[Mistake]:
-    """Find what the compiler cannot see: one name for all members, and pauses that leave no time for the update.
+def find_mistakes(
+    template: Mapping[str, Any], size: GroupSize, *, timeout: Any, is_scaled: bool = False
+) -> Iterator[Mistake]:
+    """Find what the compiler cannot see: one name for all members, a minimum above the size, pauses that take too long.
 
-    template: in the form of a Stack; timeout: of the group, None for none.
+    template: in the form of a Stack; timeout: of the group, None for none; is_scaled: whether the scale subresource wrote
+    the size, as an autoscaler does, which must not break the group.
     """
     member = template["resources"][MEMBER]
     found: Mapping[str, Any] = member if isinstance(member, dict) else {}
@@ -73,6 +76,9 @@ def find_mistakes(template: Mapping[str, Any], size: GroupSize, *, timeout: Any)
         message = f"is {name!r} for every member, so that all would be one object; add ${{index}}, or omit the name"
         yield Mistake(path=NAME_PATH, message=message)
     rolling = read_within(found, "updatePolicy", "rolling")
+    if not is_scaled and is_above(least := rolling.get("minReady"), size.replicas):
+        message = f"is {least}, but spec.replicas is {size.replicas}; lower it, or raise spec.replicas"
+        yield Mistake(path="spec.rollingUpdate.minInService", message=message)
     try:
         pause, limit = times.parse_duration(rolling["pause"]), times.parse_duration(timeout)
         batch = rolling_batches.find_batch_size(rolling["maxBatchSize"], members=size.replicas)
@@ -90,17 +96,15 @@ def find_mistakes(template: Mapping[str, Any], size: GroupSize, *, timeout: Any)
 
 
 def find_warnings(spec: Object) -> Iterator[str]:
-    """Find what is allowed and probably not meant. spec: of a group, as the API server validated it.
+    """Find what is allowed and probably not meant. spec: of a group without mistakes, as the API server validated it."""
+    size, in_service = spec.get("replicas", 1), read_within(spec, "rollingUpdate").get("minInService")
+    if isinstance(size, int) and isinstance(in_service, int) and is_above(in_service, size):
+        yield rolling_batches.describe_low_size(in_service, size=size)
 
-    The size may change at any time, so a minimum above it is none: an autoscaler would break the group.
-    """
-    size, rolling = spec.get("replicas", 1), read_within(spec, "rollingUpdate")
-    in_service = rolling.get("minInService", 0)
-    if isinstance(size, int) and isinstance(in_service, int) and in_service > size:
-        yield (
-            f"spec.rollingUpdate.minInService: is {in_service}, but the group has {size} members, so {size} counts; "
-            f"lower it, or raise spec.replicas"
-        )
+
+def is_above(in_service: Any, size: int) -> bool:
+    """Return whether a minimum is above the size. A group without members is switched off, so it has no minimum."""
+    return isinstance(in_service, int) and not isinstance(in_service, bool) and 0 < size < in_service
 
 
 def read_within(value: Any, *keys: str) -> Mapping[str, Any]:

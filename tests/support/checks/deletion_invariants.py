@@ -156,7 +156,9 @@ class Oversight:
             self._children.pop(raw["metadata"]["uid"], None)
         else:
             self._children[raw["metadata"]["uid"]] = after
-        self._look_at_service(invariants.whose(raw)[0])
+        # A group that grows has too few members until the new ones are ready.
+        if before is not None and is_ready(before) and not (after is not None and is_ready(after)):
+            self._look_at_service(invariants.whose(raw)[0])
 
     def _look_at_service(self, uid: str) -> None:
         """Enough members of a group are ready, at every moment after it was complete first."""

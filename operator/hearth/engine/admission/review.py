@@ -10,7 +10,7 @@ import orjson
 
 from hearth.engine.clusters import kubeconfig_reference
 from hearth.engine.ports import StackObject
-from hearth.model import limits, names
+from hearth.model import child, limits, names
 from hearth.model.child import Object
 from hearth.template import resource_group
 
@@ -83,6 +83,7 @@ def make_stack(raw: Object, *, namespace: str) -> StackObject:
         kind=str(raw.get("kind") or names.STACK),
         service_account=account if isinstance(account, str) else "",
         kubeconfig=kubeconfig_reference.find(spec),
+        is_size_scaled=child.is_size_scaled(metadata),
         packed_spec=orjson.dumps({key: spec.get(key) for key in ("adoptionPolicy", "timeout")}),
         packed_status=b"{}",
     )

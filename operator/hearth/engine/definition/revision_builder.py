@@ -156,7 +156,11 @@ class RevisionBuilder:
         if definition.size is None:
             return await self._compile(definition, stack, previous=previous)
         timeout = stack.spec.get("timeout")
-        mistakes = list(resource_group.find_mistakes(definition.template, definition.size, timeout=timeout))
+        mistakes = list(
+            resource_group.find_mistakes(
+                definition.template, definition.size, timeout=timeout, is_scaled=stack.is_size_scaled
+            )
+        )
         try:
             blueprint = await self._compile(dataclasses.replace(definition, surge=surge), stack, previous=previous)
         except InvalidDefinition as error:
@@ -258,7 +262,9 @@ class RevisionBuilder:
         if revision is None:
             raise SourceNotFound("it is no longer stored; name another one, or change the spec")
         definition = await self.read_revision(stack, revision)
-        blueprint = await self.compile(definition, stack, surge=surge)
+        # The size in the spec may be a newer one; that of the revision was accepted.
+        accepted = dataclasses.replace(stack, is_size_scaled=True)
+        blueprint = await self.compile(definition, accepted, surge=surge)
         return StoredRevision(blueprint=blueprint, revision=revision, renewed=definition.refreshed)
 
     async def read_names(self, stack: StackObject, number: int) -> Set[str] | None:

@@ -26,8 +26,11 @@ class RollingProgress:
     services: Services
     definition_sync: DefinitionSync
 
-    def make_updates(self, blueprint: Blueprint) -> RollingUpdates:
-        """Return the rolling updates of a blueprint, with the ends of batches that the status recorded."""
+    def make_updates(self, blueprint: Blueprint, *, before: StackPlanner | None) -> RollingUpdates:
+        """Return the rolling updates of a blueprint, with the ends of batches that the status recorded.
+
+        before: the planner until now, whose batches continue.
+        """
         target, clock = self.definition_sync.targets.current, self.services.clock
         now = clock.monotonic()
         offset = clock.now() - now
@@ -36,7 +39,12 @@ class RollingProgress:
             BatchEnd(collection=each.collection, since=min(each.since - offset, now), updated=each.updated)
             for each in (target.batches if target is not None else ())
         ]
-        return RollingUpdates(blueprint.rolling, ends=ends, is_resumed=self.definition_sync.targets.is_restored)
+        return RollingUpdates(
+            blueprint.rolling,
+            ends=ends,
+            is_resumed=self.definition_sync.targets.is_restored,
+            before=before.rolling if before is not None else None,
+        )
 
     def update(self, planner: StackPlanner, *, is_group: bool) -> None:
         """Record what ended; grow or shrink a group as its members need it."""

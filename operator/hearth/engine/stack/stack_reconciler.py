@@ -354,8 +354,9 @@ class StackReconciler:
         if is_same_cluster and self._cache_sync.is_synced and self._update_planner(stack, blueprint):
             return
         self._cache_sync.start(blueprint)
+        before = self.planner
         self.planner = planner_creation.create(stack, blueprint, services=self._services, cache_sync=self._cache_sync)
-        self.planner.set_rolling(self._rolling.make_updates(blueprint))
+        self.planner.set_rolling(self._rolling.make_updates(blueprint, before=before))
         self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())
         self._stopping.update(self.planner, is_swept_away=self._leaving.is_namespace_terminating)
         self._cache_sync.refresh()

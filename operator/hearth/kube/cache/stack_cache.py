@@ -20,7 +20,7 @@ from hearth.kube.objects import provenance
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
 from hearth.kube.well_known_kinds import STACK
-from hearth.model import names, packing
+from hearth.model import child, names, packing
 from hearth.model.api import status_fields
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -161,6 +161,7 @@ def parse_stack(raw: Object, *, kind: str = names.STACK) -> StackObject:
         phase=sys.intern(phase) if isinstance(phase, str) else "",
         true_conditions=true_conditions,
         in_progress_since=in_progress_since,
+        is_size_scaled=kind == names.GROUP_KIND and child.is_size_scaled(metadata),
         defect=str(defect or ""),
     )
 

@@ -44,7 +44,11 @@ GROUP_NAME_RULE: JsonDict = {
 }
 SERVICE_RULE: JsonDict = {
     "rule": "!has(self.rollingUpdate) || !has(self.rollingUpdate.minInService) || self.replicas == 0"
-    " || self.rollingUpdate.minInService <= self.replicas",
+    " || self.rollingUpdate.minInService <= self.replicas"
+    " || (oldSelf.hasValue() && has(oldSelf.value().rollingUpdate) && has(oldSelf.value().rollingUpdate.minInService)"
+    " && oldSelf.value().rollingUpdate.minInService == self.rollingUpdate.minInService)",
+    # An autoscaler may write a size below the minimum, and the group can still be edited then.
+    "optionalOldSelf": True,
     "message": "rollingUpdate.minInService must not be greater than replicas",
 }
 PAUSE_RULE: JsonDict = {

@@ -23,6 +23,14 @@ def find_surge(size: int, *, batch: int, in_service: int) -> int:
     return max(0, min(batch, size) + min(in_service, size) - size)
 
 
+def describe_low_size(in_service: int, *, size: int) -> str:
+    """Return the warning that a group was scaled below its minimum."""
+    return (
+        f"spec.rollingUpdate.minInService: is {in_service}, but the group was scaled to {size} members, so {size} counts; "
+        f"lower it, or raise spec.replicas"
+    )
+
+
 def find_next(*, batch: int, available: int, in_service: int) -> int:
     """Return how many members in service may be taken out of it together. available: the members in service now."""
     return max(0, min(batch, available - in_service))

@@ -42,6 +42,8 @@ class RollingUpdate:
     last: BatchEnd | None = None
     is_resumed: bool = False
     """Whether an earlier process worked on this target, so that a batch may have ended without a record."""
+    carried: frozenset[str] | None = None
+    """The batch in which another size or template met this update in the same process. None: it is unknown."""
     batch: dict[str, None] = field(default_factory=dict)
     """The members that may change now, until they are ready."""
     waiting: dict[str, PendingChange] = field(default_factory=dict)
@@ -94,8 +96,11 @@ class RollingUpdate:
         if name not in self.batch:
             self.unsettled[name] = None
 
-    def _count_known(self) -> int:
-        return len(self.settled) + len(self.unsettled) + len(self.waiting) + len(self.batch)
+    @property
+    def is_known(self) -> bool:
+        """Whether every member was seen, so that `batch` is complete."""
+        known = len(self.settled) + len(self.unsettled) + len(self.waiting) + len(self.batch)
+        return known >= len(self.policy.members)
 
     def _unsettle(self, name: str) -> None:
         self.settled.discard(name)
@@ -122,18 +127,11 @@ class RollingUpdate:
 
     def choose(self, *, now: float) -> list[str]:
         """Return the members that may change from now on, in their order; they leave the waiting ones."""
-        if self._count_known() < len(self.policy.members):
+        if not self.is_known:
             return []
         ended, self._has_ended = self._has_ended, False
         if self.waiting and not self._is_started:
-            self._is_started = True
-            # A process that starts in the middle of a batch finds its members not ready.
-            self.batch.update(self.unsettled)
-            self.unsettled.clear()
-            ended = ended or self._is_end_lost()
-            if not self.settled:
-                # No member is up to date, so this is the first batch of another update.
-                self.last = None
+            ended = self._start() or ended
         if ended and self.policy.pause > 0:
             self.last = BatchEnd(collection=self.policy.collection, since=now, updated=len(self.settled))
         chosen = list(self._find_next(now)) if self.waiting else []
@@ -151,6 +149,25 @@ class RollingUpdate:
     @property
     def _paused_until(self) -> float:
         return self.last.since + self.policy.pause if self.last is not None else float("-inf")
+
+    def _start(self) -> bool:
+        """Find the batch in progress when the first change waits; return whether one ended unseen."""
+        self._is_started = True
+        # A process that starts in the middle of a batch finds its members not ready. New members are no batch, so a group
+        # that grows does not wait for another pause.
+        present = [name for name in self.unsettled if self.carried is None or name in self.carried]
+        self.batch.update(dict.fromkeys(present))
+        for name in present:
+            del self.unsettled[name]
+        if not self.settled:
+            # No member is up to date, so this is the first batch of another update.
+            self.last = None
+            return False
+        return self._is_end_lost() or self._is_carried_done()
+
+    def _is_carried_done(self) -> bool:
+        """Return whether the batch that was carried over is ready or was removed."""
+        return bool(self.carried) and self.settled.issuperset((self.carried or frozenset()) & set(self.policy.members))
 
     def _is_end_lost(self) -> bool:
         """Return whether an earlier process ended a batch and could not record it. The pause then starts again."""
@@ -189,13 +206,19 @@ class RollingUpdates:
         *,
         ends: Iterable[BatchEnd] = (),
         is_resumed: bool = False,
+        before: RollingUpdates | None = None,
     ) -> None:
-        """Start with the members as they are. ends: of the last batches, as recorded; is_resumed: see `RollingUpdate`."""
-        known = {each.collection: each for each in ends}
-        self._updates = [
-            RollingUpdate(policy=policy, last=known.get(policy.collection), is_resumed=is_resumed)
-            for policy in policies.values()
-        ]
+        """Start with the members as they are.
+
+        ends: of the last batches, as recorded; is_resumed: see `RollingUpdate`; before: those of the previous planner.
+        """
+        last = {each.collection: each for each in ends}
+        known = before.by_collection if before is not None else {}
+        self.by_collection: Mapping[str, RollingUpdate] = {
+            name: continue_update(policy, known.get(name), last=last.get(name), is_resumed=is_resumed)
+            for name, policy in policies.items()
+        }
+        self._updates = tuple(self.by_collection.values())
         self._by_member = {name: each for each in self._updates for name in each.policy.members}
 
     def find(self, name: str) -> RollingUpdate | None:
@@ -219,6 +242,22 @@ class RollingUpdates:
         """Return how many members a group needs beyond its size, so that a change leaves enough of them in service."""
         return max((each.policy.surge for each in self._updates if each.needs_surge), default=0)
 
+    def find_warnings(self) -> Iterator[str]:
+        """Yield a warning for each group that was scaled below its minimum in service."""
+        for policy in (each.policy for each in self._updates):
+            if policy.min_ready < policy.min_ready_stated:
+                yield rolling_batches.describe_low_size(policy.min_ready_stated, size=policy.min_ready)
+
     def count_in_service(self) -> int:
         """Return how many members are ready and wait for their change."""
         return sum(each.waiting_in_service for each in self._updates)
+
+
+def continue_update(
+    policy: RollingPolicy, before: RollingUpdate | None, *, last: BatchEnd | None, is_resumed: bool
+) -> RollingUpdate:
+    """Return the update under a policy. before: the one until now in this process; last: the end of its last batch."""
+    if before is None or not before.is_known:
+        is_resumed = is_resumed or (before is not None and before.is_resumed)
+        return RollingUpdate(policy=policy, last=last, is_resumed=is_resumed)
+    return RollingUpdate(policy=policy, last=last, carried=frozenset(before.batch))

@@ -88,6 +88,7 @@ def build_status(
         warnings = [
             *rollback_notes.describe_ignored(subject.target, name=address.name, namespace=address.namespace),
             *found_outputs.wrong,
+            *plan.rolling.find_warnings(),
             *breakpoint_waits.warn(plan),
             *breakpoint_waits.warn_polled(subject.polled),
         ]

@@ -284,12 +284,14 @@ class Expression:
         """Return whether `read` is of a child and missing; unknown with a computed key, which counts as missing."""
         if read.root not in self.names:
             return False
-        found = data[read.root]
-        if found.__class__ is list and read.steps and isinstance(read.steps[0], int) and read.steps[0] >= len(found):
-            # A collection has no more members than now.
-            return False
+        found, computed = data[read.root], read.steps
+        if found.__class__ is list:
+            if read.steps and isinstance(read.steps[0], int) and not 0 <= read.steps[0] < len(found):
+                # A collection has no more members than now, whether its position is stated or computed.
+                return False
+            computed = read.steps[1:]
         return field_references.is_missing(found, read.steps) or (
-            self.parsed.reading.is_dynamic and field_references.EACH in read.steps
+            self.parsed.reading.is_dynamic and field_references.EACH in computed
         )
 
 

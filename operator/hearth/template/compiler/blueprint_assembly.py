@@ -18,7 +18,14 @@ from hearth.template.cel import value_sizes
 from hearth.template.cel.expression_validator import ValidExpression
 from hearth.template.cel.expressions import merge_reads
 from hearth.template.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
-from hearth.template.compiler import resource_binding, rolling_policies, sensitivity, sharing_scope, template_conditions
+from hearth.template.compiler import (
+    member_positions,
+    resource_binding,
+    rolling_policies,
+    sensitivity,
+    sharing_scope,
+    template_conditions,
+)
 from hearth.template.compiler.manifest_template import InterpolatedString, ManifestTemplate
 from hearth.template.compiler.output_analysis import AnalyzedOutput
 from hearth.template.compiler.partial_evaluation import PartialEvaluator
@@ -65,7 +72,7 @@ def assemble(
         return None
     present = yield from bind_present(chosen, binder)
     yield from resource_binding.refuse_duplicates([each for found in present.values() for each in found], binder, stack)
-    documents = yield from bind_outputs(outputs, binder)
+    documents = yield from bind_outputs(outputs, binder, sizes=count_members(present, binder))
     if binder.part is None:
         refuse_many_reads(present, documents, binder)
     rolling = rolling_policies.make_all(present, binder, surge=surge)
@@ -86,19 +93,27 @@ def bind_present(
         if len(binder.mistakes) > limits.MISTAKES:
             break
         yield
+    sizes = count_members(present, binder)
     for index, analyzed in enumerate(resources if binder.part is None else ()):
         resource_binding.refuse_unknown_members(analyzed, present, binder)
-        resource_binding.refuse_positions_beyond(analyzed, present, binder)
+        yield from member_positions.refuse_in_resource(analyzed, sizes, binder)
         if index % MARKS_IN_A_PIECE == 0:
             yield
     return present
+
+
+def count_members(present: Mapping[str, Sequence[BoundResource]], binder: PartialEvaluator) -> dict[str, int]:
+    """Return the number of members of each collection without mistakes; none of a part, whose positions were checked."""
+    if binder.part is not None:
+        return {}
+    return {name: len(present[name]) for name in binder.collections if name in present}
 
 
 def refuse_many_reads(
     present: Mapping[str, Sequence[BoundResource]], documents: Mapping[str, Evaluable], binder: PartialEvaluator
 ) -> None:
     """Record the first resource whose reads of collections make all of them too many."""
-    sizes = {name: len(present[name]) for name in binder.collections if name in present}
+    sizes = count_members(present, binder)
     total = sum(sizes.get(name, 0) for document in documents.values() for name in document.reads)
     for own, found in present.items() if sizes else ():
         read = {
@@ -216,13 +231,19 @@ def is_present(when: ConditionValue | None, binder: PartialEvaluator, path: str)
     return when is None or template_conditions.decide(when, binder, path=f"{path}.when") is not False
 
 
-def bind_outputs(outputs: Sequence[AnalyzedOutput], binder: PartialEvaluator) -> ChunkedWork[dict[str, Evaluable]]:
-    """Bind by name the outputs that are present; a sensitive one shows only that it is present."""
+def bind_outputs(
+    outputs: Sequence[AnalyzedOutput], binder: PartialEvaluator, *, sizes: Mapping[str, int]
+) -> ChunkedWork[dict[str, Evaluable]]:
+    """Bind by name the outputs that are present; a sensitive one shows only that it is present.
+
+    sizes: the numbers of members of all collections.
+    """
     found: dict[str, Evaluable] = {}
     for output in outputs:
         dissection = output.dissection
         is_sound = not dissection.mistakes and all(mark.keys in output.expressions for mark in dissection.strings)
         if is_sound and is_present(output.when, binder, output.path):
+            yield from member_positions.refuse_in_document(dissection, output.expressions, sizes, binder)
             document = yield from binder.bind_document(output.dissection, output.expressions)
             expressions = find_expressions(piece for pieces in output.expressions.values() for piece in pieces)
             if document is not None:

@@ -19,9 +19,6 @@ from hearth.template.compiler.partial_evaluation import BooleanExpression, Parti
 from hearth.template.compiler.resource_analysis import AnalyzedResource
 from hearth.template.parser import object_metadata
 
-GUARDS = ("?", "&&", "||")
-"""What makes a part of an expression optional."""
-
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class BoundResource:
@@ -157,25 +154,6 @@ def refuse_unknown_members(
         elements = found[0].analyzed.elements if found else None
         keys = collection_analysis.describe_keys(elements or ())
         binder.note(path, f"there is no member '{other}'; '{root}' has {keys}; name one of them")
-
-
-def refuse_positions_beyond(
-    analyzed: AnalyzedResource, present: Mapping[str, Sequence[BoundResource]], binder: PartialEvaluator
-) -> None:
-    """Record each reference to a member by a position that its collection does not have, unless a condition guards it."""
-    places = {mark.keys: mark.path for mark in analyzed.dissection.strings}
-    found = [(piece, places.get(keys, "")) for keys, pieces in analyzed.expressions.items() for piece in pieces]
-    for expression, path in (*found, *analyzed.ready_when, *analyzed.failed_when):
-        if isinstance(expression, str) or any(word in expression.parsed.text for word in GUARDS):
-            continue
-        for read in expression.parsed.reading.reads:
-            size = len(present.get(read.root, ())) if read.root in binder.collections else 0
-            at = read.steps[0] if size and read.steps else 0
-            if isinstance(at, int) and not 0 <= at < max(size, 1):
-                there = f"'{read.root}' has {size} members, at the positions 0 to {size - 1}"
-                binder.note(
-                    path, f"there is no '{read.root}[{at}]': {there}; use one of them, or a condition on size()"
-                )
 
 
 def refuse_names(dissection: ParsedManifest, binder: PartialEvaluator) -> bool:

@@ -41,6 +41,7 @@ def make_policy(
         members=names,
         max_batch=rolling_batches.find_batch_size(stated.max_batch, members=size),
         min_ready=min(stated.min_ready, size),
+        min_ready_stated=stated.min_ready,
         pause=stated.pause,
         surge=surge,
     )

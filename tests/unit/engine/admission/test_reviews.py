@@ -338,16 +338,27 @@ async def test_an_impossible_group_is_denied(spec: dict[str, Any], path: str, sa
         assert "nothing is changed" in denial
 
 
-async def test_a_minimum_above_the_size_is_a_warning() -> None:
-    """The size counts: an autoscaler may lower it at any time, and must not break the group."""
-    spec = {"replicas": 2, "template": ONE, "rollingUpdate": {"minInService": 3}}
-    result = await make_reviewer().review_stack(review_group(spec))
+SCALED = {"manager": "keda", "operation": "Update", "subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
 
-    assert result.denial == ""
-    assert result.warnings == (
-        "spec.rollingUpdate.minInService: is 3, but the group has 2 members, so 2 counts; lower it, or raise spec.replicas",
+
+async def test_a_size_below_the_minimum_is_only_a_warning_if_an_autoscaler_wrote_it() -> None:
+    """A user who states both is denied. An autoscaler may lower the size at any time, and must not break the group."""
+    spec = {"replicas": 2, "template": ONE, "rollingUpdate": {"minInService": 3}}
+    stated = review_group(spec)
+    result = await make_reviewer().review_stack(stated)
+    assert "spec.rollingUpdate.minInService: is 3, but spec.replicas is 2; lower it, or raise" in result.denial
+
+    scaled = {**stated.new, "metadata": {**stated.new["metadata"], "managedFields": [SCALED]}}
+    assert await make_reviewer().review_stack(Review(new=scaled)) == ReviewResult(
+        warnings=(
+            (
+                "spec.rollingUpdate.minInService: is 3, but the group was scaled to 2 members, so 2 counts; lower it, "
+                "or raise spec.replicas"
+            ),
+        )
     )
-    assert await make_reviewer().review_stack(review_group({**spec, "replicas": 3})) == ReviewResult()
+    for sound in (0, 3):
+        assert await make_reviewer().review_stack(review_group({**spec, "replicas": sound})) == ReviewResult()
 
 
 @pytest.mark.parametrize(

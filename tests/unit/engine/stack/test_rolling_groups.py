@@ -127,12 +127,18 @@ def test_a_rolling_update(
     async def story(world: FakeWorld) -> None:
         await world.start_controller()
         metadata = {"name": GROUP.name, "namespace": GROUP.namespace}
-        spec = make_spec(MEMBERS, least=least, batch=batch, **{field_name: "a"})
+        # A minimum above the size comes about by scaling alone.
+        spec = make_spec(max(MEMBERS, least), least=least, batch=batch, **{field_name: "a"})
         group = await world.user.create(
             {"apiVersion": GROUP.api_version, "kind": GROUP.kind, "metadata": metadata, "spec": spec}
         )
         await wait_complete(world)
+        if least > MEMBERS:
+            await world.user.scale(GROUP, MEMBERS, manager="autoscaler")
+            await wait_complete(world)
         before = {find_index(each): each["metadata"]["uid"] for each in await find_members(world, group)}
+        if least > size < MEMBERS:
+            await world.user.scale(GROUP, size, manager="autoscaler")
         await world.user.replace_spec(GROUP, make_spec(size, least=least, batch=batch, **{field_name: "b"}))
         await wait_complete(world, watcher, kill_every=kill_every)
         members = await find_members(world, group)
@@ -203,5 +209,50 @@ def test_a_pause_outlasts_a_change_of_the_size_and_no_other_update() -> None:
         await world.user.replace_spec(GROUP, make_spec(8, least=2, batch=4, pause="20s", value="c"))
         await asyncio.sleep(2)
         assert sum(is_new(each, "c") for each in await find_members(world, group)) == 4
+
+    fake_world.run(story)
+
+
+@pytest.mark.parametrize("sizes", [pytest.param((9, 8), id="shrinks"), pytest.param((11, 12), id="grows")])
+def test_a_change_of_the_size_does_not_start_the_pause_again(sizes: tuple[int, ...]) -> None:
+    """Members that an autoscaler adds are no batch. Otherwise one that acts within each pause would stop the update."""
+    watcher, spec = Watcher(value="b"), make_spec(MEMBERS, least=2, batch=4, pause="20s", value="b")
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        metadata = {"name": GROUP.name, "namespace": GROUP.namespace}
+        first = {**spec, "template": make_spec(MEMBERS, least=2, batch=4, value="a")["template"]}
+        group = await world.user.create(
+            {"apiVersion": GROUP.api_version, "kind": GROUP.kind, "metadata": metadata, "spec": first}
+        )
+        await wait_complete(world)
+        began = asyncio.get_running_loop().time()
+        await world.user.replace_spec(GROUP, spec)
+        for size in sizes:
+            await asyncio.sleep(8)
+            await world.user.scale(GROUP, size, manager="autoscaler")
+        await asyncio.sleep(12)
+        # The first batch was ready after 5 s, and the pause over after 25 s.
+        watcher.look(await find_members(world, group), began_with=frozenset("0123456789"), now=began)
+        assert len(watcher.changed_at) == 8
+
+    fake_world.run(story)
+
+
+def test_a_group_that_grows_with_its_template_starts_at_once() -> None:
+    """Neither new members nor those beyond the size are a batch that a pause follows."""
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        metadata = {"name": GROUP.name, "namespace": GROUP.namespace}
+        spec = make_spec(4, least=4, batch=2, pause="60s", value="a")
+        group = await world.user.create(
+            {"apiVersion": GROUP.api_version, "kind": GROUP.kind, "metadata": metadata, "spec": spec}
+        )
+        await wait_complete(world)
+        await world.user.replace_spec(GROUP, make_spec(6, least=6, batch=2, pause="60s", value="b"))
+        await asyncio.sleep(30)
+        changed = [find_index(each) for each in await find_members(world, group) if is_new(each, "b")]
+        assert sorted(changed) == ["0", "1", "4", "5", "6", "7"]
 
     fake_world.run(story)

@@ -333,3 +333,16 @@ def test_one_changed_element_of_5000_costs_a_fraction() -> None:
     made = compile_changed(definition, first)
     assert time.thread_time() - begun < whole / 10
     assert find_others(first, made) == ["workers[zone-77]"]
+
+
+def test_a_changed_element_that_gives_a_position_beyond_the_last_is_found() -> None:
+    """Only the compilation from nothing knows how many members the other collection has."""
+    pair = config({"x": "${also[item.size].data.name}"}, forEach="params.zones", key="item.name")
+    template = {**TEMPLATE, "resources": {"also": TEMPLATE["resources"]["also"], "pair": pair}}
+    zones = [{**zone, "size": 0} for zone in make_zones()]
+    before = compile_changed(make_definition(template, {"zones": zones, "names": ["a", "b"]}), None)
+    zones[3]["size"] = 2
+    changed = make_definition(template, {"zones": zones, "names": ["a", "b"]})
+    assert compile_only_changes(changed, before) is None
+    with pytest.raises(InvalidDefinition, match="position 2: 'also' has 2 members"):
+        compile_changed(changed, before)

@@ -366,8 +366,64 @@ def test_mistakes_are_found_before_anything_runs(workers: str, more: str, path: 
 
 
 @pytest.mark.parametrize(
+    ("expression", "what"),
+    [
+        pytest.param("workers[size(workers)].data.x", "'workers[size(workers)]', position 2: ", id="the number"),
+        pytest.param("workers[workers.size()].data.x", "'workers[workers.size()]', position 2: ", id="as a method"),
+        pytest.param("workers[size(workers) - 3].data.x", "position -1: ", id="before the first"),
+        pytest.param("workers[params.zones[0].size].data.x", "position 2: ", id="a parameter"),
+        pytest.param("workers[int(params.secret[2])].data.x", "'workers[int(params.secret[2])]': ", id="sensitive"),
+        pytest.param("workers[{'a]': 5}['a]']].data.x", "position 5: ", id="brackets within a text"),
+        pytest.param("workers[[0, 1, 2][2]].data.x + workers[0].data.x", "position 2: ", id="brackets within"),
+    ],
+)
+def test_a_computed_position_that_is_not_there_is_found_before_anything_runs(expression: str, what: str) -> None:
+    """As far as parameters and the number of members say it; also in outputs. What is sensitive is not shown."""
+    secret = ["hidden-one", "hidden-two", "7"]
+    other = "  other: " + config(f'{{x: "${{{expression}}}"}}')
+    [(path, text)] = find_mistakes(write(each_zone(), other), secret=secret)
+    assert path == f"{RESOURCES}.other.manifest.data.x"
+    assert text.startswith("there is no '")
+    assert f"{what}'workers' has 2 members, at the positions 0 to 1; use one of them, or a condition" in text
+    [(path, _)] = find_mistakes(write(each_zone(), outputs=f'{{o: {{value: "${{{expression}}}"}}}}'), secret=secret)
+    assert path == "spec.template.outputs.o.value"
+
+
+@pytest.mark.parametrize("expression", ["workers[index + 1].data.x", "workers[item.size].data.x"])
+def test_a_position_beyond_the_last_for_some_members_alone(expression: str) -> None:
+    """What is there for one member is not there for another."""
+    more = "  others: " + config(f'{{x: "${{{expression}}}"}}', "forEach: params.zones, key: item.name")
+    [(path, text)] = find_mistakes(write(each_zone(), more))
+    assert (path, "position 2: " in text) == (f"{RESOURCES}.others.manifest.data.x", True)
+    paired = "  others: " + config('{x: "${workers[index].data.x}"}', "forEach: params.zones, key: item.name")
+    assert find_mistakes(write(each_zone("{x: y}"), paired)) == []
+
+
+@pytest.mark.parametrize(
     "expression",
     [
+        "workers[int(zone.data.n)].data.x",
+        "size(workers) > 1 ? workers[int(zone.data.n)].data.x : ''",
+        "[5].map(at, workers[at].data.x)[0]",
+    ],
+)
+def test_a_position_that_follows_from_an_object_fails_once_it_is_known(expression: str) -> None:
+    """A collection has no more members than now, so that nothing is waited for; a field that is missing still is."""
+    more = "  zone: " + config("{n: '5'}") + "\n  other: " + config(f'{{x: "${{{expression}}}"}}')
+    blueprint = compile_text(write(each_zone("{x: y}"), more))
+    manifest, zone = blueprint.resources["other"].manifest, {"data": {"n": "5"}}
+    found = manifest.evaluate({"workers": ({"data": {"x": "1"}}, {"data": {"x": "2"}}), "zone": zone})
+    assert isinstance(found, EvaluationError)
+    assert found.path == f"{RESOURCES}.other.manifest.data.x"
+    assert isinstance(manifest.evaluate({"workers": ({"data": {}}, {"data": {}}), "zone": zone}), Pending)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "workers[size(workers) - 1].metadata.name",
+        "workers[params.zones[1].size].metadata.name",
+        "params.zones.map(each, workers[each.size - 1].metadata.name).join()",
         "workers[1].metadata.name",
         "workers.size() > 2 ? workers[2].metadata.name : 'none'",
         "workers[?2].metadata.name.orValue('none')",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from typing import TYPE_CHECKING
 
 from hearth.template.cel.expression_validator import ValidExpression
@@ -10,21 +10,44 @@ from hearth.template.compiler.changes import definition_part
 
 if TYPE_CHECKING:
     from hearth.template.compiler.compiler import Analysis
+    from hearth.template.compiler.resource_analysis import AnalyzedResource
     from hearth.template.compiler.template_conditions import ConditionValue
 
 ROOT = "params"
 
 
 def find_member_lists(analysis: Analysis) -> frozenset[str]:
-    """Return the parameters that nothing but `forEach` reads, and that as a whole."""
-    collections = [each.collection for each in analysis.resources if each.collection is not None]
-    named = {definition_part.find_list(each.for_each) for each in collections}
-    others: set[str] = set()
+    """Return the parameters that nothing but `forEach` reads, and that as a whole.
+
+    A list whose members read another collection at a computed position is none: a changed element may give another one,
+    which only the compilation from nothing compares with the number of members.
+    """
+    collections = [each for each in analysis.resources if each.collection is not None]
+    named = {find_own_list(each) for each in collections}
+    roots = {each.source.name for each in collections}
+    others = {find_own_list(each) or "" for each in collections if computes_positions(each, roots)}
     for expression in find_expressions(analysis):
         for read in expression.parsed.reading.reads:
             if read.root == ROOT:
                 others.update(read.path[:1] or analysis.source.parameters)
     return frozenset(name for name in named if name is not None and name not in others)
+
+
+def find_own_list(resource: AnalyzedResource) -> str | None:
+    """Return the parameter that `forEach` of a collection names."""
+    return definition_part.find_list(resource.collection.for_each) if resource.collection is not None else None
+
+
+def computes_positions(resource: AnalyzedResource, collections: Set[str]) -> bool:
+    """Return whether an expression of the resource reads one of the collections at a position that it computes."""
+    found = (
+        *find_pieces(resource.expressions.values()),
+        *(test for test, _ in resource.ready_when + resource.failed_when),
+    )
+    return any(
+        each.parsed.reading.is_dynamic and not (collections - {resource.source.name}).isdisjoint(each.parsed.roots)
+        for each in found
+    )
 
 
 def find_expressions(analysis: Analysis) -> Iterator[ValidExpression]:
