@@ -11,6 +11,7 @@ PYTEST_ARGS ?= --numprocesses auto --dist worksteal
 # tests fail the run.
 SECOND_TRIES ?= --reruns 1 --max-suite-reruns 3 --rerun-show-tracebacks
 
+AUDIT := PYTHONPATH=tests:manifests/image $(BIN)/python -m support.checks.audit
 CONTROLPLANE := $(BIN)/python tests/control_plane/controlplane.py
 
 # If it is set, each of some hundred processes compiles all its imports again.
@@ -34,7 +35,7 @@ KUBECTL = --kubectl "$$($(CONTROLPLANE) build)/kubectl"
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run kind test test-fast test-ecosystem soak mutants check format cluster cluster-down browser screenshots crds chart reference docs changelog dist bench simulate test-import clean
+.PHONY: help run kind test test-fast test-ecosystem soak mutants check format cluster cluster-down browser screenshots crds chart reference docs changelog dist image audit bench simulate test-import clean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -66,11 +67,11 @@ soak: $(INSTALLED) ## Tests that take minutes: long faults on a real API server
 mutants: $(INSTALLED) ## Break rules on purpose, one at a time, in a copy: which story notices?
 	@$(BIN)/python tests/mutants/run.py $(RULES)
 
-check: $(INSTALLED) ## Lint, formatting, architecture and types
+check: $(INSTALLED) ## Lint, formatting, architecture, types; known vulnerabilities, where their data can be reached
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet . || { echo 'not formatted: run `make format`'; exit 1; }
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/mypy
+	@$(AUDIT) --beside $(BIN)/mypy
 
 format: $(INSTALLED) ## Format the source
 	@$(BIN)/ruff check --fix-only --quiet .
@@ -125,9 +126,8 @@ dist: $(INSTALLED) ## Build the wheel and the sdist into dist/
 image: $(INSTALLED) ## Build the container image into build/image, with its bill of materials; needs no engine
 	@PYTHONPATH=manifests/image $(BIN)/python manifests/image/build.py
 
-audit: ## Look up known vulnerabilities of the locked packages; needs pip-audit, and asks a service about each package
-	@command -v pip-audit >/dev/null || { echo 'pip-audit is missing: pipx install pip-audit'; exit 1; }
-	@pip-audit --require-hashes --disable-pip --timeout 5 --requirement requirements.lock
+audit: $(INSTALLED) ## Look up known vulnerabilities of all locked packages: make audit AUDIT_ARGS="--vulnerability-service=osv"
+	@$(AUDIT) $(AUDIT_ARGS)
 
 clean: ## Remove all generated files of this folder; cached programs and a running control plane stay
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache tests/bench/results

@@ -31,11 +31,14 @@ LEFT_OUT = "kubernetes"
 PLACE = Path("usr/local/lib/python3.11/dist-packages")
 
 
-def list_names() -> list[str]:
-    """The packages that Hearth needs at run time, directly or not, as they are installed here from the lock file."""
+def list_names(left_out: str | None = LEFT_OUT) -> list[str]:
+    """The packages that Hearth needs at run time, directly or not, as they are installed here from the lock file.
+
+    left_out: the one of its dependencies that is not counted.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     found: set[str] = set()
-    waiting = [text for text in project["dependencies"] if not text.startswith(LEFT_OUT)]
+    waiting = [text for text in project["dependencies"] if not left_out or not text.startswith(left_out)]
     while waiting:
         requirement = Requirement(waiting.pop())
         name = canonicalize_name(requirement.name)

@@ -1,0 +1,126 @@
+"""The audit of locked packages, by pip-audit and a service that this process plays: what fails, and what is a notice."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.checks import audit
+
+KNOWN = {
+    "id": "PYSEC-2000-1",
+    "aliases": ["CVE-2000-1"],
+    "summary": "bad",
+    "details": "bad",
+    "affected": [{"ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "9999"}]}]}],
+}
+
+
+@pytest.fixture
+def service(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a service that knows a vulnerability of the packages in the fixture's parameter."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            name = asked["package"]["name"]
+            package = {"name": name, "ecosystem": "PyPI"}
+            affected = [{**each, "package": package} for each in KNOWN["affected"]]
+            body = json.dumps({"vulns": [{**KNOWN, "affected": affected}]} if name in request.param else {}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_arguments: Any) -> None:
+            """Nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/v1/query"
+        server.shutdown()
+
+
+def run(url: str, *arguments: str) -> int:
+    """The exit code of an audit that asks that service."""
+    return audit.main(["--vulnerability-service=osv", f"--osv-url={url}", *arguments])
+
+
+def beside(code: int) -> list[str]:
+    """A command with that exit code, as the last arguments."""
+    return ["--beside", sys.executable, "-c", f"raise SystemExit({code})"]
+
+
+@pytest.mark.parametrize("service", [{"django"}], indirect=True)
+def test_packages_without_known_vulnerabilities_pass(service: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """All that Hearth needs at run time is asked about."""
+    assert run(service, *beside(0)) == 0
+    assert "audit: no known vulnerability in" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("service", [{"django"}], indirect=True)
+def test_the_exit_code_of_the_command_remains(service: str) -> None:
+    """The audit hides no error of what runs beside it."""
+    assert run(service, *beside(3)) == 3
+
+
+@pytest.mark.parametrize("service", [{"django", "aiohttp"}], indirect=True)
+def test_a_known_vulnerability_fails(service: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With its names, and the version to update to."""
+    version = audit.read_pins()["aiohttp"]
+
+    assert run(service, *beside(0)) == 1
+    assert f"aiohttp {version}: PYSEC-2000-1, CVE-2000-1; fixed in: 9999" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("service", [set()], indirect=True)
+def test_a_service_that_knows_nothing_is_a_notice(service: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a mirror that answers without the data: silence is no proof."""
+    assert run(service, *beside(0)) == 0
+    assert "NOTICE: packages were not audited" in capsys.readouterr().out
+
+
+def test_a_service_that_is_away_is_a_notice(capsys: pytest.CaptureFixture[str]) -> None:
+    """On a machine without access."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+
+    assert run(f"http://127.0.0.1:{port}/v1/query", *beside(0)) == 0
+    assert "NOTICE: packages were not audited" in capsys.readouterr().out
+
+
+def test_a_service_that_never_answers_is_a_notice(capsys: pytest.CaptureFixture[str]) -> None:
+    """Within the time that the audit has."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        begun = time.monotonic()
+        code = run(f"http://127.0.0.1:{silent.getsockname()[1]}/v1/query", "--seconds=2", *beside(0))
+
+    assert code == 0
+    assert time.monotonic() - begun < 10
+    assert "it did not answer in time" in capsys.readouterr().out
+
+
+def test_a_vulnerability_that_is_accepted_does_not_fail() -> None:
+    """By any of its names."""
+    vulnerability = {"id": "PYSEC-2000-1", "aliases": ["CVE-2000-1"], "fix_versions": []}
+    sample = {"name": audit.SAMPLE[0], "version": audit.SAMPLE[1], "vulns": [vulnerability]}
+    report = json.dumps({"dependencies": [sample, {"name": "a", "version": "1", "vulns": [vulnerability]}]})
+
+    assert audit.judge(report, "", accepted={}).is_bad
+    assert not audit.judge(report, "", accepted={"CVE-2000-1": "not used"}).is_bad
+
+
+def test_packages_that_the_service_does_not_have_are_named() -> None:
+    """They pass, and a line says so."""
+    sample = {"name": audit.SAMPLE[0], "version": audit.SAMPLE[1], "vulns": [{"id": "1", "aliases": []}]}
+    report = json.dumps({"dependencies": [sample, {"name": "a", "skip_reason": "a (1) is not found"}]})
+
+    assert "not audited: a (1) is not found" in audit.judge(report, "", accepted={}).text
