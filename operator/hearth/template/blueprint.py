@@ -6,6 +6,7 @@ Must not know children, clusters or time. The caller passes the values to evalua
 from __future__ import annotations
 
 import enum
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
@@ -232,7 +233,8 @@ class Outline:
     """All inputs of a compilation, as digests: two equal ones have the same blueprint."""
 
     head: bytes = field(repr=False)
-    """The digest of everything besides the long lists and the size of a group."""
+    """The digest of everything besides the Stack, the long lists and the size of a group."""
+    stack: StackIdentity
     lists: Mapping[str, ListOutline]
     """By parameter, the values that are long lists."""
     size: GroupSize | None = None
@@ -256,6 +258,8 @@ class CompiledFrom:
     """Bytes of all manifests and outputs, as far as they are known."""
     steps_left: int
     """What at least is left of the budget for the rules of parameters."""
+    kinds: frozenset[str]
+    """`apiVersion/Kind` of all resources."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
@@ -287,6 +291,14 @@ class Blueprint:
     """How many members a group has beyond its size."""
     compiled_from: CompiledFrom | None = field(default=None, repr=False, compare=False)
     """What it was compiled from; None if a change of one member is no reason to keep that."""
+
+    def find_kinds(self) -> frozenset[str]:
+        """Return `apiVersion/Kind` of all resources."""
+        origin = self.compiled_from
+        if origin is not None and origin.resources is self.resources:
+            return origin.kinds
+        found = set(map(operator.attrgetter("api_version", "kind"), self.resources.values()))
+        return frozenset(f"{api_version}/{kind}" for api_version, kind in found)
 
     def has_same_structure(self, other: Blueprint) -> bool:
         """Return whether both have the same resources and collections in the same order, read and kept alike."""

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import orjson
 
-from hearth.template.blueprint import Blueprint, Definition, SharingScope, StackIdentity
+from hearth.template.blueprint import Blueprint, Definition, Outline, SharingScope, StackIdentity
 
 Key: TypeAlias = tuple[bytes, str | None]
 """A definition's digest, and the namespace if the blueprint is valid in only one."""
@@ -40,12 +40,18 @@ class BlueprintCache:
             self._known[digest, None if blueprint.reach is SharingScope.ANY else stack.namespace] = blueprint
 
 
-def find_digest(definition: Definition, *, adopts: bool, generation: int, cluster: str = "") -> bytes:
+def find_digest(
+    definition: Definition, *, adopts: bool, generation: int, cluster: str = "", outline: Outline | None = None
+) -> bytes:
     """Return a digest that is equal only for equal blueprints, apart from the Stack's identity; empty if unknown.
 
-    adopts: the Stack's adoption policy; generation: of the kinds; cluster: key of the cluster that serves them. The
-    digest stays in this process, so it needs no key of its own.
+    adopts: the Stack's adoption policy; generation: of the kinds; cluster: key of the cluster that serves them; outline:
+    of the definition and the kinds, if it has one. The digest stays in this process, so it needs no key of its own.
     """
+    if outline is not None:
+        lists = {name: [each.length, each.chunks.hex()] for name, each in outline.lists.items()}
+        parts: tuple[object, ...] = (outline.head.hex(), lists, adopts, _describe_size(definition), definition.surge)
+        return hashlib.blake2b(orjson.dumps(parts), digest_size=DIGEST_SIZE).digest()
     parts = (
         *(definition.template, definition.parameters, definition.origins),
         *(definition.template_path, definition.parameters_path, adopts, generation, cluster),

@@ -259,7 +259,7 @@ class DefinitionSync:
         elif not is_outdated and self._runs(hashed, stack.spec):
             self._keep(stack, aim)
         else:
-            await self._activate_spec(stack, aim, read)
+            await self._activate_spec(stack, aim, read, hashed=hashed)
         self._present = next((each.number for each in known.verified if each.hash == hashed), None)
         await self.truncate_history()
 
@@ -292,8 +292,10 @@ class DefinitionSync:
             self.targets.start(aim, revision=self.revision.number, now=now, cluster=server)
         self.generation = stack.generation
 
-    async def _activate_spec(self, stack: StackObject, aim: TargetChoice, definition: Definition) -> None:
-        """Activate the definition in the spec."""
+    async def _activate_spec(
+        self, stack: StackObject, aim: TargetChoice, definition: Definition, *, hashed: str
+    ) -> None:
+        """Activate the definition in the spec. hashed: its hash."""
         self.refreshed_parameters = ()
         try:
             blueprint = await self.acceptor.compile(
@@ -304,7 +306,7 @@ class DefinitionSync:
             return
         last = max([0, *self.targets.needed, *([self.revision.number] if self.revision is not None else [])])
         try:
-            revision = await self.acceptor.store(stack, definition, blueprint, last=last)
+            revision = await self.acceptor.store(stack, definition, blueprint, hashed=hashed, last=last)
         except TamperedRevision as error:
             await self._reject(stack, rejections.reject_definition(error))
             return

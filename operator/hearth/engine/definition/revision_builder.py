@@ -34,7 +34,7 @@ from hearth.plan.target.target import EMPTY_REVISION
 from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition, StackIdentity
 from hearth.template.compiler import compiler
-from hearth.template.compiler.changes import changed_members
+from hearth.template.compiler.changes import changed_members, outlines
 from hearth.template.compiler.changes.changed_members import Inputs
 from hearth.template.parser import policies
 
@@ -176,13 +176,15 @@ class RevisionBuilder:
         await cluster.load_schemas([kind for pair in pairs if (kind := kinds.find(*pair)) is not None])
         # The live spec always decides on adoption, for any revision.
         adopts = bool(policies.adopts(stack.spec.get("adoptionPolicy")))
-        digest = blueprint_cache.find_digest(definition, adopts=adopts, generation=kinds.generation, cluster=key)
+        generation = kinds.generation
+        outline = outlines.make(definition, stack=identity, place=f"{generation} {key}")
+        digest = blueprint_cache.find_digest(
+            definition, adopts=adopts, generation=generation, cluster=key, outline=outline
+        )
         known = self.shared.find(digest, identity)
         if known is not None:
             return known
-        generation = kinds.generation
-        place = f"{generation} {key}"
-        inputs = Inputs(stack=identity, kinds=kinds, place=place, evaluator=self.evaluations)
+        inputs = Inputs(stack=identity, kinds=kinds, outline=outline, evaluator=self.evaluations)
         pieces = changed_members.compile_in_pieces(definition, inputs, previous=previous)
         made = await cooperative_work.share(pieces, begin=lambda: self.evaluations.begin(stack.uid))
         if kinds.generation != generation:
@@ -210,18 +212,17 @@ class RevisionBuilder:
             return EMPTY
         return dataclasses.replace(EMPTY, retained=policies.find_retained(definition.template))
 
-    async def store(self, stack: StackObject, definition: Definition, blueprint: Blueprint, *, last: int) -> Revision:
+    async def store(
+        self, stack: StackObject, definition: Definition, blueprint: Blueprint, *, hashed: str, last: int
+    ) -> Revision:
         """Store the definition as a revision and add the Stack's finalizer; children may be written afterward.
 
-        last: the highest assigned number, which the cache may not show yet. Raises TamperedRevision if its names are
-        taken.
+        hashed: the hash of the definition, see `hash`; last: the highest assigned number, which the cache may not show
+        yet. Raises TamperedRevision if its names are taken.
         """
         await self.management_cluster.add_finalizer(stack)
-        hashes = self.hashes.of_stack(stack.uid)
-        stored = stored_definition.to_stored(definition, hashes)
-        hashed = stored_definition.hash_record(stored, hashes)
+        stored = stored_definition.to_stored(definition, self.hashes.of_stack(stack.uid))
         revisions = self.load_revisions(stack)
-        kinds = {f"{resource.api_version}/{resource.kind}" for resource in blueprint.resources.values()}
         known = next((revision for revision in revisions.verified if revision.hash == hashed), None)
         if known is not None:
             return known
@@ -229,19 +230,19 @@ class RevisionBuilder:
             name=name_revision(stack, hashed),
             number=max(last, revisions.last_number) + 1,
             hash=hashed,
-            kinds=revisions.kinds | kinds,
+            kinds=revisions.kinds | blueprint.find_kinds(),
             namespace=stack.namespace,
             owner=stack.uid,
         )
-        found = await self._create(stack, revision, stored)
-        if verified_revisions.is_verified(found, stack, self.hashes) and found.hash == hashed:
-            return found
+        created = await self._create(stack, revision, stored)
+        if verified_revisions.is_verified(created, stack, self.hashes) and created.hash == hashed:
+            return created
         # Another writer's object has the name. The next name is unpredictable because it contains a signature.
         key = self.hashes.sign("name of a revision", [stack.uid, hashed, revision.number])
-        found = await self._create(stack, dataclasses.replace(revision, name=name_revision(stack, key)), stored)
-        if verified_revisions.is_verified(found, stack, self.hashes) and found.hash == hashed:
-            return found
-        raise TamperedRevision(verified_revisions.explain(found))
+        created = await self._create(stack, dataclasses.replace(revision, name=name_revision(stack, key)), stored)
+        if verified_revisions.is_verified(created, stack, self.hashes) and created.hash == hashed:
+            return created
+        raise TamperedRevision(verified_revisions.explain(created))
 
     async def _create(self, stack: StackObject, revision: Revision, stored: Object) -> Revision:
         """Create the revision; return the revision that has its name afterward."""

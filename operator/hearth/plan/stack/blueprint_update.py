@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 from hearth.template.blueprint import Blueprint
 
 
@@ -12,7 +14,9 @@ def find_changed(known: Blueprint, new: Blueprint) -> list[str] | None:
     """
     if new.rolling or known.rolling or not new.has_same_structure(known):
         return None
-    changed = [name for name, resource in new.resources.items() if resource is not known.resources[name]]
+    # Both have the same names in the same order.
+    pairs = zip(new.resources, map(operator.is_, new.resources.values(), known.resources.values()), strict=True)
+    changed = [name for name, is_same in pairs if not is_same]
     if not 0 < len(changed) <= len(known.resources) / 2:
         return None
     if not all(new.resources[name].is_watched_like(known.resources[name]) for name in changed):

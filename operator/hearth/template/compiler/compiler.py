@@ -91,6 +91,7 @@ def compile_in_pieces(
         member_lists=parameter_reads.find_member_lists(analysis),
         size=binder.size,
         steps_left=analysis.examiner.effort.budget.left,
+        kinds=blueprint.find_kinds(),
     )
     return dataclasses.replace(blueprint, compiled_from=origin)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import random
 import time
 from typing import Any
@@ -133,3 +134,23 @@ def test_one_changed_element_costs_the_same_however_many_there_are() -> None:
     result = planner.refresh((), children=world, memory=world.memory, now=world.now)
     assert result.planned == ["workers[z77]"]
     assert time.thread_time() - begun < 0.02
+
+
+def test_a_value_that_all_members_read_costs_each_the_same_however_many_there_are() -> None:
+    """A member whose manifest changes looks at no other one."""
+    assert measure_changed_base(1_600) < 3 * measure_changed_base(200)
+
+
+def measure_changed_base(count: int) -> float:
+    """The CPU per member of planning all of them after a change of what they read."""
+    zones = [{"name": f"z{number}", "size": number} for number in range(count)]
+    resources = {key: each for key, each in RESOURCES.items() if key in ("base", "workers")}
+    world, planner = settle(compile_it(resources, zones))
+    base = planner.statuses["base"].child
+    assert base is not None
+    shown = {**base.fields, "data": {"a": "2"}}
+    world.children["base"] = [dataclasses.replace(base, fields=shown, resource_version=base.resource_version + 1)]
+    begun = time.thread_time()
+    planned = world.refresh(planner, "base")
+    assert len(planned) >= count
+    return (time.thread_time() - begun) / count

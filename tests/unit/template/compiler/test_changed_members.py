@@ -21,7 +21,7 @@ from hearth.template.compiler.changes.changed_members import Inputs
 from support.units import blueprints
 
 KINDS = blueprints.ServedKinds(blueprints.CONFIG_MAP, blueprints.GADGET)
-INPUTS = Inputs(stack=blueprints.STACK, kinds=KINDS, place="1 home")
+PLACE = "1 home"
 SIZE = outlines.LONG + 8
 
 
@@ -87,17 +87,24 @@ def orjson_copy(definition: Definition) -> Definition:
     return dataclasses.replace(definition, template=template, parameters=parameters)
 
 
-def compile_changed(definition: Definition, previous: Blueprint | None, inputs: Inputs = INPUTS) -> Blueprint:
+def make_inputs(definition: Definition, *, stack: StackIdentity = blueprints.STACK, place: str = PLACE) -> Inputs:
+    """What is compiled with."""
+    return Inputs(stack=stack, kinds=KINDS, outline=outlines.make(definition, stack=stack, place=place))
+
+
+def compile_changed(definition: Definition, previous: Blueprint | None) -> Blueprint:
     """Compile with what is known of the previous blueprint."""
-    return chunked_work.finish(changed_members.compile_in_pieces(definition, inputs, previous=previous))
+    return chunked_work.finish(
+        changed_members.compile_in_pieces(definition, make_inputs(definition), previous=previous)
+    )
 
 
-def compile_only_changes(definition: Definition, previous: Blueprint, inputs: Inputs = INPUTS) -> Blueprint | None:
+def compile_only_changes(definition: Definition, previous: Blueprint, **others: Any) -> Blueprint | None:
     """The blueprint if it can be made from the difference; None if all must be compiled."""
-    outline = outlines.make(definition, stack=inputs.stack, place=inputs.place)
-    if outline is None:
+    inputs = make_inputs(definition, **others)
+    if inputs.outline is None:
         return None
-    return chunked_work.finish(changed_members.compile_changes(definition, outline, inputs, previous=previous))
+    return chunked_work.finish(changed_members.compile_changes(definition, inputs.outline, inputs, previous=previous))
 
 
 def find_result(work: Callable[[], Blueprint]) -> Any:
@@ -162,7 +169,7 @@ def test_the_blueprint_is_that_of_a_compilation_from_nothing(seed: int) -> None:
         definition = make_definition(*edited)
         found = find_result(lambda: compile_changed(definition, previous))  # noqa: B023 -- called at once
         wanted = find_result(
-            lambda: compiler.compile_template(orjson_copy(definition), stack=INPUTS.stack, kinds=KINDS)  # noqa: B023
+            lambda: compiler.compile_template(orjson_copy(definition), stack=blueprints.STACK, kinds=KINDS)  # noqa: B023
         )
         assert found == wanted
         if not isinstance(found, list):
@@ -198,7 +205,7 @@ def test_only_members_of_changed_elements_are_compiled(change: Callable[[Any], A
     made = compile_only_changes(definition, first)
     assert made is not None
     assert find_others(first, made) == names
-    assert made == compiler.compile_template(definition, stack=INPUTS.stack, kinds=KINDS)
+    assert made == compiler.compile_template(definition, stack=blueprints.STACK, kinds=KINDS)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +223,7 @@ def test_nothing_is_reused_for_another_stack_or_other_kinds(others: Any) -> None
     change_size(zones)
     definition = make_definition(TEMPLATE, {"zones": zones})
     assert compile_only_changes(definition, first) is not None
-    assert compile_only_changes(definition, first, dataclasses.replace(INPUTS, **others)) is None
+    assert compile_only_changes(definition, first, **others) is None
 
 
 def with_part(template: Any, *keys: str, value: Any) -> Any:
@@ -268,7 +275,7 @@ def test_what_more_than_a_member_depends_on_is_compiled_from_nothing(template: A
     definition = make_definition(template, parameters)
     assert compile_only_changes(definition, first) is None
     made = compile_changed(definition, first)
-    assert made == compiler.compile_template(definition, stack=INPUTS.stack, kinds=KINDS)
+    assert made == compiler.compile_template(definition, stack=blueprints.STACK, kinds=KINDS)
 
 
 def test_a_changed_sensitive_element_is_hidden() -> None:

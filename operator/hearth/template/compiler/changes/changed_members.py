@@ -38,8 +38,8 @@ class Inputs:
 
     stack: StackIdentity
     kinds: Kinds
-    place: str = ""
-    """The cluster and the generation of its kinds."""
+    outline: Outline | None
+    """Of the definition and the kinds; None if it has none."""
     evaluator: Evaluator = evaluation.ALONE
 
 
@@ -51,7 +51,7 @@ def compile_in_pieces(
     The result is the same, and shares the resources that did not change. Raises InvalidDefinition with every mistake
     that was found.
     """
-    outline = outlines.make(definition, stack=inputs.stack, place=inputs.place)
+    outline = inputs.outline
     if previous is not None and outline is not None:
         made = yield from compile_changes(definition, outline, inputs, previous=previous)
         if made is not None:
@@ -95,7 +95,7 @@ def compile_changes(
 
 def is_similar(outline: Outline, known: Outline) -> bool:
     """Return whether nothing but the elements of long lists can differ."""
-    mine, theirs = ((each.head, each.size, each.surge, each.lists.keys()) for each in (outline, known))
+    mine, theirs = ((each.head, each.stack, each.size, each.surge, each.lists.keys()) for each in (outline, known))
     return mine == theirs and all(each.length == known.lists[name].length for name, each in outline.lists.items())
 
 

@@ -38,10 +38,10 @@ def make(definition: Definition, *, stack: StackIdentity, place: str) -> Outline
         rest = {name: None if name in lists else value for name, value in values.items()}
         parts = (definition.template, rest if values else given, definition.origins)
         paths = (definition.template_path, definition.parameters_path)
-        head = orjson.dumps((*parts, *paths, stack.name, stack.namespace, stack.uid, place))
+        head = orjson.dumps((*parts, *paths, place))
     except TypeError:
         return None
-    return Outline(head=digest(head), lists=lists, size=definition.size, surge=definition.surge)
+    return Outline(head=digest(head), stack=stack, lists=lists, size=definition.size, surge=definition.surge)
 
 
 def outline_list(value: Any) -> ListOutline | None:
