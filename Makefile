@@ -52,13 +52,13 @@ kind: $(INSTALLED) ## The same on a kind cluster (needs Docker)
 
 ## ---- know that it works
 
-test: check browser ## All checks, then all tests, including those on the local control plane
+test: check ## All checks, then all tests, including those on the local control plane
 	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest $(PYTEST_ARGS) $(SECOND_TRIES)
 
 test-fast: check ## All checks, then the tests that need no control plane
 	@$(BIN)/pytest $(PYTEST_ARGS) -m "not cluster"
 
-test-ecosystem: $(INSTALLED) ## Long tests, and those with programs of other projects, built from source the first time
+test-ecosystem: $(INSTALLED) browser ## Long tests, and those with programs of other projects, built from source the first time
 	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest -m "(ecosystem or long) and not soak"
 
 soak: $(INSTALLED) ## Tests that take minutes: long faults on a real API server
@@ -99,7 +99,7 @@ browser: $(INSTALLED) ## Install what the tests of the page need: Chromium, its 
 	@PYTHONPATH=tests:tests/control_plane $(BIN)/python -m support.browser.programs
 
 screenshots: $(INSTALLED) browser ## Write docs/images/ from the tests of the page
-	@$(ON_CLUSTER_QUIETLY) env HEARTH_SCREENSHOTS=docs/images $(BIN)/pytest -q -n 0 tests/integration/cli/test_page.py -k picture
+	@$(ON_CLUSTER_QUIETLY) env HEARTH_SCREENSHOTS=docs/images $(BIN)/pytest -q -n 0 -m ecosystem tests/integration/cli/test_page.py -k picture
 
 crds: $(INSTALLED) ## Write crds/ from the models
 	@mkdir -p crds

@@ -5,7 +5,7 @@ Run by `make reference`. A test compares the pages with what this program writes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +24,15 @@ KINDS = ("stacks", "resourcegroups", "healthmarks", "stacksnapshots")
 """Plural names, in the order in which a reader meets them."""
 
 
-def render_pages() -> dict[str, str]:
-    """Return the text of each generated page by its file name."""
-    return {"api.md": make_api_page(), "command-line.md": make_command_page()}
-
-
 # ---------------------------------------------------------------- API
 
 
 def make_api_page() -> str:
     """Return the fields of all kinds, as `kubectl explain` knows them."""
-    crds = [yaml.safe_load((ROOT / "crds" / f"{plural}.hearth.dev.yaml").read_text()) for plural in KINDS]
+    crds = [
+        yaml.load((ROOT / "crds" / f"{plural}.hearth.dev.yaml").read_text(), Loader=yaml.CSafeLoader)
+        for plural in KINDS
+    ]
     lines = [HINT, "", "# API", "", "`kubectl explain stack.spec` shows the same on a cluster.", ""]
     for crd in crds:
         lines += describe_kind(crd)
@@ -129,8 +127,11 @@ def make_context(command: click.Command, name: str, parent: click.Context | None
     return click.Context(command, info_name=name, parent=parent, terminal_width=WIDTH, **settings)
 
 
+PAGES: Mapping[str, Callable[[], str]] = {"api.md": make_api_page, "command-line.md": make_command_page}
+"""What makes the text of each generated page, by its file name."""
+
 if __name__ == "__main__":
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for file_name, page in render_pages().items():
-        (FOLDER / file_name).write_text(page)
+    for file_name, make_page in PAGES.items():
+        (FOLDER / file_name).write_text(make_page())
         print(f"wrote docs/reference/{file_name}")

@@ -19,8 +19,9 @@ FOLDER = Path(__file__).parent
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark them before `-m` chooses by marks."""
+    folder = f"{FOLDER}/"
     for item in items:
-        if FOLDER in item.path.parents:
+        if str(item.path).startswith(folder):
             item.add_marker(pytest.mark.ecosystem)
 
 

@@ -33,7 +33,7 @@ from support.real.stack_command import StackCommand
 
 SCREENSHOTS = "HEARTH_SCREENSHOTS"
 """Where pictures for the documentation are written: `make screenshots`."""
-pytestmark = pytest.mark.together
+pytestmark = [pytest.mark.together, pytest.mark.ecosystem]
 
 
 @dataclass(frozen=True, slots=True)
