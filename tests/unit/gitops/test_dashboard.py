@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import re
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from support.gitops import grafana_schema
 
 ROOT = Path(__file__).resolve().parents[3]
 DASHBOARD: dict[str, Any] = json.loads((ROOT / "manifests" / "observability" / "dashboard.json").read_text())
@@ -31,6 +34,45 @@ def find_documented() -> dict[str, set[str]]:
         suffixes = ("_bucket", "_sum", "_count") if row["type"] == "histogram" else ("",)
         found |= {f"{row['name']}{suffix}": labels for suffix in suffixes}
     return found
+
+
+def test_the_dashboard_is_valid() -> None:
+    """By Grafana's own schema of dashboards and of the panels in it."""
+    assert grafana_schema.find_mistakes(DASHBOARD) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "mistake"),
+    [
+        pytest.param({"refesh": "30s"}, "$.refesh: no such field", id="an unknown field"),
+        pytest.param({"title": 7}, "$.title: 7 is no str", id="a wrong type"),
+        pytest.param({"graphTooltip": 7}, "$.graph_tooltip: 7 is no DashboardCursorSync", id="an unknown choice"),
+        pytest.param({"time": "now"}, "$.time: 'now' is read as", id="another structure"),
+        pytest.param({"templating": {"list": 7}}, "it cannot be read", id="no structure"),
+    ],
+)
+def test_an_invalid_dashboard_is_noticed(change: dict[str, Any], mistake: str) -> None:
+    """At its top."""
+    found = grafana_schema.find_mistakes(DASHBOARD | change)
+
+    assert len(found) == 1
+    assert found[0].startswith(mistake)
+
+
+def test_an_invalid_panel_is_noticed() -> None:
+    """Its options are those of its type, and so are those of its fields."""
+    wrong = copy.deepcopy(DASHBOARD)
+    stat = next(panel for panel in wrong["panels"] if panel["type"] == "stat")
+    stat["options"]["colorMode"] = "rainbow"
+    stat["fieldConfig"]["defaults"]["max"] = "high"
+    stat["targets"][0]["exprs"] = ""
+    number = wrong["panels"].index(stat)
+
+    assert sorted(grafana_schema.find_mistakes(wrong)) == [
+        f"$.panels[{number}].field_config.defaults.max: 'high' is no float",
+        f"$.panels[{number}].options.color_mode: 'rainbow' is no BigValueColorMode",
+        f"$.panels[{number}].targets[0].exprs: no such field",
+    ]
 
 
 @pytest.mark.parametrize(("title", "query"), QUERIES)
