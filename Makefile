@@ -12,6 +12,7 @@ PYTEST_ARGS ?= --numprocesses auto --dist worksteal
 SECOND_TRIES ?= --reruns 1 --max-suite-reruns 3 --rerun-show-tracebacks
 
 AUDIT := PYTHONPATH=tests:manifests/image $(BIN)/python -m support.checks.audit
+VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' operator/hearth/__init__.py)
 CONTROLPLANE := $(BIN)/python tests/control_plane/controlplane.py
 
 # If it is set, each of some hundred processes compiles all its imports again.
@@ -123,8 +124,13 @@ dist: $(INSTALLED) ## Build the wheel and the sdist into dist/
 	@$(BIN)/python -m hatchling build --directory dist
 	@ls -l dist
 
-image: $(INSTALLED) ## Build the container image into build/image, with its bill of materials; needs no engine
+ifdef ENGINE
+image: ## Build the container image into build/image, with its bill of materials; or by an engine: make image ENGINE=podman
+	@$(ENGINE) build --file manifests/image/Containerfile --tag hearth:$(VERSION) .
+else
+image: $(INSTALLED)
 	@PYTHONPATH=manifests/image $(BIN)/python manifests/image/build.py
+endif
 
 audit: $(INSTALLED) ## Look up known vulnerabilities of all locked packages: make audit AUDIT_ARGS="--vulnerability-service=osv"
 	@$(AUDIT) $(AUDIT_ARGS)

@@ -1,6 +1,7 @@
 """The container image of Hearth as an OCI layout, without a container engine.
 
     make image                                             build/image/oci, for amd64 and arm64
+    make image ENGINE=podman                               by an engine, from the Containerfile, which calls this program
     skopeo copy oci:build/image/oci:0.1.0 docker://…       to a registry; podman and docker read the layout as well
 
 Python and its libraries come from Debian, the rest from the wheels of the lock file. There is no shell. It runs as user
@@ -10,7 +11,6 @@ Python and its libraries come from Debian, the rest from the wheels of the lock 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import shutil
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import image_debian
+import image_layout
 import image_sbom
 import image_wheels
 from image_debian import Impossible, Package
@@ -67,14 +68,29 @@ def main() -> int:
     parser.add_argument(
         "--architectures", nargs="+", choices=sorted(image_wheels.PLATFORMS), default=sorted(image_wheels.PLATFORMS)
     )
+    parser.add_argument("--root", action="store_true", help="only the file system, for this machine")
     arguments = parser.parse_args()
     try:
-        digest = build(arguments.output, fetch(arguments.architectures))
+        if arguments.root:
+            (parts,) = fetch([find_native()]).values()
+            lay_out(arguments.output, parts)
+            print(arguments.output)
+        else:
+            digest = build(arguments.output, fetch(arguments.architectures))
+            print(f"{arguments.output}/oci  {digest}")
     except Impossible as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(f"{arguments.output}/oci  {digest}")
     return 0
+
+
+def find_native() -> str:
+    """The architecture of this machine, as images name it."""
+    machine = platform.machine()
+    known = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
+    if machine not in known:
+        raise Impossible(f"there are no wheels for {machine}, only for {', '.join(image_wheels.PLATFORMS)}")
+    return known[machine]
 
 
 def fetch(architectures: Sequence[str]) -> dict[str, Parts]:
@@ -100,13 +116,30 @@ def build(output: Path, parts: dict[str, Parts]) -> str:
         own = image_wheels.build_own(Path(folder))
         for architecture, each in parts.items():
             base, packages = Path(folder, architecture, "base"), Path(folder, architecture, "packages")
-            fill_base(base, each.packages)
-            fill_packages(packages, [*each.wheels, own])
-            bill = image_sbom.make(each.packages, [*each.wheels, own], base)
-            write_bill(output, architecture, bill, packages)
+            write_bill(output, architecture, fill(base, packages, each, own))
             layers = [layout.add_layer(base), layout.add_layer(packages)]
             manifests.append(layout.add_manifest(layers, architecture, SETTINGS))
     return layout.finish(manifests, hearth.__version__)
+
+
+def lay_out(root: Path, parts: Parts) -> None:
+    """Write the file system of the image: what an engine copies into one."""
+    shutil.rmtree(root, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as folder:
+        fill(root, Path(folder, "packages"), parts, image_wheels.build_own(Path(folder)))
+        shutil.copytree(Path(folder, "packages"), root, symlinks=True, dirs_exist_ok=True)
+    image_layout.set_modes(root)
+
+
+def fill(base: Path, packages: Path, parts: Parts, own: Path) -> image_sbom.Bill:
+    """Fill the folders of both layers; the bill of materials, which is in the image. own: the wheel of Hearth."""
+    fill_base(base, parts.packages)
+    fill_packages(packages, [*parts.wheels, own])
+    bill = image_sbom.make(parts.packages, [*parts.wheels, own], base)
+    inside = packages / "usr/share/sbom/hearth.cdx.json"
+    inside.parent.mkdir(parents=True)
+    inside.write_text(image_sbom.make_text(bill))
+    return bill
 
 
 def fill_base(root: Path, packages: list[Package]) -> None:
@@ -139,14 +172,10 @@ def compile_modules(root: Path, folder: Path) -> None:
         raise Impossible(f"cannot compile modules: {done.stderr[-2000:]}")
 
 
-def write_bill(output: Path, architecture: str, bill: image_sbom.Bill, root: Path) -> None:
-    """The bill of materials beside the layout and in the image, and the licenses as a table."""
-    text = json.dumps(bill, indent=2) + "\n"
-    (output / f"sbom-{architecture}.cdx.json").write_text(text)
+def write_bill(output: Path, architecture: str, bill: image_sbom.Bill) -> None:
+    """The bill of materials beside the layout, and the licenses as a table."""
+    (output / f"sbom-{architecture}.cdx.json").write_text(image_sbom.make_text(bill))
     (output / f"licenses-{architecture}.txt").write_text(image_sbom.make_table(bill))
-    inside = root / "usr/share/sbom/hearth.cdx.json"
-    inside.parent.mkdir(parents=True)
-    inside.write_text(text)
 
 
 if __name__ == "__main__":

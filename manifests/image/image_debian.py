@@ -50,7 +50,7 @@ class Package:
 def fetch(architecture: str, folder: Path) -> list[Package]:
     """Download the packages for that architecture, in the versions of now. folder: keeps what did not change."""
     if not KEYS.exists():
-        raise Impossible(f"no {KEYS}: build the image on Debian or Ubuntu, or in a container of Debian {RELEASE}")
+        raise Impossible(f"no {KEYS}: build the image on Debian or Ubuntu, or by `make image ENGINE=docker`")
     environment = os.environ | {"APT_CONFIG": str(write_configuration(architecture, folder)), "LC_ALL": "C"}
     archives = folder / "archives"
     archives.mkdir(exist_ok=True)

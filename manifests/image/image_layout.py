@@ -101,7 +101,7 @@ def pack(root: Path) -> bytes:
             entry.uid = entry.gid = 0
             entry.uname = entry.gname = ""
             entry.mtime = EPOCH
-            entry.mode = find_mode(entry)
+            entry.mode = find_mode(entry.name, entry.mode, is_file=entry.isreg())
             if entry.isreg():
                 # A second name of the same file would be a link to the first.
                 entry.type = tarfile.REGTYPE
@@ -112,8 +112,15 @@ def pack(root: Path) -> bytes:
     return buffer.getvalue()
 
 
-def find_mode(entry: tarfile.TarInfo) -> int:
+def set_modes(root: Path) -> None:
+    """Give the files of a folder the modes that they have in an image."""
+    for path in root.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(find_mode(str(path.relative_to(root)), path.stat().st_mode, is_file=path.is_file()))
+
+
+def find_mode(name: str, mode: int, *, is_file: bool) -> int:
     """Readable by all, executable where it was; no set-user bits."""
-    if entry.name == "tmp":
+    if name == "tmp":
         return 0o1777
-    return 0o755 if entry.isdir() or entry.issym() or entry.mode & 0o100 else 0o644
+    return 0o755 if not is_file or mode & 0o100 else 0o644

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -57,6 +58,11 @@ def describe(name: str, version: str, purl: str, file: Path, licenses: list[Bill
         "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(file.read_bytes()).hexdigest()}],
         "licenses": licenses,
     }
+
+
+def make_text(bill: Bill) -> str:
+    """The bill as a file."""
+    return json.dumps(bill, indent=2) + "\n"
 
 
 def make_table(bill: Bill) -> str:

@@ -63,6 +63,20 @@ def test_two_builds_are_the_same_image(output: Path, parts: dict[str, image_buil
     assert again == first
 
 
+def test_an_engine_copies_the_same_files(
+    output: Path, root: Path, parts: dict[str, image_build.Parts], tmp_path: Path
+) -> None:
+    """The Containerfile lays them out by the same program."""
+    assert image_build.find_native() == NATIVE
+    image_build.lay_out(tmp_path / "root", parts[NATIVE])
+
+    entries = {entry.name: (entry.mode, entry.size) for entry in Image(output / "oci").list_entries(NATIVE)}
+    assert image_support.list_files(tmp_path / "root") == entries
+    for name, (_, size) in entries.items():
+        if size:
+            assert (tmp_path / "root" / name).read_bytes() == (root / name).read_bytes(), name
+
+
 @pytest.mark.parametrize("architecture", ["amd64", "arm64"])
 def test_the_image_is_small_and_needs_no_rights(output: Path, architecture: str) -> None:
     """No shell, no set-user bits, nothing that a process can change, all programs for its machine."""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import build
 import click.testing
 import kopf
 import pytest
 import yaml
 
+import hearth
 from hearth.cli import main
 from hearth.cli.demo import demo_webhook
 from hearth.handlers import admission_handlers
@@ -17,6 +23,7 @@ from hearth.handlers.callbacks import AdmissionCallbacks
 from hearth.model import limits, names
 from hearth.model.tenancy import Mode
 from hearth.settings import Settings
+from support.ecosystem import containerfile
 
 FOLDER = Path(__file__).resolve().parents[2] / "manifests"
 FILES = sorted([*FOLDER.glob("install/*.yaml"), *FOLDER.glob("rbac/*.yaml")])
@@ -275,3 +282,25 @@ def test_the_strict_installation_has_the_flags_for_its_rights() -> None:
 
     assert result.exit_code == 0, result.output
     assert (seen[0].tenancy, seen[0].namespaced_watches) == (Mode.STRICT, frozenset({"Secret"}))
+
+
+def test_the_containerfile_states_what_the_image_has() -> None:
+    """An engine makes an image with the same settings as our own builder."""
+    assert containerfile.read_settings(FOLDER / "image" / "Containerfile") == build.SETTINGS
+
+
+def test_the_containerfile_copies_all_that_the_builder_reads(tmp_path: Path) -> None:
+    """The wheel of Hearth is built from the copied files alone."""
+    root = FOLDER.parent
+    copied = containerfile.list_copied(FOLDER / "image" / "Containerfile")
+    for name in copied:
+        source, target = root / name, tmp_path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if source.is_dir() else shutil.copyfile)(source, target)
+
+    assert "requirements.lock" in copied
+    program = "import sys, image_wheels, pathlib; image_wheels.build_own(pathlib.Path(sys.argv[1]))"
+    search = f"{tmp_path}/operator:{tmp_path}/manifests/image"
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    subprocess.run(command, check=True, cwd=tmp_path, env=os.environ | {"PYTHONPATH": search})
+    assert [path.name for path in tmp_path.glob("*.whl")] == [f"hearth-{hearth.__version__}-py3-none-any.whl"]

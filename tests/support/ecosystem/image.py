@@ -66,6 +66,19 @@ class Image:
                 archive.extractall(root, filter="fully_trusted")  # noqa: S202 -- our own
 
 
+def list_files(root: Path) -> dict[str, tuple[int, int]]:
+    """Mode and size of each file below a folder, as layers have it: a folder has no size, a link has no mode."""
+    return {str(path.relative_to(root)): describe_file(path) for path in root.rglob("*")}
+
+
+def describe_file(path: Path) -> tuple[int, int]:
+    """Its mode and size."""
+    if path.is_symlink():
+        return 0o755, 0
+    found = path.stat()
+    return found.st_mode & 0o7777, found.st_size if path.is_file() else 0
+
+
 def make_command(root: Path, config: dict[str, Any]) -> tuple[str, ...]:
     """The entrypoint of an image as an engine would start it; it needs root. config: of the image."""
     enter = ("unshare", "--mount", "sh", "-c", ENTER, str(root), "env", "-i", *config["Env"])
