@@ -1,12 +1,14 @@
-"""JSON that is stored in no more memory than it needs, and texts compressed by gzip within a limit."""
+"""Values that are stored in no more memory than they need, and texts compressed by gzip within a limit."""
 
 from __future__ import annotations
 
 import zlib
-from typing import Any
+from typing import Any, Final, Never
 
 import orjson
 
+NOTHING: Final[frozenset[Never]] = frozenset()
+"""The empty set, for every Stack the same: Python makes a new one of 216 bytes for each `frozenset()`."""
 GZIP = 16 + zlib.MAX_WBITS
 """Window bits that make zlib expect a gzip header."""
 

@@ -58,7 +58,7 @@ class DefinitionInputs:
         sources = revision_builder.find_sources(stack.namespace, stack.spec) if is_readable else frozenset()
         if not is_denied:
             # A deletion needs the cluster too.
-            sources |= self._cluster.find_sources(stack)
+            sources = sources | found if (found := self._cluster.find_sources(stack)) else sources
         self._schedule.follow_sources(sources)
 
     async def read(self, stack: StackObject) -> Definition | DefinitionRejection:

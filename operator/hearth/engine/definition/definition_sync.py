@@ -23,7 +23,7 @@ from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.engine.ports import Revision, StackObject
 from hearth.engine.services import Services
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import names
+from hearth.model import names, packing
 from hearth.model.child import Object
 from hearth.model.errors import (
     ApiStatusError,
@@ -229,7 +229,7 @@ class DefinitionSync:
 
     async def _process(self, stack: StackObject, *, is_outdated: bool) -> None:
         self._inputs.follow_sources(stack)
-        self.schedule.awaited = frozenset()
+        self.schedule.awaited = packing.NOTHING
         boundary = self.services.find_boundary(stack)
         if boundary.stack_denial and not stack.deleting:
             rejection = DefinitionRejection(reason=boundary.denial_reason, message=boundary.stack_denial)

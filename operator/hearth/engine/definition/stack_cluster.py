@@ -17,7 +17,7 @@ from hearth.engine.clusters.remote_ports import RemoteCluster
 from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.engine.ports import KubeconfigRef, StackObject
 from hearth.engine.services import Services
-from hearth.model import limits
+from hearth.model import limits, packing
 from hearth.model.errors import ApiStatusError, KubeconfigRefused, SourceForbidden, SourceNotFound, TooManyClusters
 from hearth.model.kinds import ObjectRef
 from hearth.plan.status import cluster_state
@@ -86,7 +86,7 @@ class StackCluster:
 
     def find_sources(self, stack: StackObject) -> frozenset[ObjectRef]:
         """Return the Secret with the kubeconfig."""
-        return frozenset({find_secret(stack, stack.kubeconfig)} if stack.kubeconfig is not None else ())
+        return frozenset({find_secret(stack, stack.kubeconfig)}) if stack.kubeconfig is not None else packing.NOTHING
 
     async def choose(self, stack: StackObject, before: str | None) -> bool:
         """Link the Stack to the cluster in its spec; return whether that is another connection than before.

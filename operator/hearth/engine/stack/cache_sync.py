@@ -15,6 +15,7 @@ from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.engine.work_queue import DirtyScope
+from hearth.model import packing
 from hearth.model.child import Path
 from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound, Unreachable
 from hearth.model.kinds import Kind
@@ -40,9 +41,9 @@ class CacheSync:
         """Kinds whose caches are not synced yet, with the required fields of their objects."""
         self.denied: dict[Kind, str] = {}
         """Kinds that the account may not watch, with the API server's reason."""
-        self._absent: frozenset[Kind] = frozenset()
+        self._absent: frozenset[Kind] = packing.NOTHING
         """The denied kinds of which no object of the Stack can exist."""
-        self._requested: frozenset[Kind] = frozenset()
+        self._requested: frozenset[Kind] = packing.NOTHING
         """The denied kinds for which the question is answered or in progress."""
         self._wanted: dict[Kind, frozenset[Path]] = {}
         self._needs_full_refresh = False
@@ -61,7 +62,7 @@ class CacheSync:
         self.unsynced = self.find_required_watches(blueprint)
         self._wanted = dict(self.unsynced)
         self.denied.clear()
-        self._absent = self._requested = frozenset()
+        self._absent = self._requested = packing.NOTHING
 
     def refresh(self) -> None:
         """Request a full refresh and restart the grace period."""
@@ -83,7 +84,8 @@ class CacheSync:
         for kind, paths in {**self.unsynced, **absent}.items():
             if cluster.follow(kind, paths, namespace=stack.namespace):
                 self.unsynced.pop(kind, None)
-                self._absent -= {kind}
+                if kind in self._absent:
+                    self._absent -= {kind}
                 self.denied.pop(kind, None)
                 self._needs_full_refresh = True
             elif denial := cluster.find_denial(kind, namespace=stack.namespace):

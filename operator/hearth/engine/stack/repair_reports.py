@@ -5,7 +5,6 @@ Further repairs of the same resource are not reported here: a conflict that cont
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 
 from hearth.engine.definition.definition_sync import DefinitionSync
@@ -31,14 +30,17 @@ class RepairReports:
     services: Services
     definition_sync: DefinitionSync
     tasks: NamedTasks
-    _times: deque[float] = field(default_factory=lambda: deque[float](maxlen=limits.REPAIR_EVENTS))
-    """Monotonic seconds of the last reports."""
+    _times: tuple[float, ...] = ()
+    """Monotonic seconds of the last reports, at most `limits.REPAIR_EVENTS`."""
     _last: str = ""
     """The resource of the last report within the limit; "" before."""
-    _missing: set[str] = field(default_factory=set)
+    _missing: dict[str, None] = field(default_factory=dict)
     """Resources whose object another client deleted, and whose next one is being created."""
-    _deleted: set[str] = field(default_factory=set)
-    """Resources whose object the operator deleted, so that a new one is no repair."""
+    _deleted: dict[str, None] = field(default_factory=dict)
+    """Resources whose object the operator deleted, so that a new one is no repair.
+
+    These two are nearly always empty, and an empty dict takes a third of the memory of an empty set.
+    """
 
     def take_report(self, step: Apply, planner: StackPlanner | None, memory: InMemoryState) -> bool:
         """Return whether to read the object before this step, because its repair will be reported; it then counts.
@@ -46,7 +48,7 @@ class RepairReports:
         planner: with the statuses from before the step. A watch event may update them before the response arrives.
         """
         if step.uid is None and planner is not None and self._is_missing(step.resource, planner):
-            self._missing.add(step.resource)
+            self._missing[step.resource] = None
         if all(drift.is_tracking_metadata(each.path) for each in step.lost):
             # The operator's own labels and annotations are no change that a person wants to keep.
             return False
@@ -57,17 +59,17 @@ class RepairReports:
         """Report a successful repair."""
         is_recreated = isinstance(step, Apply) and step.resource in self._missing
         if isinstance(step, Apply):
-            self._missing.discard(step.resource)
+            self._missing.pop(step.resource, None)
         if not isinstance(result, step_execution.StepDone):
             return
         if isinstance(step, Delete) and planner is not None and step.child.resource in planner.blueprint.resources:
-            self._deleted.add(step.child.resource)
+            self._deleted[step.child.resource] = None
         if not isinstance(step, Apply):
             return
         if result.reverted:
             self._report(step, REPAIRED, f"reverted {result.reverted}; {ADVICE}")
             return
-        self._deleted.discard(step.resource)
+        self._deleted.pop(step.resource, None)
         if is_recreated and self._take_place(step.resource, self.services.clock.monotonic()):
             self._report(step, RECREATED, "did not exist although the Stack was complete, and was created again")
 
@@ -84,7 +86,7 @@ class RepairReports:
         """Count one more report about a resource; return False beyond the limit."""
         if len(self._times) == limits.REPAIR_EVENTS and now - self._times[0] < limits.REPAIR_EVENT_SECONDS:
             return False
-        self._times.append(now)
+        self._times = (*self._times, now)[-limits.REPAIR_EVENTS :]
         is_full = len(self._times) == limits.REPAIR_EVENTS and now - self._times[0] < limits.REPAIR_EVENT_SECONDS
         self._last = name if is_full else ""
         return True

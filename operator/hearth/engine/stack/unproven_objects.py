@@ -12,7 +12,7 @@ import structlog
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
-from hearth.model import limits, names
+from hearth.model import limits, names, packing
 from hearth.model.child import UNPROVEN, Child
 from hearth.plan.resource.readiness import enumerate_names
 from hearth.plan.stack.stack_plan import StackPlan
@@ -32,7 +32,7 @@ class UnprovenObjects:
         self._services = services
         self._tasks = tasks
         self._seen: tuple[Child, ...] = ()
-        self._named: frozenset[str] = frozenset()
+        self._named: frozenset[str] = packing.NOTHING
 
     def refresh(self, stack: StackObject, plan: StackPlan) -> None:
         """Report new objects after a reconcile with nothing left to do, or while the Stack is being deleted."""

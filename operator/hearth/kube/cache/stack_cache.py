@@ -144,12 +144,12 @@ def parse_stack(raw: Object, *, kind: str = names.STACK) -> StackObject:
     defect = omission.within("spec") if omission is not None else None
     return StackObject(
         name=metadata["name"],
-        namespace=metadata["namespace"],
+        namespace=sys.intern(metadata["namespace"]),
         uid=metadata["uid"],
         generation=metadata.get("generation", 0),
         resource_version=int(metadata["resourceVersion"]),
         deleting="deletionTimestamp" in metadata,
-        finalizers=tuple(metadata.get("finalizers") or ()),
+        finalizers=tuple(map(sys.intern, metadata.get("finalizers") or ())),
         annotations=metadata.get("annotations") or {},
         kind=kind,
         parent=(metadata.get("labels") or {}).get(names.LABEL_STACK_UID, ""),

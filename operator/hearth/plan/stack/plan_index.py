@@ -22,15 +22,33 @@ class RefreshResult:
     """The changes of the in-memory state, in order."""
 
 
+class NamesByState(dict[ResourceState, dict[str, None]]):
+    """The names of the resources in each state. A state without any takes no memory, in any of thousands of Stacks."""
+
+    __slots__ = ()
+
+    def __missing__(self, _state: ResourceState) -> dict[str, None]:
+        """Return no names. The caller must not add one."""
+        return {}
+
+    def move(self, name: str, *, before: ResourceState | None, after: ResourceState | None) -> None:
+        """Move a name from one state to another; None for neither."""
+        if before is not None:
+            names = self[before]
+            del names[name]
+            if not names:
+                del self[before]
+        if after is not None:
+            self.setdefault(after, {})[name] = None
+
+
 @dataclass(slots=True)
 class PlanIndex:
     """Statuses and steps of one Stack."""
 
     statuses: dict[str, ResourceStatus] = field(default_factory=dict)
     """By resource."""
-    by_state: dict[ResourceState, dict[str, None]] = field(
-        default_factory=lambda: {state: {} for state in ResourceState}
-    )
+    by_state: NamesByState = field(default_factory=NamesByState)
     ready_steps: dict[str, Step] = field(default_factory=dict)
     """The steps to execute now, by key."""
     requeues: dict[str, float] = field(default_factory=dict)
@@ -49,9 +67,7 @@ class PlanIndex:
     def note(self, name: str, before: ResourceStatus | None, status: ResourceStatus) -> None:
         """Replace the status `before` of a resource."""
         if before is None or before.state is not status.state:
-            if before is not None:
-                del self.by_state[before.state][name]
-            self.by_state[status.state][name] = None
+            self.by_state.move(name, before=before.state if before is not None else None, after=status.state)
         if status.stopped_at:
             self.stopped[name] = status.stopped_at
         else:
@@ -67,7 +83,7 @@ class PlanIndex:
 
     def forget(self, name: str) -> None:
         """Forget the status of a resource without steps, stops and conditions."""
-        del self.by_state[self.statuses.pop(name).state][name]
+        self.by_state.move(name, before=self.statuses.pop(name).state, after=None)
 
     def plan(self, key: str, *, step: Step | None, wake_at: float | None) -> None:
         """Replace the step under a key, and the time of the next refresh of that key."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from hearth.model import packing
 from hearth.plan.status import conditions
 
 SUSPENDED: Final = "Suspended"
@@ -59,7 +60,7 @@ def find_conditions(
     if is_true(before, "Paused") and not is_true(after, "Paused"):
         message = "spec.paused is no longer true: changes are applied"
         found.append(StackEvent(type=NORMAL, reason=UNPAUSED, message=message))
-    return found, frozenset(later)
+    return found, frozenset(later) if later else packing.NOTHING
 
 
 def find_warnings(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[StackEvent]:
