@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from hearth.model.child import Child
+from hearth.plan.environment.environment_rules import Action
 from hearth.plan.ownership.field_ownership import DriftFinding
-from hearth.plan.resource import decide, readiness, removal, step_planning
+from hearth.plan.resource import decide, enforcement, readiness, removal, step_planning
 from hearth.plan.state import read_limits
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.healing import HealingDelay
@@ -24,7 +25,7 @@ def replace_unhealthy(
     obstacle = find_delay(subject, child, policy)
     if obstacle is None:
         status = _replace(subject, child, policy)
-        reason, outlook = "Replacing", "it is being replaced"
+        reason, outlook = _find_hold(subject) or ("Replacing", "it is being replaced")
         if status.requeue_at is not None:
             outlook = f"its replacement is not done yet ({status.message})"
     else:
@@ -33,7 +34,7 @@ def replace_unhealthy(
         reason, outlook = obstacle.reason, obstacle.message
         if status.cause is Cause.MARKED_UNHEALTHY:
             status = dataclasses.replace(status, message=f"{status.message}; {outlook}")
-    message = f"{subject.name} ({child.ref}) {read_limits.describe_mark(subject, child)}; {outlook}"
+    message = f"{subject.name} ({child.ref}) {read_limits.describe_mark(subject.reader, child)}; {outlook}"
     condition = ResourceCondition(type=ConditionType.UNHEALTHY, reason=reason, message=message)
     return dataclasses.replace(status, conditions=(*status.conditions, condition))
 
@@ -55,11 +56,24 @@ def find_delay(subject: ResourceContext, child: Child, policy: Replacement) -> H
     return subject.unhealthy.find_delay(is_marked=True)
 
 
+def _find_hold(subject: ResourceContext) -> tuple[str, str] | None:
+    """Return reason and text of what a user has set to prevent the replacement; None if there is nothing."""
+    rule = subject.environment.rules.find_restriction(subject.name, Action.REPLACE)
+    if rule is not None:
+        return enforcement.RESTRICTED, f"its replacement is denied by {rule.place}"
+    if subject.is_paused:
+        return "Paused", "it is replaced when spec.paused is no longer true"
+    hook = enforcement.BEFORE[Action.REPLACE]
+    if subject.environment.stops_at(subject.name, hook):
+        return enforcement.STOPPED, f"its replacement is stopped at the breakpoint {hook}"
+    return None
+
+
 def _replace(subject: ResourceContext, child: Child, policy: Replacement) -> ResourceStatus:
     """Plan another object now, or after the backoff for earlier marks."""
     memory = subject.memory
     backoff = memory.mark_backoffs.get(subject.name)
-    why = read_limits.describe_mark(subject, child)
+    why = read_limits.describe_mark(subject.reader, child)
     if child.uid not in memory.counted_failures:
         # This mark is not counted yet. The caller counts it and plans again.
         return readiness.make_status(child, ResourceState.PROGRESSING, readiness.UNHEALTHY, why, is_terminal=True)

@@ -216,11 +216,11 @@ class StackPlanner:
         if is_suspended == (self.suspension is not None):
             return False
         resolver = self._resolver
-        self.suspension = (
-            SuspendPlanner(rules=resolver.rules, records=resolver.records, on_error=resolver.on_error)
-            if is_suspended
-            else None
-        )
+        self.suspension = None
+        if is_suspended:
+            self.suspension = SuspendPlanner(
+                rules=resolver.rules, records=resolver.records, reader=resolver.reader, on_error=resolver.on_error
+            )
         self._index.forget_steps()
         self._cleanup.refresh_all()
         return True

@@ -18,9 +18,10 @@ from hearth.plan.resource import drift, readiness
 from hearth.plan.resource.suspend import suspend_object
 from hearth.plan.stack import cleanup
 from hearth.plan.stack.suspend_order import SuspendOrder
-from hearth.plan.state import internal_errors, requirements, steps
+from hearth.plan.state import internal_errors, read_limits, requirements, steps
 from hearth.plan.state.internal_errors import OnError, Retry
 from hearth.plan.state.memory import InMemoryState, ObservedChildren
+from hearth.plan.state.read_access import Reader
 from hearth.plan.state.resource_conditions import ConditionType, ManagerQuery, ResourceCondition
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.steps import Suspend
@@ -49,6 +50,8 @@ class SuspendPlanner:
 
     rules: HealthRules
     records: SuspendRecords
+    reader: Reader
+    """What the status may show of the objects."""
     on_error: OnError = internal_errors.ignore_nothing
     """Receives an unexpected exception and its resource."""
     suspend_order: SuspendOrder = field(default_factory=SuspendOrder)
@@ -131,7 +134,15 @@ class SuspendPlanner:
         )
         worst = min(statuses, key=lambda each: order.index(each.state), default=ABSENT)
         status = dataclasses.replace(worst, child=current) if current is not None else worst
+        if current is not None and current.unhealthy_reason is not None:
+            status = add_conditions(status, (self._describe_mark(name, current),))
         return SuspendedResource(name=name, children=children, status=status, plans=plans)
+
+    def _describe_mark(self, name: str, child: Child) -> ResourceCondition:
+        """Return that the object is marked unhealthy, which has no effect before the Stack is resumed."""
+        mark = read_limits.describe_mark(self.reader, child)
+        message = f"{name} ({child.ref}) {mark}; it is not replaced while spec.suspended is true"
+        return ResourceCondition(type=ConditionType.UNHEALTHY, reason=REASON, message=message)
 
     def _assess(
         self,

@@ -92,9 +92,9 @@ def withhold_words(subject: ResourceContext, child: Child, status: ResourceStatu
             return status
 
 
-def describe_mark(subject: ResourceContext, child: Child) -> str:
+def describe_mark(reader: Reader, child: Child) -> str:
     """Return that the object is marked, with the reason that others wrote on it if the account may get it."""
-    if subject.reader.find(child) is Access.GRANTED:
+    if reader.find(child) is Access.GRANTED:
         return f"is marked unhealthy: {child.unhealthy_reason}"
     return "is marked unhealthy"
 

@@ -6,7 +6,7 @@ Indexed by type as statuses change, so that building a status reads only the few
 from __future__ import annotations
 
 import enum
-import itertools
+import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -72,7 +72,7 @@ class HasConditions(Protocol):
 
 @dataclass(slots=True)
 class ConditionAggregator:
-    """Resource conditions by type, in the order of detection."""
+    """Resource conditions by type."""
 
     by_type: dict[ConditionType, dict[str, ResourceCondition]] = field(default_factory=dict)
 
@@ -86,8 +86,9 @@ class ConditionAggregator:
             self.by_type.setdefault(condition.type, {})[name] = condition
 
     def first(self, type_: ConditionType) -> Mapping[str, ResourceCondition]:
-        """Return, by resource, the conditions that the Stack's condition names."""
-        return dict(itertools.islice(self.by_type.get(type_, {}).items(), NAMED_AT_MOST))
+        """Return, by resource, the conditions that the Stack's condition names: by name, so that a restart changes none."""
+        found = self.by_type.get(type_, {})
+        return {name: found[name] for name in heapq.nsmallest(NAMED_AT_MOST, found)}
 
     def conditions(self) -> Iterator[ExtraCondition]:
         """Return the Stack's conditions that are true because of resource conditions."""

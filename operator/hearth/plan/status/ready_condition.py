@@ -286,8 +286,9 @@ def find_extra_conditions(
     if subject.is_deleting:
         yield from _find_blockage(subject, plan, memory)
     target = subject.target
-    is_done = subject.is_deleting or is_complete(subject, plan)
-    if target is not None and target.is_rollback and not is_done:
+    # Repairs of a completed rollback roll nothing back, and a suspended Stack follows no definition.
+    is_idle = subject.is_deleting or subject.is_suspended or is_complete(subject, plan)
+    if target is not None and target.is_rollback and not target.is_completed and not is_idle:
         cause = f"revision {target.revision} is requested by spec.rollback.toRevision"
         if target.rollback is not None and target.rollback.snapshot:
             cause = f"StackSnapshot {target.rollback.snapshot} is requested by spec.rollback.toSnapshot"

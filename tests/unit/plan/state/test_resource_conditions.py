@@ -66,9 +66,10 @@ def test_remarks_follow_the_resources() -> None:
 
 
 def test_a_thousand_resources_make_a_short_message() -> None:
-    """The first few are named, the others counted."""
+    """The first few by name are named, the others counted; the order in which they were found has no effect."""
     aggregator = ConditionAggregator()
-    for number in range(1000):
-        aggregator.replace(f"r{number}", (), (condition(f"r{number}: spec"),))
+    for number in reversed(range(1000)):
+        aggregator.replace(f"r{number:03}", (), (condition(f"r{number:03}: spec"),))
     [found] = aggregator.conditions()
-    assert found.message.endswith(f"r4: spec; and {1000 - NAMED_AT_MOST} more")
+    assert found.message.startswith("r000: spec; r001: spec;")
+    assert found.message.endswith(f"r004: spec; and {1000 - NAMED_AT_MOST} more")
