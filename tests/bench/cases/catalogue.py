@@ -17,9 +17,9 @@ from bench.cases import (
     b9_nothing,
     b10_pure,
     b11_groups,
-    b14_clusters,
 )
 from bench.cases.benchmark import Benchmark
+from bench.cases.clusters import b14_clusters, b15_away
 
 ALL = (
     *b10_pure.BENCHMARKS,
@@ -31,6 +31,7 @@ ALL = (
     *b9_nothing.BENCHMARKS,
     *b11_groups.BENCHMARKS,
     *b14_clusters.BENCHMARKS,
+    *b15_away.BENCHMARKS,
     *b2_many.BENCHMARKS,
 )
 
