@@ -12,6 +12,7 @@ from hearth.template.blueprint import RollingPolicy
 from hearth.template.compiler.partial_evaluation import PartialEvaluator
 from hearth.template.compiler.resource_binding import BoundResource
 from hearth.template.parser.rolling_policy import RollingSource
+from hearth.template.parser.template_parser import ResourceSource
 
 
 def make_all(
@@ -22,14 +23,17 @@ def make_all(
     for name, bound in present.items():
         source = bound[0].analyzed.source if bound else None
         if source is not None and source.rolling is not None:
-            names = tuple(each.name for each in bound)
-            if source.indices is not None:
-                found[name] = make_for_group(name, source.rolling, names, surge=surge)
-            else:
-                if binder.part is None:
-                    refuse_standstill(source.rolling, len(names), binder)
-                found[name] = make_policy(name, source.rolling, names, size=len(names))
+            if source.indices is None and binder.part is None:
+                refuse_standstill(source.rolling, len(bound), binder)
+            found[name] = make_one(source, source.rolling, tuple(each.name for each in bound), surge=surge)
     return found
+
+
+def make_one(source: ResourceSource, stated: RollingSource, names: tuple[str, ...], *, surge: int) -> RollingPolicy:
+    """Return the policy of one collection with these members. surge: members of a group beyond its size."""
+    if source.indices is not None:
+        return make_for_group(source.name, stated, names, surge=surge)
+    return make_policy(source.name, stated, names, size=len(names))
 
 
 def make_policy(
@@ -57,6 +61,11 @@ def make_for_group(name: str, stated: RollingSource, names: tuple[str, ...], *, 
 
 def refuse_standstill(stated: RollingSource, size: int, binder: PartialEvaluator) -> None:
     """Record a minimum that leaves no member to change."""
-    if 0 < size <= stated.min_ready:
+    if is_standstill(stated, size):
         message = f"is {stated.min_ready}, but there are {size} members, so none could ever change; use a lower number"
         binder.note(f"{stated.path}.minReady", message)
+
+
+def is_standstill(stated: RollingSource, size: int) -> bool:
+    """Return whether a minimum leaves no member to change."""
+    return 0 < size <= stated.min_ready

@@ -1,4 +1,4 @@
-"""Compilation of a definition of which only elements of long lists differ from that of the last blueprint.
+"""Compilation of a definition of which only elements of long lists, or the size of a group, differ from the last one.
 
 A member depends on its element, its position and on nothing else that differs, so only the members of the changed
 elements are compiled; all others stay the same objects. All that could differ besides, and all mistakes, are left to the
@@ -8,11 +8,10 @@ compilation from nothing, which reports them.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import orjson
+from typing import NamedTuple
 
 from hearth.model import limits
 from hearth.model.errors import InvalidDefinition
@@ -21,11 +20,10 @@ from hearth.template.blueprint import Blueprint, CompiledFrom, Definition, Outli
 from hearth.template.cel import evaluation
 from hearth.template.cel.evaluation import Evaluator
 from hearth.template.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
-from hearth.template.compiler import compiler, sensitivity, unchanged_resources
-from hearth.template.compiler.changes import outlines
+from hearth.template.compiler import compiler, rolling_policies, sensitivity, unchanged_resources
+from hearth.template.compiler.changes import member_names, member_sets, named_objects, outlines
 from hearth.template.compiler.changes.definition_part import DefinitionPart
 from hearth.template.compiler.compiler import Analysis
-from hearth.template.compiler.manifest_template import ManifestTemplate
 from hearth.template.schema import parameters
 
 MOST = 0.5
@@ -72,10 +70,11 @@ def compile_changes(
     if previous.sensitive_texts or sensitivity.find_sensitive(definition):
         # All members' sensitive texts would have to be found again.
         return None
-    positions = find_positions(outline, known)
-    if not positions:
-        return previous if outline == known.outline else None
-    part = DefinitionPart(positions=positions)
+    if outline == known.outline:
+        return previous
+    part = find_part(outline, known)
+    if part is None:
+        return None
     try:
         analysis = yield from compiler.analyze(shorten(definition, part), kinds=inputs.kinds, part=part)
         yield from check_lists(definition, analysis, outline, known.outline)
@@ -83,38 +82,42 @@ def compile_changes(
         found, _ = yield from bound
     except (InvalidDefinition, RecursionError):
         return None
-    names = find_names(analysis, part, previous)
-    if names != {name: each.members for name, each in found.collections.items() if name in names}:
+    names = member_names.find_names(analysis, part, found, previous, outline=outline)
+    changed = yield from choose_changed(found, previous)
+    if names is None or changed is None:
         return None
-    members = yield from choose_changed([each for some in names.values() for each in some], found, previous)
-    steps_left = known.steps_left - (limits.RULE_STEPS - analysis.examiner.effort.budget.left)
-    if members is None or steps_left < 0:
-        return None
-    return replace_members(previous, members, known, outline=outline, steps_left=steps_left)
+    return (yield from combine(Changes(analysis, found, names, changed), outline, inputs, previous=previous))
 
 
 def is_similar(outline: Outline, known: Outline) -> bool:
-    """Return whether nothing but the elements of long lists can differ."""
-    mine, theirs = ((each.head, each.stack, each.size, each.surge, each.lists.keys()) for each in (outline, known))
-    return mine == theirs and all(each.length == known.lists[name].length for name, each in outline.lists.items())
+    """Return whether nothing but the elements of long lists, or the size of a group, can differ."""
+    mine, theirs = ((each.head, each.stack, each.size is None, each.lists.keys()) for each in (outline, known))
+    return mine == theirs
 
 
-def find_positions(outline: Outline, known: CompiledFrom) -> Mapping[str, Sequence[int]] | None:
-    """Return by list the positions of the elements to compile; of an unchanged list the first one.
+def find_part(outline: Outline, known: CompiledFrom) -> DefinitionPart | None:
+    """Return the members to compile: the changed ones, and one of each collection that does not change.
 
-    Returns None if more than members depends on a changed list, or if too many elements changed.
+    Others may require the collection, which therefore has a member. Returns None if more than members depends on a
+    changed list, or if too many elements changed.
     """
-    found: dict[str, Sequence[int]] = {}
-    is_changed = False
+    positions: dict[str, Sequence[int]] = {}
     for name, each in outline.lists.items():
         changed = outlines.find_changed(known.outline.lists[name], each)
-        if len(changed) > MOST * each.length or (changed and name not in known.member_lists):
+        is_changed = each != known.outline.lists[name]
+        if len(changed) > MOST * each.length or (is_changed and name not in known.member_lists):
             return None
-        is_changed = is_changed or bool(changed)
         if name in known.member_lists:
-            # Others may require the collection, which therefore has a member.
-            found[name] = changed or (0,)
-    return found if is_changed else None
+            positions[name] = changed or (0,)
+    if outline.size is None or known.outline.size is None:
+        return DefinitionPart(positions=positions)
+    before = known.outline.size.find_indices(surge=known.outline.surge)
+    after = outline.size.find_indices(surge=outline.surge)
+    added = member_sets.find_others(after, before)
+    if len(added) > MOST * len(after) or len(added) == len(after):
+        return None
+    kept = min(frozenset(after).difference(added))
+    return DefinitionPart(positions=positions, indices=tuple(sorted((kept, *added))))
 
 
 def shorten(definition: Definition, part: DefinitionPart) -> Definition:
@@ -134,69 +137,110 @@ def check_lists(definition: Definition, analysis: Analysis, outline: Outline, kn
                 raise InvalidDefinition([])
 
 
-def find_names(analysis: Analysis, part: DefinitionPart, previous: Blueprint) -> dict[str, tuple[str, ...]]:
-    """Return by collection the previous names of the members that are compiled again."""
-    found: dict[str, tuple[str, ...]] = {}
-    for resource in analysis.resources:
-        known = previous.collections.get(resource.source.name)
-        positions = part.find_positions(resource.collection.for_each) if resource.collection is not None else None
-        if known is not None and positions is not None:
-            found[known.name] = tuple(known.members[position] for position in positions)
-    return found
-
-
-def choose_changed(
-    names: Sequence[str], found: Blueprint, previous: Blueprint
-) -> ChunkedWork[dict[str, ResourceBlueprint] | None]:
-    """Return the members that differ from the previous ones; None if anything besides depends on the difference."""
+def choose_changed(found: Blueprint, previous: Blueprint) -> ChunkedWork[dict[str, ResourceBlueprint] | None]:
+    """Return the members that are new or differ from the previous ones; None if others depend on the difference."""
     changed: dict[str, ResourceBlueprint] = {}
-    for number, name in enumerate(names):
+    for number, name in enumerate(name for each in found.collections.values() for name in each.members):
         if number % MARKS_IN_A_PIECE == 0:
             yield
-        before = previous.resources[name]
-        # Only the position among all resources is not known to the part.
-        after = dataclasses.replace(found.resources[name], index=before.index, dependents=before.dependents)
+        after, before = found.resources[name], previous.resources.get(name)
+        if before is None:
+            changed[name] = after
+            continue
+        # Only the place among all resources is not known to the part.
+        after = dataclasses.replace(after, index=before.index, dependents=before.dependents)
         if after == before:
             continue
-        if after.requires != before.requires or find_reads(after) != find_reads(before):
-            return None
-        if find_place(after) != find_place(before):
+        if after.requires != before.requires or named_objects.find_place(after) != named_objects.find_place(before):
             # Another resource may name the same object.
             return None
         changed[name] = after
     return changed
 
 
-def find_reads(resource: ResourceBlueprint) -> list[Mapping[str, Any]]:
-    """Return what each expression of a resource reads."""
-    return [each.reads for each in (resource.manifest, *resource.ready_when, *resource.failed_when)]
+class Changes(NamedTuple):
+    """What was compiled."""
+
+    analysis: Analysis
+    found: Blueprint
+    """The blueprint of the part."""
+    names: Mapping[str, tuple[str, ...]]
+    """The members of the whole definition, by collection."""
+    changed: Mapping[str, ResourceBlueprint]
+    """The new and the changed members."""
 
 
-def find_place(resource: ResourceBlueprint) -> tuple[Any, ...]:
-    """Return what determines the name and namespace of the object, as far as it is known."""
-    metadata = orjson.loads(find_raw(resource))[0].get("metadata") or {}
-    return resource.api_version, resource.kind, metadata.get("name"), metadata.get("namespace")
-
-
-def find_raw(resource: ResourceBlueprint) -> bytes:
-    """Return the known part of a manifest as JSON."""
-    assert isinstance(resource.manifest, ManifestTemplate)  # noqa: S101 -- the compiler makes no other
-    return resource.manifest.raw
-
-
-def replace_members(
-    previous: Blueprint,
-    members: Mapping[str, ResourceBlueprint],
-    known: CompiledFrom,
-    *,
-    outline: Outline,
-    steps_left: int,
-) -> Blueprint | None:
-    """Return the previous blueprint with other members; None if it becomes too large."""
-    grown = (len(find_raw(each)) - len(find_raw(previous.resources[name])) for name, each in members.items())
-    size = known.size + sum(grown)
-    if size > limits.WANTED_BYTES:
+def combine(
+    changes: Changes, outline: Outline, inputs: Inputs, *, previous: Blueprint
+) -> ChunkedWork[Blueprint | None]:
+    """Return the previous blueprint with the changes; None if these are not all that differs."""
+    names, changed, known = changes.names, changes.changed, previous.compiled_from
+    removed = {root: member_sets.find_others(previous.collections[root].members, some) for root, some in names.items()}
+    gone = [previous.resources[name] for some in removed.values() for name in some]
+    left = [*gone, *(previous.resources[name] for name in changed if name in previous.resources)]
+    reads = member_sets.merge_reads(previous, left, [*changed.values(), *find_samples(changes, previous)])
+    resized = [root for root, some in names.items() if some is not previous.collections[root].members]
+    if known is None or reads is None or not all(names[root] for root in resized):
         return None
-    resources = {**previous.resources, **members}
-    origin = dataclasses.replace(known, outline=outline, resources=resources, size=size, steps_left=steps_left)
-    return dataclasses.replace(previous, resources=resources, compiled_from=origin)
+    if not all(member_sets.is_free(previous.collections[root], previous, removed[root]) for root in resized):
+        return None
+    made = replace_members(previous, changed)
+    if resized:
+        made = yield from member_sets.replace_all(previous, changed, names)
+    if exceeds_limits(changes, made) or not (yield from has_own_objects(changes, made, inputs, previous=previous)):
+        return None
+    rolling = {
+        each.source.name: rolling_policies.make_one(
+            each.source, each.source.rolling, names[each.source.name], surge=outline.surge
+        )
+        for each in changes.analysis.resources
+        if each.source.rolling is not None and each.source.name in names
+    }
+    size = known.size + sum(map(find_size, changed.values())) - sum(map(find_size, left))
+    steps_left = known.steps_left - (limits.RULE_STEPS - changes.analysis.examiner.effort.budget.left)
+    if size > limits.WANTED_BYTES or steps_left < 0:
+        return None
+    origin = dataclasses.replace(known, outline=outline, resources=made.resources, size=size, steps_left=steps_left)
+    return dataclasses.replace(made, reads=reads, rolling=rolling, surge=outline.surge, compiled_from=origin)
+
+
+def find_size(resource: ResourceBlueprint) -> int:
+    """Return the known bytes of a manifest."""
+    return len(named_objects.find_raw(resource))
+
+
+def find_samples(changes: Changes, previous: Blueprint) -> Iterator[ResourceBlueprint]:
+    """Return one member of each collection that stays as it is, if there is one."""
+    for some in changes.names.values():
+        name = next((name for name in some if name not in changes.changed), None)
+        if name is not None:
+            yield previous.resources[name]
+
+
+def replace_members(previous: Blueprint, changed: Mapping[str, ResourceBlueprint]) -> Blueprint:
+    """Return the previous blueprint with other members of the same names."""
+    return dataclasses.replace(previous, resources={**previous.resources, **changed})
+
+
+def exceeds_limits(changes: Changes, made: Blueprint) -> bool:
+    """Return whether the members are too many, or fewer than a rolling update keeps."""
+    expressions = 0
+    for resource in changes.analysis.resources:
+        some = changes.names.get(resource.source.name, ())
+        expressions += resource.count_expressions() * len(some)
+        stated = resource.source.rolling
+        is_group = resource.source.indices is not None
+        if stated is not None and not is_group and rolling_policies.is_standstill(stated, len(some)):
+            return True
+    return expressions > limits.MEMBER_EXPRESSIONS or len(made.resources) > limits.RESOURCES
+
+
+def has_own_objects(changes: Changes, made: Blueprint, inputs: Inputs, *, previous: Blueprint) -> ChunkedWork[bool]:
+    """Return whether no new member names the object of another resource."""
+    new = [resource for name, resource in changes.changed.items() if name not in previous.resources]
+    if not new:
+        return True
+    others = (resource for name, resource in made.resources.items() if name not in changes.changed)
+    rest = (resource for name, resource in changes.changed.items() if name in previous.resources)
+    all_others = itertools.chain(others, rest)
+    return not (yield from named_objects.has_conflict(new, all_others, stack=inputs.stack, kinds=inputs.kinds))
