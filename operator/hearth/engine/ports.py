@@ -396,6 +396,15 @@ class Evaluations(Evaluator, ScriptEvaluator, Protocol):
 class Observer(Protocol):
     """Receiver of metrics from all layers; must be quick and never raises."""
 
+    def begin_reconcile(self) -> object | None:
+        """Record the start of a reconcile; the result identifies its trace, None if there are no traces.
+
+        Requests of this task, and of tasks that it starts, belong to it until `on_reconcile`.
+        """
+
+    def resume_reconcile(self, trace: object) -> None:
+        """Assign the following requests of this task to that reconcile; None: to none."""
+
     def on_reconcile(self, *, result: str, seconds: float, stack: StackObject | None = None) -> None:
         """Record a completed reconcile. result: one of a few words (`idle`, `changed`, `error` …)."""
 

@@ -22,6 +22,7 @@ from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.status.status_writer import StatusWriter
 from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope, SourceChanged
 from hearth.engine.writes import repair_observation, step_execution
+from hearth.engine.writes.reconcile_traces import ReconcileTraces
 from hearth.engine.writes.step_execution import StepDone, StepResult
 from hearth.engine.writes.write_lanes import WriteLane, WriteLanes
 from hearth.engine.writes.write_latency import WriteLatency
@@ -75,6 +76,7 @@ class StackController:
         )
         self._observer = observer
         self._reactions = WriteLatency(now=services.clock.monotonic, observe=observer.on_event_to_write)
+        self._traces = ReconcileTraces(observer)
         self._runners: dict[str, StackReconciler] = {}
         self._lanes = WriteLanes(
             concurrency=concurrency,
@@ -83,7 +85,12 @@ class StackController:
             on_start=observer.on_dequeue,
             on_error=self._note_broken_step,
         )
-        self._recorder = StatusWriter(services, find_runner=self._runners.get, interval=status_interval)
+        self._recorder = StatusWriter(
+            services,
+            find_runner=self._runners.get,
+            interval=status_interval,
+            on_write=self._traces.on_status_write,
+        )
         self._health_marks = HealthMarkController(services, find_runner=self._runners.get, on_limit=observer.on_limit)
         self._snapshots = SnapshotController(services, find_runner=self._runners.get, on_limit=observer.on_limit)
         self._nesting = Nesting(services=services, on_limit=observer.on_limit)
@@ -187,9 +194,12 @@ class StackController:
         self._health_marks.on_reconcile(stack, dirty)
         self._snapshots.on_reconcile(stack)
         self._services.evaluations.begin(uid)
+        trace = self._observer.begin_reconcile()
         started = self._services.clock.monotonic()
         planned = each.reconcile(stack, dirty)
         self._reactions.on_planned(uid, planned, since=since)
+        if trace is not None:
+            self._traces.on_planned(uid, planned, trace)
         self._lanes.enqueue(self._services.find_link(uid).key, uid, planned)
         if each.is_unsettled:
             self._unsettled[uid] = each
@@ -229,6 +239,7 @@ class StackController:
         if each is not None:
             each.close()
         self._recorder.forget(uid)
+        self._traces.forget(uid)
         self._services.evaluations.forget(uid)
         self._health_marks.forget(uid)
         self._snapshots.forget(uid)
@@ -238,6 +249,7 @@ class StackController:
         each, stack = self._runners.get(stack_uid), self._services.management_cluster.find_stack(stack_uid)
         step = each.take_step(key) if each is not None and stack is not None else None
         self._reactions.on_started(stack_uid, key, is_wanted=step is not None)
+        self._traces.on_started(stack_uid, key)
         if each is None or stack is None or step is None:
             return
         begun = self._services.clock.monotonic()

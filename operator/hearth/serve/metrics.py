@@ -138,6 +138,13 @@ class Metrics:
     def close(self) -> None:
         """Nothing is left to send."""
 
+    def begin_reconcile(self) -> object | None:
+        """As the port says: metrics are no traces."""
+        return None
+
+    def resume_reconcile(self, trace: object) -> None:
+        """As the port says."""
+
     def on_reconcile(self, *, result: str, seconds: float, stack: StackObject | None = None) -> None:  # noqa: ARG002 -- the observer's parameters
         """A pass ended."""
         self._find_passes(result).inc()

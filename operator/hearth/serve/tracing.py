@@ -1,4 +1,6 @@
-"""Traces by OpenTelemetry: a span for each reconcile and each request. Off unless the environment names a collector.
+"""Traces by OpenTelemetry: a span for each reconcile, and within it one for each request that it causes.
+
+Off unless the environment names a collector.
 
 A span has what the metrics have, and the Stack of a reconcile. It never has the name of a child, which may contain a
 sensitive value. OpenTelemetry is imported only if traces are on; it sends from a thread of its own.
@@ -6,9 +8,11 @@ sensitive value. OpenTelemetry is imported only if traces are on; it sends from 
 
 from __future__ import annotations
 
+import contextvars
 import importlib.util
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -17,7 +21,9 @@ import hearth
 from hearth.serve.metrics import Metrics
 
 if TYPE_CHECKING:
+    from opentelemetry.context import Context
     from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+    from opentelemetry.trace import Span
 
     from hearth.engine.ports import StackObject
 
@@ -33,6 +39,18 @@ SUCCESS: Final = 300
 NANOSECONDS: Final = 1_000_000_000
 
 
+@dataclass(slots=True, eq=False)
+class Trace:
+    """A reconcile, as the parent of requests. They end later than it, since it awaits nothing."""
+
+    parent: Context | None = None
+    """None until the reconcile has ended."""
+
+
+CURRENT: Final = contextvars.ContextVar[Trace | None]("CURRENT", default=None)
+"""The reconcile to which the requests of the task belong. A task has that of the task that started it."""
+
+
 class TracedMetrics(Metrics):
     """The metrics, with a span for each reconcile and each request."""
 
@@ -43,32 +61,66 @@ class TracedMetrics(Metrics):
         self._tracer = provider.get_tracer(SERVICE, hearth.__version__)
         self._now = now
 
+    def begin_reconcile(self) -> Trace:
+        """As the port says."""
+        trace = Trace()
+        CURRENT.set(trace)
+        return trace
+
+    def resume_reconcile(self, trace: object) -> None:
+        """As the port says."""
+        CURRENT.set(trace if isinstance(trace, Trace) else None)
+
     def on_reconcile(self, *, result: str, seconds: float, stack: StackObject | None = None) -> None:
         """As the port says."""
         super().on_reconcile(result=result, seconds=seconds, stack=stack)
         attributes = {"hearth.result": result}
         if stack is not None:
             attributes |= {"k8s.namespace.name": stack.namespace, "hearth.kind": stack.kind, "hearth.stack": stack.name}
-        self._record("reconcile", seconds, attributes, is_error=result != "success")
+        trace = CURRENT.get()
+        CURRENT.set(None)
+        span = self._record("reconcile", seconds, attributes, is_error=result != "success")
+        if trace is not None:
+            trace.parent = make_context(span)
 
     def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:
         """As the port says."""
         super().on_request(verb=verb, kind=kind, code=code, seconds=seconds)
         attributes: dict[str, str | int] = {"hearth.verb": verb, "hearth.kind": kind, "http.response.status_code": code}
-        self._record(f"{verb} {kind}", seconds, attributes, is_error=not 0 < code < SUCCESS)
+        trace = CURRENT.get()
+        parent = trace.parent if trace is not None else None
+        self._record(f"{verb} {kind}", seconds, attributes, is_error=not 0 < code < SUCCESS, parent=parent)
 
-    def _record(self, name: str, seconds: float, attributes: Mapping[str, str | int], *, is_error: bool) -> None:
+    def _record(
+        self,
+        name: str,
+        seconds: float,
+        attributes: Mapping[str, str | int],
+        *,
+        is_error: bool,
+        parent: Context | None = None,
+    ) -> Span:
         from opentelemetry.trace import Status, StatusCode
 
         end = self._now()
-        span = self._tracer.start_span(name, start_time=end - int(seconds * NANOSECONDS), attributes=attributes)
+        start = end - int(seconds * NANOSECONDS)
+        span = self._tracer.start_span(name, context=parent, start_time=start, attributes=attributes)
         if is_error:
             span.set_status(Status(StatusCode.ERROR))
         span.end(end)
+        return span
 
     def close(self) -> None:
         """Send what is left."""
         self._provider.force_flush(FLUSH_MILLISECONDS)
+
+
+def make_context(span: Span) -> Context:
+    """Return what makes that span the parent of another, without what the span holds."""
+    from opentelemetry.context import Context
+    from opentelemetry.trace import NonRecordingSpan, set_span_in_context
+
+    return set_span_in_context(NonRecordingSpan(span.get_span_context()), Context())
 
 
 def make_observer(environ: Mapping[str, str]) -> Metrics:

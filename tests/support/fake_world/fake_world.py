@@ -74,6 +74,12 @@ class SilentObserver:
         self.limits: list[str] = []
         """Each limit that was reached, as often as it was."""
 
+    def begin_reconcile(self) -> None:
+        """As the port says."""
+
+    def resume_reconcile(self, trace: object) -> None:
+        """As the port says."""
+
     def on_reconcile(self, *, result: str, seconds: float, stack: StackObject | None = None) -> None:
         """As the port says."""
 

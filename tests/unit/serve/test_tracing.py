@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.server
 import subprocess
 import sys
@@ -129,3 +130,54 @@ def test_spans_arrive_at_the_collector(collector: tuple[str, list[bytes]], monke
     names = {each.key: each.value.string_value for each in resource.resource.attributes}
     assert names["service.name"] == "hearth"
     assert [span.name for scope in resource.scope_spans for span in scope.spans] == ["apply Pod"]
+
+
+def find_by_name(exporter: InMemorySpanExporter) -> dict[str, ReadableSpan]:
+    """The spans by their names."""
+    return {span.name: span for span in exporter.get_finished_spans()}
+
+
+def find_parent(span: ReadableSpan) -> int | None:
+    """The identity of its parent."""
+    return None if span.parent is None else span.parent.span_id
+
+
+async def test_a_request_is_a_child_of_the_reconcile_that_causes_it(
+    traced: TracedMetrics, exporter: InMemorySpanExporter
+) -> None:
+    """In a task that resumes the reconcile, and in one that the reconcile started; no longer after it ended."""
+
+    async def send(kind: str) -> None:
+        traced.on_request(verb="apply", kind=kind, code=200, seconds=0.01)
+
+    async def resume() -> None:
+        traced.resume_reconcile(trace)
+        await send("Resumed")
+        traced.resume_reconcile(None)
+        await send("Other")
+
+    trace = traced.begin_reconcile()
+    started = asyncio.create_task(send("Started"))
+    traced.on_reconcile(result="success", seconds=0.25)
+    await asyncio.gather(started, asyncio.create_task(resume()), asyncio.create_task(send("Later")))
+
+    spans = find_by_name(exporter)
+    reconcile = spans["reconcile"].get_span_context()
+    parents = {name: find_parent(span) for name, span in spans.items()}
+    assert parents == {
+        "reconcile": None,
+        "apply Started": reconcile.span_id,
+        "apply Resumed": reconcile.span_id,
+        "apply Other": None,
+        "apply Later": None,
+    }
+    assert spans["apply Resumed"].get_span_context().trace_id == reconcile.trace_id
+
+
+def test_a_reconcile_that_fails_ends_its_trace(traced: TracedMetrics, exporter: InMemorySpanExporter) -> None:
+    """What comes next is not part of it."""
+    traced.begin_reconcile()
+    traced.on_reconcile(result="error", seconds=0.0)
+    traced.on_request(verb="list", kind="Lease", code=200, seconds=0.01)
+
+    assert [find_parent(span) for span in find_by_name(exporter).values()] == [None, None]

@@ -79,15 +79,21 @@ class StatusWriter:
     """The only writer of Stack statuses."""
 
     def __init__(
-        self, services: Services, *, find_runner: Callable[[str], ReportedStack | None], interval: float
+        self,
+        services: Services,
+        *,
+        find_runner: Callable[[str], ReportedStack | None],
+        interval: float,
+        on_write: Callable[[str], None] = lambda _stack_uid: None,
     ) -> None:
-        """interval: minimum seconds between two writes of one Stack's status."""
+        """interval: minimum seconds between two writes of one Stack's status; on_write: called before each."""
         self._management_cluster = services.management_cluster
         self._clock = services.clock
         self._hashes = services.hashes
         self._evaluations = services.evaluations
         self._find_runner = find_runner
         self._interval = interval
+        self._on_write = on_write
         self._pacing = StatusRateLimiter(interval=interval, processes=services.share.count)
         self._looked: dict[str, float] = {}
         """By Stack: monotonic time in seconds of the last built status, written or delayed."""
@@ -164,6 +170,7 @@ class StatusWriter:
         if stack is None or runner is None or not (runner.is_known or runner.is_faulty):
             return
         self._writing.add(stack_uid)
+        self._on_write(stack_uid)
         try:
             outcome = await supervision.contain(
                 "status", lambda: self._write_changes(stack, runner), lambda: Outcome.FAILED, stack=stack_uid

@@ -23,6 +23,12 @@ class RemoteUsage:
     skipped: int = 0
     is_reachable: bool = False
 
+    def begin_reconcile(self) -> None:
+        """Ignore it: no other cluster is reconciled."""
+
+    def resume_reconcile(self, trace: object) -> None:
+        """Ignore it."""
+
     def on_reconcile(self, *, result: str, seconds: float, stack: StackObject | None = None) -> None:
         """Ignore it: no other cluster is reconciled."""
 

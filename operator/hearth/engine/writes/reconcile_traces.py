@@ -1,0 +1,37 @@
+"""Which reconcile each request of a Stack belongs to, for traces. Knows only the keys of steps; empty while traces are off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hearth.engine.ports import Observer
+
+LATEST = ""
+"""In the place of a key: the latest reconcile of the Stack, which its status reports."""
+
+
+class ReconcileTraces:
+    """The reconciles that planned the steps in the queues."""
+
+    def __init__(self, observer: Observer) -> None:
+        """observer: what makes traces, if any."""
+        self._observer = observer
+        self._traces: dict[tuple[str, str], object] = {}
+
+    def on_planned(self, stack_uid: str, keys: Iterable[str], trace: object) -> None:
+        """Record the steps that a reconcile planned. A waiting step keeps the reconcile that planned it first."""
+        self._traces[stack_uid, LATEST] = trace
+        for key in keys:
+            self._traces.setdefault((stack_uid, key), trace)
+
+    def on_started(self, stack_uid: str, key: str) -> None:
+        """Assign the requests of this task to the reconcile that planned the step."""
+        self._observer.resume_reconcile(self._traces.pop((stack_uid, key), None))
+
+    def on_status_write(self, stack_uid: str) -> None:
+        """Assign the requests of this task to the latest reconcile of the Stack."""
+        self._observer.resume_reconcile(self._traces.get((stack_uid, LATEST)))
+
+    def forget(self, stack_uid: str) -> None:
+        """Drop a deleted Stack."""
+        self._traces.pop((stack_uid, LATEST), None)
