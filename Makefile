@@ -129,7 +129,7 @@ image: ## Build the container image into build/image, with its bill of materials
 	@$(ENGINE) build --file manifests/image/Containerfile --tag hearth:$(VERSION) .
 else
 image: $(INSTALLED)
-	@PYTHONPATH=manifests/image $(BIN)/python manifests/image/build.py
+	@PYTHONPATH=manifests/image $(BIN)/python manifests/image/build.py $(IMAGE_ARGS)
 endif
 
 audit: $(INSTALLED) ## Look up known vulnerabilities of all locked packages: make audit AUDIT_ARGS="--vulnerability-service=osv"

@@ -68,15 +68,21 @@ def main() -> int:
     parser.add_argument(
         "--architectures", nargs="+", choices=sorted(image_wheels.PLATFORMS), default=sorted(image_wheels.PLATFORMS)
     )
+    parser.add_argument(
+        "--debian",
+        default=image_debian.ARCHIVE,
+        metavar="URL",
+        help="archive of Debian's packages; default: %(default)s",
+    )
     parser.add_argument("--root", action="store_true", help="only the file system, for this machine")
     arguments = parser.parse_args()
     try:
         if arguments.root:
-            (parts,) = fetch([find_native()]).values()
+            (parts,) = fetch([find_native()], arguments.debian).values()
             lay_out(arguments.output, parts)
             print(arguments.output)
         else:
-            digest = build(arguments.output, fetch(arguments.architectures))
+            digest = build(arguments.output, fetch(arguments.architectures, arguments.debian))
             print(f"{arguments.output}/oci  {digest}")
     except Impossible as error:
         print(f"error: {error}", file=sys.stderr)
@@ -93,14 +99,17 @@ def find_native() -> str:
     return known[machine]
 
 
-def fetch(architectures: Sequence[str]) -> dict[str, Parts]:
-    """Download everything; what is there already stays. Needs the network, and is all that does."""
+def fetch(architectures: Sequence[str], archive: str = image_debian.ARCHIVE) -> dict[str, Parts]:
+    """Download everything; what is there already stays. Needs the network, and is all that does.
+
+    archive: of Debian's packages.
+    """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hearth" / "image"
     found = {}
     for architecture in architectures:
         folder = cache / architecture
         folder.mkdir(parents=True, exist_ok=True)
-        packages = image_debian.fetch(architecture, folder)
+        packages = image_debian.fetch(architecture, folder, archive)
         found[architecture] = Parts(packages=packages, wheels=image_wheels.fetch(architecture, folder / "wheels"))
     return found
 

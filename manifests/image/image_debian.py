@@ -1,7 +1,8 @@
 """The Debian packages of the image: Python, and the shared libraries that it and the wheels need.
 
 They are the newest of the release, so each build has the security fixes of its day; the bill of materials names them.
-apt verifies their signatures. Knows nothing of Python packages.
+Another archive, as of a snapshot, gives those of another day. apt verifies their signatures. Knows nothing of Python
+packages.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RELEASE = "bookworm"
-MIRROR = "http://deb.debian.org"
+ARCHIVE = "http://deb.debian.org/{}"
+"""Where the packages are; `{}` stands for `debian`, or `debian-security`."""
 KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 PACKAGES = (
     *("python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib"),
@@ -47,11 +49,14 @@ class Package:
     file: Path
 
 
-def fetch(architecture: str, folder: Path) -> list[Package]:
-    """Download the packages for that architecture, in the versions of now. folder: keeps what did not change."""
+def fetch(architecture: str, folder: Path, archive: str = ARCHIVE) -> list[Package]:
+    """Download the packages for that architecture, in the newest versions of the archive.
+
+    folder: keeps what did not change.
+    """
     if not KEYS.exists():
         raise Impossible(f"no {KEYS}: build the image on Debian or Ubuntu, or by `make image ENGINE=docker`")
-    environment = os.environ | {"APT_CONFIG": str(write_configuration(architecture, folder)), "LC_ALL": "C"}
+    environment = os.environ | {"APT_CONFIG": str(write_configuration(architecture, folder, archive)), "LC_ALL": "C"}
     archives = folder / "archives"
     archives.mkdir(exist_ok=True)
     run(["apt-get", "-qq", "update"], folder, environment)
@@ -64,13 +69,16 @@ def fetch(architecture: str, folder: Path) -> list[Package]:
     return sorted((read_package(archives / name) for name in wanted), key=lambda package: package.name)
 
 
-def write_configuration(architecture: str, folder: Path) -> Path:
+def write_configuration(architecture: str, folder: Path, archive: str) -> Path:
     """Configuration of an apt of our own, which leaves that of the machine alone."""
     for name in ("state/lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "state" / "status").touch()
-    suites = (f"debian {RELEASE}", f"debian {RELEASE}-updates", f"debian-security {RELEASE}-security")
-    sources = [f"deb [signed-by={KEYS}] {MIRROR}/{suite} main\n" for suite in suites]
+    debian, security = (archive.replace("{}", name) for name in ("debian", "debian-security"))
+    suites = (f"{debian} {RELEASE}", f"{debian} {RELEASE}-updates", f"{security} {RELEASE}-security")
+    # Lists of a snapshot have expired.
+    options = f"signed-by={KEYS}" + (" check-valid-until=no" if archive != ARCHIVE else "")
+    sources = [f"deb [{options}] {suite} main\n" for suite in suites]
     (folder / "sources.list").write_text("".join(sources))
     lines = (
         f'Dir::State "{folder}/state";',

@@ -11,6 +11,7 @@ from typing import Any
 
 import build
 import click.testing
+import image_debian
 import kopf
 import pytest
 import yaml
@@ -304,3 +305,16 @@ def test_the_containerfile_copies_all_that_the_builder_reads(tmp_path: Path) -> 
     command = [sys.executable, "-c", program, str(tmp_path)]
     subprocess.run(command, check=True, cwd=tmp_path, env=os.environ | {"PYTHONPATH": search})
     assert [path.name for path in tmp_path.glob("*.whl")] == [f"hearth-{hearth.__version__}-py3-none-any.whl"]
+
+
+def test_debian_packages_come_from_the_archive_that_is_named(tmp_path: Path) -> None:
+    """As from a snapshot, whose lists have expired. Those of Debian itself must be of these days."""
+    image_debian.write_configuration("amd64", tmp_path, "http://snapshot.example/{}/20260101")
+    of_a_snapshot = (tmp_path / "sources.list").read_text()
+    image_debian.write_configuration("amd64", tmp_path, image_debian.ARCHIVE)
+    of_debian = (tmp_path / "sources.list").read_text()
+
+    assert "check-valid-until=no] http://snapshot.example/debian/20260101 bookworm main" in of_a_snapshot
+    assert "http://snapshot.example/debian-security/20260101 bookworm-security main" in of_a_snapshot
+    assert "deb.debian.org" not in of_a_snapshot
+    assert "check-valid-until" not in of_debian
