@@ -68,7 +68,7 @@ class StatusRateLimiter:
         self, stack: StackObject, before: Mapping[str, Any], after: Mapping[str, Any], *, now: float
     ) -> float:
         """Return the seconds until the change is worth a write; 0 or less for now."""
-        pause = len(stack.packed_spec) / BYTES_PER_SECOND
+        pause = stack.spec_size / BYTES_PER_SECOND
         if pause > self._interval and status_builder.is_repair_only(before, after):
             return self._setbacks.setdefault(stack.uid, now) + REPAIR_GRACE - now
         if status_builder.is_start_only(before, after):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from hearth.engine.clusters import kubeconfig_reference
@@ -28,6 +28,11 @@ from hearth.model.sharding import WHOLE, Share
 from hearth.model.stack_tree import Node, StackTree
 from hearth.plan.status import condition_summary
 from hearth.template import resource_group
+
+SHARED_TEMPLATES = 256
+"""Templates that Stacks can share."""
+SHARED_BYTES = 16 * 1024
+"""Bytes up to which a template is shared: what is kept here may belong to no Stack any more."""
 
 
 class StackListener(Protocol):
@@ -56,6 +61,8 @@ class StackCache(WatchedCache[StackObject]):
         self._kind = kind
         self._listener = listener
         self._store = object_store.ObjectStore(self)
+        self._templates: dict[bytes, bytes] = {}
+        """The packed templates that Stacks share."""
         server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
         self.tree = tree if tree is not None else StackTree()
         """The nesting of all Stacks, including those of other processes."""
@@ -80,9 +87,9 @@ class StackCache(WatchedCache[StackObject]):
         self._answered.set()
 
     def count_bytes(self) -> Mapping[str, float]:
-        """Return the bytes of the stored specs and statuses, as kept (large ones compressed), by kind."""
+        """Return the bytes of the stored specs and statuses by kind, without regard to what several Stacks share."""
         found = self._store.records.values()
-        return {self._kind.key: float(sum(len(each.packed_spec) + len(each.packed_status) for each in found))}
+        return {self._kind.key: float(sum(each.spec_size + len(each.packed_status) for each in found))}
 
     def find_stack(self, uid: str) -> StackObject | None:
         """Return the Stack, or None if it does not exist."""
@@ -115,11 +122,19 @@ class StackCache(WatchedCache[StackObject]):
     def parse(self, raw: Object) -> StackObject:
         """Return the cached part of a Stack."""
         try:
-            return parse_stack(raw, kind=self._kind.name)
+            return parse_stack(raw, kind=self._kind.name, share=self._share)
         except TypeError:
             pruned = salvage.prune(raw)
             self._watch.note_omission(pruned)
-            return parse_stack(pruned, kind=self._kind.name)
+            return parse_stack(pruned, kind=self._kind.name, share=self._share)
+
+    def _share(self, template: bytes) -> bytes:
+        """Return the first equal template, so that Stacks of one template keep it once."""
+        if len(template) > SHARED_BYTES:
+            return template
+        if len(self._templates) >= SHARED_TEMPLATES:
+            self._templates.clear()
+        return self._templates.setdefault(template, template)
 
     def replace(self, old: StackObject | None, new: StackObject | None, *, is_ours: bool) -> None:
         """Update a created, changed or deleted Stack."""
@@ -135,13 +150,16 @@ class StackCache(WatchedCache[StackObject]):
         self._listener.on_stack(either.uid)
 
 
-def parse_stack(raw: Object, *, kind: str = names.STACK) -> StackObject:
-    """Convert an object to the engine's view of a Stack."""
+def parse_stack(
+    raw: Object, *, kind: str = names.STACK, share: Callable[[bytes], bytes] = lambda template: template
+) -> StackObject:
+    """Convert an object to the engine's view of a Stack. share: return an equal template that is kept already."""
     metadata, status = raw["metadata"], raw.get("status") or {}
     phase = status.get("phase") if isinstance(status, dict) else ""
     true_conditions, in_progress_since = condition_summary.summarize(status)
     omission = salvage.find_omission(raw)
     defect = omission.within("spec") if omission is not None else None
+    packed_spec, packed_template = pack_spec(read_spec(raw, kind=kind))
     return StackObject(
         name=metadata["name"],
         namespace=sys.intern(metadata["namespace"]),
@@ -156,7 +174,8 @@ def parse_stack(raw: Object, *, kind: str = names.STACK) -> StackObject:
         author=provenance.find_author(metadata.get("managedFields") or ()),
         service_account=find_account(raw.get("spec")),
         kubeconfig=kubeconfig_reference.find(raw.get("spec")),
-        packed_spec=packing.pack(read_spec(raw, kind=kind)),
+        packed_spec=packed_spec,
+        packed_template=share(packed_template),
         packed_status=status_fields.pack(status),
         phase=sys.intern(phase) if isinstance(phase, str) else "",
         true_conditions=true_conditions,
@@ -170,6 +189,14 @@ def read_spec(raw: Object, *, kind: str) -> Object:
     """Return the spec of an object in the form of a Stack's."""
     spec = raw.get("spec") or {}
     return resource_group.make_spec(spec) if kind == names.GROUP_KIND else spec
+
+
+def pack_spec(spec: object) -> tuple[bytes, bytes]:
+    """Return the JSON of a spec without its template, and that of the template; empty if it has none."""
+    if not isinstance(spec, dict) or "template" not in spec:
+        return packing.pack(spec), b""
+    rest = {key: value for key, value in spec.items() if key != "template"}
+    return packing.pack(rest), packing.pack(spec["template"])
 
 
 def find_account(spec: object) -> str:
