@@ -23,8 +23,8 @@ class Order:
     stated: int
     beside: str
     """The definition in the spec at that time."""
-    means: str
-    """The definition gone back to."""
+    means: str | None
+    """The definition gone back to; None: there was none, so that the order was refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +62,10 @@ def look(mind: Mind, asked: Asked, revisions: Mapping[int, str], *, is_retried: 
     order = None
     if asked.to_revision is not None:
         order = settle(mind, asked, asked.to_revision, revisions)
-        if order is None:
-            return dataclasses.replace(mind, is_refused=True)
         if order.beside == asked.definition:
+            if order.means is None:
+                # Before anything was accepted there is nowhere to remember it.
+                return dataclasses.replace(mind, is_refused=True, order=order if mind.cause else None)
             return follow(mind, ORDERED, order.means, order)
     if mind.cause == AUTOMATIC and mind.given_up == asked.definition and not is_retried:
         return dataclasses.replace(mind, order=order, is_refused=False)
@@ -73,13 +74,14 @@ def look(mind: Mind, asked: Asked, revisions: Mapping[int, str], *, is_retried: 
     return follow(mind, SPEC, asked.definition, order)
 
 
-def settle(mind: Mind, asked: Asked, stated: int, revisions: Mapping[int, str]) -> Order | None:
-    """What an order means: settled once, beside the definition that was there then. None where it cannot be obeyed."""
-    if mind.order is not None and mind.order.stated == stated:
-        return mind.order
+def settle(mind: Mind, asked: Asked, stated: int, revisions: Mapping[int, str]) -> Order:
+    """What an order means: settled once, beside the definition that was there then."""
+    known = mind.order
+    if known is not None and known.stated == stated and (known.means is not None or known.beside != asked.definition):
+        return known
     other = mind.previous if mind.last == asked.definition else mind.last
     means = revisions.get(stated) if stated else other
-    return Order(stated=stated, beside=asked.definition, means=means) if means is not None else None
+    return Order(stated=stated, beside=asked.definition, means=means)
 
 
 def follow(mind: Mind, cause: str, wants: str, order: Order | None) -> Mind:

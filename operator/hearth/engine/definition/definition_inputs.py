@@ -23,7 +23,7 @@ from hearth.model.errors import (
 from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.status import cluster_state
 from hearth.plan.status.ready_condition import DefinitionRejection
-from hearth.plan.target.target import RollbackRequest, TargetChoice
+from hearth.plan.target.target import EMPTY_REVISION, RollbackRequest, TargetChoice
 from hearth.template.blueprint import Definition
 
 SNAPSHOT_RETRY = 10.0
@@ -92,17 +92,25 @@ class DefinitionInputs:
     ) -> TargetChoice | DefinitionRejection:
         """Choose the target, or return why the requested one is impossible. hashed: see `TargetTracker.choose`."""
         try:
-            restore = await self._resolve_snapshot(stack, requested.to_snapshot)
+            restore = await self._resolve_snapshot(stack, requested.to_snapshot, hashed)
             return self._targets.choose(hashed, requested, revisions=known.verified, restore=restore)
-        except SnapshotNotUsable as error:
-            self._schedule.put_off(SNAPSHOT_RETRY)
-            return DefinitionRejection(reason=error.reason, message=str(error))
-        except RollbackRevisionNotFound as error:
-            unverified = known.find_unverified(requested.to_revision or 0)
-            return rejections.reject_rollback_request(error, unverified)
+        except (SnapshotNotUsable, RollbackRevisionNotFound) as error:
+            # A later definition is newer than the request, whether or not it is possible then.
+            self._targets.record_rejected_rollback(
+                RollbackRequest(
+                    to_revision=requested.to_revision or 0,
+                    spec_hash=hashed,
+                    revision=EMPTY_REVISION,
+                    snapshot=requested.to_snapshot,
+                )
+            )
+            if isinstance(error, SnapshotNotUsable):
+                self._schedule.put_off(SNAPSHOT_RETRY)
+                return DefinitionRejection(reason=error.reason, message=str(error))
+            return rejections.reject_rollback_request(error, known.find_unverified(requested.to_revision or 0))
 
-    async def _resolve_snapshot(self, stack: StackObject, name: str) -> RollbackRequest | None:
-        """Return what the requested snapshot resolves to; None if there is none or it was resolved before."""
-        if not name or self._targets.has_resolved(name):
+    async def _resolve_snapshot(self, stack: StackObject, name: str, hashed: str) -> RollbackRequest | None:
+        """Return what the requested snapshot resolves to; None if there is none or it needs no resolution."""
+        if not name or self._targets.has_resolved(name, hashed):
             return None
         return await snapshot_restore.resolve(self._services, stack, name)

@@ -323,6 +323,8 @@ class DefinitionSync:
                     f"it has no PersistentVolumeClaims {', '.join(missing)}, which the snapshot contains"
                 )
         except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
+            if aim.order is not None and not aim.order.snapshot:
+                self.targets.record_rejected_rollback(aim.order)
             await self._reject(stack, rejections.reject_rollback(error, number=number))
         else:
             self.refreshed_parameters = stored.renewed
@@ -415,6 +417,6 @@ class DefinitionSync:
         target = self.targets.current
         if target is None or self.is_deleting:
             return CleanupPolicy()
-        # A group never goes back to an earlier revision, so that nothing of one is kept.
+        # A group never goes back to an earlier revision, so that no member is kept for one. Each still waits for its successor.
         policy = self._resources.find_cleanup_policy(target)
-        return dataclasses.replace(policy, is_waived=True) if self.is_group else policy
+        return dataclasses.replace(policy, protected_names=frozenset()) if self.is_group else policy

@@ -131,10 +131,21 @@ class TargetTracker:
         self.last_failed = status.get("lastFailedRevision", self.last_failed)
         return self.is_persisted and not was_recorded
 
-    def has_resolved(self, snapshot: str) -> bool:
-        """Return whether the restore of that snapshot was resolved before, for any definition."""
+    def has_resolved(self, snapshot: str, hashed: str = "") -> bool:
+        """Return whether the restore of that snapshot needs no resolution: resolved before, or overridden since.
+
+        hashed: hash of the definition in the spec, "" if unreadable.
+        """
         known = self.current.rollback if self.current is not None else None
-        return known is not None and known.snapshot == snapshot
+        if known is None or known.snapshot != snapshot:
+            return False
+        return known.is_resolved or known.is_overridden(hashed)
+
+    def record_rejected_rollback(self, request: RollbackRequest) -> None:
+        """Record a rollback that is impossible now, so that it does not apply to a later definition."""
+        target = self.current
+        if target is not None and target.restore is None and request.spec_hash:
+            self.current = dataclasses.replace(target, rollback=request)
 
     def choose(
         self,

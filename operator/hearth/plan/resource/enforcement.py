@@ -101,6 +101,11 @@ def stop_at(status: ResourceStatus, hook: str) -> ResourceStatus:
     )
 
 
+def is_held(status: ResourceStatus) -> bool:
+    """Return whether the environment prevents the next step of the resource, or stops it afterwards."""
+    return bool(status.stopped_at) or status.reason == RESTRICTED
+
+
 def explain_restriction(rule: EnvironmentRule, action: Action) -> str:
     """Explain why an action is denied, and what would allow it."""
     return (

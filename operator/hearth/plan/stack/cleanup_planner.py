@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from hearth.model.child import Child
 from hearth.plan.environment.active_environment import ActiveEnvironment
-from hearth.plan.resource import removal
+from hearth.plan.resource import enforcement, removal
 from hearth.plan.resource.suspend import suspend_object
 from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.stack import cleanup
@@ -175,9 +175,12 @@ class CleanupPlanner:
         if may_miss_children:
             # An object that is not seen yet may require this one.
             return False
-        if is_ready or self._policy.is_waived:
+        if is_ready:
             return True
         status = self._index.statuses.get(child.resource)
+        if self._policy.is_waived:
+            # A request for cleanup makes room for the next object. It does not pass what holds that one back.
+            return status is None or not enforcement.is_held(status)
         return not self._is_kept(child) and (status is None or status.is_ready)
 
     def _is_kept(self, child: Child) -> bool:

@@ -86,7 +86,12 @@ def build_status(
         )
         address = subject.address
         warnings = [
-            *rollback_notes.describe_ignored(subject.target, name=address.name, namespace=address.namespace),
+            *rollback_notes.describe_ignored(
+                # While the request itself is rejected, nothing overrides it.
+                subject.target if subject.rejection is None else None,
+                name=address.name,
+                namespace=address.namespace,
+            ),
             *found_outputs.wrong,
             *plan.rolling.find_warnings(),
             *breakpoint_waits.warn(plan),

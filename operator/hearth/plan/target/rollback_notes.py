@@ -24,6 +24,13 @@ def describe_ignored(target: Target | None, *, name: str, namespace: str) -> Ite
     order = target.rollback if target is not None and target.cause is TargetCause.SPEC else None
     if target is None or order is None or target.revision == order.revision:
         return
+    if not order.is_resolved:
+        stated = f"toSnapshot: {order.snapshot}" if order.snapshot else f"toRevision: {order.to_revision}"
+        yield (
+            f"{IGNORED}.{stated} has no effect: it was rejected, and template or parameters were changed after it was "
+            f"written; remove it"
+        )
+        return
     scope = f"{name} {{}} -n {namespace}".removesuffix(" -n ")
     stated, verb = f"toRevision: {order.to_revision}", f"rollback {scope.format(f'--to {order.revision}')}"
     if order.snapshot:

@@ -56,7 +56,7 @@ class RollbackRequest:
     spec_hash: str
     """Hash of the definition in the spec at that time; "" while it is unknown."""
     revision: int
-    """The resolved revision. It is resolved once."""
+    """The resolved revision. It is resolved once. `EMPTY_REVISION` while there is none: the request is then rejected."""
     snapshot: str = ""
     """The name of the StackSnapshot; "" for a rollback to a revision."""
     snapshot_uid: str = ""
@@ -67,6 +67,15 @@ class RollbackRequest:
     """Whether the workloads were suspended, so that the claims may be replaced."""
     is_restored: bool = False
     """Whether the restore completed. The claims then stay as they are."""
+
+    @property
+    def is_resolved(self) -> bool:
+        """Return whether it could be resolved."""
+        return self.revision != EMPTY_REVISION
+
+    def is_overridden(self, spec_hash: str) -> bool:
+        """Return whether a definition of that hash is newer. An unknown hash, "", is no change."""
+        return bool(self.spec_hash and spec_hash and self.spec_hash != spec_hash)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,7 +257,8 @@ def _is_given_up(request: TargetRequest, before: Target) -> bool:
 def _settle_restore(request: TargetRequest, *, before: Target | None) -> RollbackRequest | None:
     """Return the restore request as resolved before, or as it resolves now."""
     known = before.rollback if before is not None else None
-    if known is None or known.snapshot != request.to_snapshot:
+    is_known = known is not None and known.snapshot == request.to_snapshot
+    if known is None or not is_known or not (known.is_resolved or known.is_overridden(request.hash)):
         known = request.restore
     if known is None or known.spec_hash:
         return known
@@ -265,7 +275,8 @@ def _settle(
 ) -> RollbackRequest:
     """Return the rollback request as resolved before, or resolve a new one."""
     known = before.rollback if before is not None else None
-    if known is not None and known.to_revision == stated and not known.snapshot:
+    is_known = known is not None and known.to_revision == stated and not known.snapshot
+    if known is not None and is_known and (known.is_resolved or known.is_overridden(request.hash)):
         return known if known.spec_hash else dataclasses.replace(known, spec_hash=request.hash)
     kept = ", ".join(str(number) for number in sorted(hashes)) or "none"
     if stated:
