@@ -16,17 +16,19 @@ from hearth.template.blueprint import Blueprint
 
 def create(stack: StackObject, blueprint: Blueprint, *, services: Services, cache_sync: CacheSync) -> StackPlanner:
     """Return a planner that has planned nothing. Its kinds follow the watches of `cache_sync`."""
-    link = services.find_link(stack.uid)
+    # The function below lives as long as the planner, and must not keep this state of the Stack, with its spec.
+    uid = stack.uid
+    link = services.find_link(uid)
     return StackPlanner(
         blueprint=blueprint,
         stack=revision_builder.identify(stack),
         kinds=find_kinds(link, services=services, cache_sync=cache_sync),
-        hashes=services.hashes.of_stack(stack.uid),
+        hashes=services.hashes.of_stack(uid),
         rules=link.rules,
-        on_error=lambda resource, error: supervision.report("resource", error, stack=stack.uid, resource=resource),
+        on_error=lambda resource, error: supervision.report("resource", error, stack=uid, resource=resource),
         boundary=services.find_boundary(stack),
         # What a kubeconfig opens, every account that may read the kubeconfig may read.
-        access=read_access.UNLIMITED if link.is_remote else services.read_rights.of(stack.uid),
+        access=read_access.UNLIMITED if link.is_remote else services.read_rights.of(uid),
     )
 
 

@@ -1,7 +1,11 @@
-"""An operator that is started again finds everything as it was left, and so has nothing to write."""
+"""An operator that is started again finds everything as it was left, so it has nothing to write, and need keep nothing."""
 
 from __future__ import annotations
 
+import gc
+from collections import Counter
+
+from hearth.engine.ports import StackObject
 from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.model import names
 from hearth.model.child import Object
@@ -74,5 +78,21 @@ def test_nothing_is_said_of_a_stack_before_the_first_look_at_its_children() -> N
         assert another.cache_sync_grace() == 0
         assert another.planner is not None
         assert another.planner.is_complete
+
+    fake_world.run(story)
+
+
+def test_no_earlier_state_of_a_stack_is_kept() -> None:
+    """It has another spec and status, which can be large."""
+
+    async def story(world: FakeWorld) -> None:
+        await converge(world, stacks=3)
+        (controller,) = world.controllers
+        uids = set(controller.engine._services.management_cluster.stacks())
+        gc.collect()
+        kept = Counter(each.uid for each in gc.get_objects() if isinstance(each, StackObject) and each.uid in uids)
+
+        assert len(uids) == 3
+        assert max(kept.values()) <= 1
 
     fake_world.run(story)
