@@ -24,6 +24,10 @@ class NamedTasks:
         running = self._running.get(name) if isinstance(name, str) else None
         return running is not None and not running.done()
 
+    def is_any_running(self, prefix: str) -> bool:
+        """Return whether an action whose name begins like this is running."""
+        return any(name.startswith(prefix) and not task.done() for name, task in self._running.items())
+
     def run(self, name: str, action: supervision.Work) -> None:
         """Start `action` unless an action of that name is running."""
         running = self._running.get(name)

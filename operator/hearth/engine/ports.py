@@ -87,6 +87,9 @@ class WorkloadCluster(Protocol):
     def find_denial(self, kind: Kind, *, namespace: str = "") -> str:
         """Return the server's reason for denying the watch of a followed kind; "" if no denial is known."""
 
+    def is_failing(self, kind: Kind, *, namespace: str = "") -> bool:
+        """Return whether the last attempt to list a followed kind failed, other than by a denial."""
+
     def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
         """Return all cached objects of all followed kinds with this Stack's label, by resource name (the label's value)."""
 

@@ -104,6 +104,10 @@ class ReadRights:
             return False
         return any(key in self._new or key in self._failed for key in self._by_stack.get(stack_uid, ()))
 
+    def is_failing(self, stack_uid: str) -> bool:
+        """Return whether a question that concerns the Stack failed the last time that it was asked."""
+        return bool(self._failed) and any(key in self._failed for key in self._by_stack.get(stack_uid, ()))
+
     def forget(self, stack_uid: str) -> None:
         """Drop what no other Stack needs."""
         for key in self._by_stack.pop(stack_uid, ()):

@@ -87,6 +87,10 @@ class WorkQueue:
         """Return the number of queued Stacks."""
         return len(self._marks)
 
+    def __contains__(self, stack_uid: object) -> bool:
+        """Return whether that Stack waits for its reconcile."""
+        return stack_uid in self._marks
+
     def enqueue(self, stack_uid: str, what: DirtyItem) -> None:
         """Enqueue the Stack with `what` as dirty."""
         marks = self._marks.get(stack_uid)

@@ -123,6 +123,10 @@ class KubeWorkloadCluster:
         """Return the API server's message if it denies the watch of a followed kind; "" if no denial is known."""
         return self.caches.find_denial(kind, namespace=namespace)
 
+    def is_failing(self, kind: Kind, *, namespace: str = "") -> bool:
+        """Return whether the last attempt to list a followed kind failed, other than by a denial."""
+        return self.caches.is_failing(kind, namespace=namespace)
+
     def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
         """Return all cached objects with this Stack's label, by resource name."""
         return self.caches.children(stack_uid)

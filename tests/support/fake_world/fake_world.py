@@ -245,6 +245,8 @@ class FakeWorld:
     has_virtual_time = True
     hasher = HASHER
     """What operators that start from now on sign with."""
+    latency: float | None = None
+    """Seconds that requests of operators that start from now on travel one way; None: as usual."""
 
     def __init__(self, *, namespace: str = "default", shards: int = 1, is_shared: bool = False) -> None:
         """shards: how many operators divide the Stacks; they live and die together.
@@ -323,6 +325,8 @@ class FakeWorld:
             )
             for share in self._shares
         ]
+        for each in started:
+            each.wire.latency = each.wire.latency if self.latency is None else self.latency
         if self.event_delay is not None:
             for each in started:
                 each.wire.delay = self.event_delay

@@ -92,6 +92,10 @@ class FakeWorkloadCluster:
         """As the port says."""
         return self.cache.find_denial(kind)
 
+    def is_failing(self, kind: Kind, *, namespace: str = "") -> bool:
+        """As the port says: no list of the fake server fails but by a denial."""
+        return False
+
     def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
         """As the port says."""
         return self.cache.children(stack_uid)

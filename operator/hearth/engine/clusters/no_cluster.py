@@ -59,6 +59,10 @@ class NoCluster:
         """Return ""."""
         return ""
 
+    def is_failing(self, kind: Kind, *, namespace: str = "") -> bool:
+        """Return True: there is nothing to wait for."""
+        return True
+
     def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
         """Return none."""
         return {}

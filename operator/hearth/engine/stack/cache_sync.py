@@ -6,7 +6,7 @@ Must not know what children mean. Requests watches and enqueues the Stack when t
 from __future__ import annotations
 
 import functools
-from collections.abc import Set
+from collections.abc import Callable, Set
 
 from hearth.engine import verified_revisions
 from hearth.engine.clusters.cluster_links import ClusterLink
@@ -15,7 +15,7 @@ from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import packing
+from hearth.model import packing, phases
 from hearth.model.child import Path
 from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound, Unreachable
 from hearth.model.kinds import Kind
@@ -27,7 +27,14 @@ from hearth.template.compiler import compiler
 ASK_AGAIN = 2.0
 """Seconds until an unanswered question is asked again."""
 SYNC_GRACE = 5.0
-"""Seconds that the first list of a kind may take before the Stack reports that it waits."""
+"""Seconds that the first list of a kind may take before a new definition reports that it waits, and a failed one before
+any Stack does."""
+LOOK_AGAIN = 2.0
+"""Seconds until a withheld status is looked at again; an answer enqueues the Stack at once, a failure does not."""
+PROVISIONAL_GRACE = 60.0
+"""Seconds that evaluations and similar answers may take after a restart before the status reports that they are missing.
+
+Each has a limit of its own, but an expression whose inputs change all the time always has another one."""
 PATHS_SHARED = 1024
 """Sets of fields: a few for each kind."""
 
@@ -35,8 +42,18 @@ PATHS_SHARED = 1024
 class CacheSync:
     """The sync state of one Stack's caches."""
 
-    def __init__(self, uid: str, *, services: Services, definition_sync: DefinitionSync) -> None:
-        """Prepare the state. Nothing is watched before `start`."""
+    def __init__(
+        self,
+        uid: str,
+        *,
+        services: Services,
+        definition_sync: DefinitionSync,
+        is_provisional: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Prepare the state. Nothing is watched before `start`.
+
+        is_provisional: returns whether the plan waits for answers of others than the caches.
+        """
         self.unsynced: dict[Kind, frozenset[Path]] = {}
         """Kinds whose caches are not synced yet, with the required fields of their objects."""
         self.denied: dict[Kind, str] = {}
@@ -51,7 +68,14 @@ class CacheSync:
         self._uid = uid
         self._services = services
         self._definition_sync = definition_sync
+        self._is_provisional = is_provisional
         self._grace_until = 0.0
+        self._reported_generation = -1
+        """The generation that the status described at the last refresh; -1 if it was an older one."""
+        self._is_evaluated = True
+        """Whether no answer has been missing once since the last refresh."""
+        self._is_asking = False
+        """Whether a question of `ask` is in flight."""
 
     @property
     def _link(self) -> ClusterLink:
@@ -67,7 +91,11 @@ class CacheSync:
     def refresh(self) -> None:
         """Request a full refresh and restart the grace period."""
         self._needs_full_refresh = True
+        self._is_evaluated = False
         self._grace_until = self._services.clock.monotonic() + SYNC_GRACE
+        stack = self._services.management_cluster.find_stack(self._uid)
+        is_reported = stack is not None and stack.status.get("observedGeneration") == stack.generation
+        self._reported_generation = stack.generation if stack is not None and is_reported else -1
         self.check_synced()
 
     def take_full_refresh(self) -> bool:
@@ -124,11 +152,14 @@ class CacheSync:
             if stack is None:
                 return
             self._requested |= {kind}
+            self._is_asking = True
             try:
                 may_be = await may_be_there(kind, stack, services=self._services, definition_sync=self._definition_sync)
             except (ApiStatusError, Unreachable):
                 self._services.clock.call_later(ASK_AGAIN, functools.partial(self._forget_question, kind))
                 continue
+            finally:
+                self._is_asking = False
             if not may_be and kind in self.denied:
                 self.unsynced.pop(kind, None)
                 self._absent |= {kind}
@@ -157,12 +188,48 @@ class CacheSync:
             self.refresh()
 
     def grace_left(self) -> float:
-        """Return the seconds left in which the status is withheld because the first list of children is in progress.
+        """Return the seconds in which the status is withheld because it would describe what is not known yet.
 
-        The same counts for the first answers about what the account may read.
+        A status that describes the present generation stays until every answer is there, however long that takes: a
+        restart is no news. A new generation is reported after the grace period, with what it waits for. The same counts
+        for answers about what the account may read.
         """
-        is_unsynced = self._needs_full_refresh or self.unsynced or self._services.read_rights.is_asking(self._uid)
-        return max(0.0, self._grace_until - self._services.clock.monotonic()) if is_unsynced else 0.0
+        left = max(0.0, self._grace_until - self._services.clock.monotonic())
+        is_incomplete = self._needs_full_refresh or bool(self.unsynced)
+        is_asking = self._services.read_rights.is_asking(self._uid)
+        if (is_incomplete or is_asking or not self._is_evaluated) and self._is_reported and self._is_answer_due():
+            return max(left, LOOK_AGAIN)
+        return left if is_incomplete or is_asking else 0.0
+
+    @property
+    def _is_reported(self) -> bool:
+        """Whether the status described the present generation at the last refresh, and no work waits for the next one."""
+        stack = self._services.management_cluster.find_stack(self._uid)
+        if stack is None or stack.generation != self._reported_generation:
+            return False
+        is_deletion_reported = not stack.deleting or stack.phase in phases.DELETION
+        return is_deletion_reported and self._definition_sync.targets.is_persisted
+
+    def _is_answer_due(self) -> bool:
+        """Return whether an answer is missing that may come at any moment. One that failed last time may never come."""
+        cluster, stack = self._link.cluster, self._services.management_cluster.find_stack(self._uid)
+        if stack is None:
+            return False
+        if self._needs_full_refresh or self._is_asking or self.has_questions or self._uid in self._services.queue:
+            return True
+        if any(
+            kind not in self.denied and not cluster.is_failing(kind, namespace=stack.namespace)
+            for kind in self.unsynced
+        ):
+            return True
+        rights = self._services.read_rights
+        if rights.is_failing(self._uid):
+            return False
+        latest = self._grace_until - SYNC_GRACE + PROVISIONAL_GRACE
+        if rights.is_asking(self._uid) or (self._services.clock.monotonic() < latest and self._is_provisional()):
+            return True
+        self._is_evaluated = not self.unsynced
+        return False
 
     def find_required_watches(self, blueprint: Blueprint) -> dict[Kind, frozenset[Path]]:
         """Find all watches that the blueprint and objects of earlier revisions require."""

@@ -15,6 +15,9 @@ from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_conditions import ManagerQuery
 
+TASK = "holder of "
+"""How the names of its tasks begin."""
+
 
 def resolve_queries(
     stack_uid: str, plan: StackPlan, memory: InMemoryState, *, tasks: NamedTasks, services: Services
@@ -25,7 +28,7 @@ def resolve_queries(
     named = {name for type_ in plan.conditions.by_type for name in plan.conditions.first(type_)}
     for name in named & memory.manager_queries.keys():
         look_up = functools.partial(_look_up, stack_uid, name, memory.manager_queries.pop(name), memory, services)
-        tasks.run(f"holder of {name}", look_up)
+        tasks.run(f"{TASK}{name}", look_up)
 
 
 async def _look_up(

@@ -66,7 +66,9 @@ class StackReconciler:
         self._rolling = RollingProgress(services, self.definition)
         self._tampered = TamperedRevisions(self.definition)
         self._unproven = UnprovenObjects(uid, services=services, tasks=self._tasks)
-        self._cache_sync = CacheSync(uid, services=services, definition_sync=self.definition)
+        self._cache_sync = CacheSync(
+            uid, services=services, definition_sync=self.definition, is_provisional=self._is_provisional
+        )
         self._leaving = StackDeletion(
             uid, services=services, definition_sync=self.definition, tasks=self._tasks, cache_sync=self._cache_sync
         )
@@ -105,12 +107,12 @@ class StackReconciler:
         if planner is None:
             return []
         refreshed = self._refresh(stack, planner, dirty)
+        field_manager_lookup.resolve_queries(self.uid, planner, self.memory, tasks=self._tasks, services=self._services)
         self._stopping.after_reconcile(stack, planner, self.memory, grace_left=self._cache_sync.grace_left())
         self._rolling.update(planner, is_group=stack.is_group)
         self._progress.update(planner, describe=self.make_status_input, grace_left=self._cache_sync.grace_left())
         self._check(stack, planner)
         self._timer.arm(seconds_left=self._progress.seconds_left())
-        field_manager_lookup.resolve_queries(self.uid, planner, self.memory, tasks=self._tasks, services=self._services)
         self._leaving.update(planner)
         if self._is_held:
             self._was_held = True
@@ -191,6 +193,11 @@ class StackReconciler:
             kinds=lambda: self._cache_sync.find_required_watches(planner.blueprint),
             grace_left=self._cache_sync.grace_left(),
         )
+
+    def _is_provisional(self) -> bool:
+        """Return whether the plan waits for answers that are certain to come: evaluations, and names of field managers."""
+        is_evaluating = self.planner is not None and bool(self.planner.find_evaluating())
+        return is_evaluating or self._tasks.is_any_running(field_manager_lookup.TASK)
 
     def cache_sync_grace(self) -> float:
         """Return the seconds left in which the status is withheld because the first list of children is in progress."""

@@ -227,8 +227,7 @@ class StatusWriter:
     async def _write_changes(self, stack: StackObject, runner: ReportedStack) -> Outcome:
         """Write the changed fields of the status."""
         stack_uid = stack.uid
-        if (grace := runner.cache_sync_grace()) > 0:
-            self.request(stack_uid, delay=grace)
+        if self._is_withheld(stack_uid, runner):
             return Outcome.PUT_OFF
         if runner.is_superseded:
             # The reconcile after the newer spec is processed requests the status again.
@@ -236,6 +235,9 @@ class StatusWriter:
             return Outcome.PUT_OFF
         before = stack.status
         status, unfinished = self._build(stack, runner, before), find_unfinished(runner.plan)
+        # Outputs may have asked what the account may read, so that they lack what it may.
+        if self._is_withheld(stack_uid, runner):
+            return Outcome.PUT_OFF
         await self._contain_event(lambda: self._warn(stack, status), stack)
         patch = status_builder.find_changes(before, status)
         if not patch:
@@ -263,6 +265,12 @@ class StatusWriter:
             self.request(stack_uid, delay=self._interval)
         await self._contain_event(lambda: self._post_events(stack, before, status, unfinished=unfinished), stack)
         return Outcome.WRITTEN
+
+    def _is_withheld(self, stack_uid: str, runner: ReportedStack) -> bool:
+        """Return whether the status would describe what is not known yet; then look at it again later."""
+        if (grace := runner.cache_sync_grace()) > 0:
+            self.request(stack_uid, delay=grace)
+        return grace > 0
 
     async def _contain_event(self, emit: Callable[[], Awaitable[None]], stack: StackObject) -> None:
         """Emit an Event without letting a failure block the status write."""

@@ -94,6 +94,11 @@ class ChildCache:
         cache = self._followed.get(self._find_key(kind, namespace))
         return cache.watch.denial if cache is not None else ""
 
+    def is_failing(self, kind: Kind, *, namespace: str = "") -> bool:
+        """Return whether the last attempt to list a followed kind failed, other than by a denial."""
+        cache = self._followed.get(self._find_key(kind, namespace))
+        return cache is not None and cache.watch.is_failing
+
     def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
         """Return all cached objects of this Stack by resource; a live view that is invalid after an await."""
         return self._index.children(stack_uid)

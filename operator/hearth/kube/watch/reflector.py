@@ -36,6 +36,8 @@ class Reflector:
     """The API server's message if it denies the watch; "" if no denial is known."""
     is_answered = False
     """Whether the server has answered an attempt, including with a rejection."""
+    is_failing = False
+    """Whether the last attempt failed before the full set came; a server that only asks for patience has not failed."""
     on_denied: Callable[[], None] | None = None
     """Called when the server starts to deny the watch."""
     is_known: Callable[[watch_events.Echo], bool] | None = None
@@ -105,7 +107,7 @@ class Reflector:
     def start(self) -> None:
         """Start, or start again with a new list."""
         self._forget_version()
-        self._failures = 0
+        self._failures, self.is_failing = 0, False
         if self._task is not None:
             self._task.cancel()
         self._task = supervision.spawn_forever("watch", self._run, name=f"watch {self.path}")
@@ -191,12 +193,11 @@ class Reflector:
                 self._page_size = max(1, self._page_size // api_requests.SMALLER)
 
     async def _ask_for_page(self, token: str) -> Object:
-        rules = self._server.rules
         query = {**self._selector, "limit": str(self._page_size)}
         if token:
             query["continue"] = token
         accept = METADATA_LIST if self.metadata_only else JSON
-        async with asyncio.timeout(rules.stall_after):
+        async with asyncio.timeout(self._server.rules.stall_after):
             page = await self._server.connection.request("GET", self.path, query=query, accept=accept)
         self.last_activity = asyncio.get_running_loop().time()
         return page
@@ -232,9 +233,8 @@ class Reflector:
             raise watch_errors.interrupt(WatchEndReason.UNENDED_LIST)
 
     def _stream_query(self) -> dict[str, str]:
-        rules = self._server.rules
-        seconds = rules.uniform(0.9 * rules.stream_seconds, 1.1 * rules.stream_seconds)
-        query = {**self._selector, "watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(round(seconds))}
+        rules, query = self._server.rules, {**self._selector, "watch": "1", "allowWatchBookmarks": "true"}
+        query["timeoutSeconds"] = str(round(rules.uniform(0.9 * rules.stream_seconds, 1.1 * rules.stream_seconds)))
         if self._version is None:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         else:
@@ -319,7 +319,7 @@ class Reflector:
         is_restored = self._highest is not None and version < self._highest
         self._handler.on_synced(None if is_restored else version)
         self._version = self._highest = version
-        self.denial, self.is_answered = "", True
+        self.denial, self.is_answered, self.is_failing = "", True, False
         self._synced.set()
 
     def _forget_version(self) -> None:
@@ -330,8 +330,7 @@ class Reflector:
 
     async def _recover(self, interruption: WatchFailure, error: Exception | None) -> None:
         """Handle the end of an attempt, then wait for the delay of this error."""
-        reason = interruption.reason
-        self.last_activity = asyncio.get_running_loop().time()
+        reason, self.last_activity = interruption.reason, asyncio.get_running_loop().time()
         self.restarts[reason.value] += 1
         if self._server.observer is not None:
             self._server.observer.on_watch_restart(kind=self.name, reason=reason.value)
@@ -339,6 +338,7 @@ class Reflector:
             self._failures = 0
         self._failures += 1
         self._stalls += reason is WatchEndReason.STALLED
+        self.is_failing = self.is_failing or reason not in watch_errors.TEMPORARY
         self._learn(reason)
         self._note_denial(interruption)
         if watch_errors.needs_list(reason, failures=self._failures, stalls=self._stalls):

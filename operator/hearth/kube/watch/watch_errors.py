@@ -70,6 +70,18 @@ UNANSWERED = frozenset(
     }
 )
 """Failures that reveal nothing about what is watched; the next attempt may."""
+TEMPORARY = frozenset(
+    {
+        WatchEndReason.ENDED,
+        WatchEndReason.EXPIRED,
+        WatchEndReason.NO_WATCH_LIST,
+        WatchEndReason.UNENDED_LIST,
+        WatchEndReason.THROTTLED,
+        WatchEndReason.NOT_SERVED,
+        WatchEndReason.FORBIDDEN,
+    }
+)
+"""Ends after which the next attempt is expected to bring the full set, and those that are answers in themselves."""
 SETTLED_AFTER = 10.0
 """Minimum seconds of a stream after which its end counts as a first failure."""
 UNKNOWN_PARAMETERS = frozenset({400, 422})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
+import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -333,7 +333,8 @@ def _waited_for(plan: StackPlan) -> str:
         refs = [
             f"{child.ref}"
             + (f" (held by {', '.join(child.finalizers)})" if child.deleting and child.finalizers else "")
-            for child in itertools.islice(children.values(), readiness.NAMED_AT_MOST + 1)
+            # The order of the cache is another one after a restart.
+            for child in heapq.nsmallest(readiness.NAMED_AT_MOST + 1, children.values(), key=lambda each: str(each.ref))
         ]
         named = ", ".join(refs[: readiness.NAMED_AT_MOST])
         more = f" and {len(children) - readiness.NAMED_AT_MOST} more" if len(children) > readiness.NAMED_AT_MOST else ""

@@ -67,6 +67,10 @@ class CopiedWorkloadCluster:
         """Return "": what the operator may watch is not known."""
         return ""
 
+    def is_failing(self, kind: Kind, *, namespace: str = "") -> bool:  # noqa: ARG002 -- the port
+        """Return False: a copy of the world waits for nothing."""
+        return False
+
     def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
         """Return the copied children by resource."""
         return self._copies.children(stack_uid)

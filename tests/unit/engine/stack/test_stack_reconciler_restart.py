@@ -74,6 +74,8 @@ def test_nothing_is_said_of_a_stack_before_the_first_look_at_its_children() -> N
         await another.definition.sync()
 
         assert another.cache_sync_grace() > 0
+        while engine._services.queue.get() is not None:
+            pass
         another.reconcile(stack, set())
         assert another.cache_sync_grace() == 0
         assert another.planner is not None

@@ -1,0 +1,101 @@
+"""An operator that is started again where a story comes to rest: it finds all as it was left, and writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.ports import fake_connection
+from support.server.request_faults import WRITES
+from support.stories import story, story_runner
+from support.stories.story import Step, Story
+from test_stories import ACCOUNT, WITHOUT_ACCOUNT
+
+SLOW = 4.0
+"""Seconds that a request travels one way to a server that is overloaded: an answer takes longer than any grace period."""
+DUE = {
+    "breakpoint-immutable": "a refused change is tried again",
+    "check-refused": "a check that is refused is tried again",
+    "check-unseen": "only the restart shows what the watch withheld",
+    "cluster-away": "objects in a cluster that cannot be reached are not counted",
+    "delete-kind-gone": "the scope of a kind that is not served is not known, and so no name of an object",
+    "immutable-field": "a refused change is tried again",
+    "isolated-later": "the new mode refuses the definition, so that nothing is planned",
+    "kind-appears-later": "the scope of a kind that is not served is not known, and so no name of an object",
+    "name-pinned": "a refused change is tried again",
+    "not-observed": "how long a controller has been silent is counted from the start",
+    "P04-suspend-fails": "a refused change is tried again",
+    "retain-pinned": "a refused change is tried again",
+    "rights-granted": "a refused change is tried again",
+    "sensitive": "a refused change is tried again",
+    "source-missing": "without its source no definition is known, so that nothing is planned",
+    "suspend-contested": "how often field managers changed a field is counted from the start",
+    "strict": "the new mode refuses the definition, so that nothing is planned",
+}
+"""Stories in which a restart is worth a write, and why."""
+STORIES = [played for played in story.load_all() if played.slug not in DUE]
+
+
+class RestartedPlay(story_runner.Play):
+    """A performance in which the operator is started again after each of these steps that comes to rest."""
+
+    def __init__(self, played: Story, world: FakeWorld, *, steps: Sequence[Step]) -> None:
+        super().__init__(played, world)
+        self.wrong: list[str] = []
+        self._steps = steps
+        self._fake = world
+
+    async def _play_step(self, step: Step, *, where: str) -> None:
+        await super()._play_step(step, where=where)
+        # What failed is tried again in any case.
+        is_retried = any(each.is_retried for each in self.stacks.values())
+        if step in self._steps and step.until is None and self._fake.controllers and not is_retried:
+            await self._restart(where)
+
+    async def _restart(self, where: str) -> None:
+        fake = self._fake
+        await fake.kill_controller()
+        before = len(fake.traffic.requests)
+        fake.latency = SLOW
+        await fake.start_controller()
+        await fake.wait_rest(find_nothing)
+        fake.latency = None
+        for each in fake.controllers:
+            each.wire.latency = fake_connection.LATENCY
+        written = [str(each) for each in fake.traffic.requests[before:] if each.verb in WRITES]
+        self.wrong += [f"{where}: {written}"] if written else []
+
+
+async def find_nothing() -> list[str]:
+    """Nothing in particular is waited for."""
+    return []
+
+
+@pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
+def test_restart_at_the_end_writes_nothing(played: Story) -> None:
+    """However slowly lists and questions about rights are answered."""
+    assert find_writes(played, steps=played.steps[-1:]) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
+def test_restart_after_any_step_writes_nothing(played: Story) -> None:
+    """The same of all states in which a story comes to rest."""
+    assert find_writes(played, steps=played.steps) == []
+
+
+def find_writes(played: Story, *, steps: Sequence[Step]) -> list[str]:
+    """What operators write that are started again after these steps."""
+    found: list[str] = []
+
+    async def perform(world: FakeWorld) -> None:
+        world.default_account = ACCOUNT if played.slug not in WITHOUT_ACCOUNT else ""
+        play = RestartedPlay(played, world, steps=steps)
+        await play.perform()
+        found.extend(play.wrong)
+
+    fake_world.run(perform)
+    return found
