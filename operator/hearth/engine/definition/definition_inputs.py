@@ -74,7 +74,7 @@ class DefinitionInputs:
         except (InvalidDefinition, SourceForbidden, SourceNotFound) as error:
             if isinstance(error, SourceForbidden):
                 self._schedule.await_rights(stack.namespace)
-            return rejections.reject_definition(error)
+            return rejections.reject_definition(error, is_active=self._targets.current is not None)
 
     async def choose_cluster(self, stack: StackObject) -> bool:
         """Link the cluster of the objects; return whether that is another connection than before."""

@@ -302,13 +302,13 @@ class DefinitionSync:
                 definition, stack, surge=self.targets.surge, previous=self.blueprint
             )
         except InvalidDefinition as error:
-            await self._reject(stack, rejections.reject_definition(error))
+            await self._reject(stack, rejections.reject_definition(error, is_active=self.targets.current is not None))
             return
         last = max([0, *self.targets.needed, *([self.revision.number] if self.revision is not None else [])])
         try:
             revision = await self.acceptor.store(stack, definition, blueprint, hashed=hashed, last=last)
         except TamperedRevision as error:
-            await self._reject(stack, rejections.reject_definition(error))
+            await self._reject(stack, rejections.reject_definition(error, is_active=self.targets.current is not None))
             return
         removed = definition.size.removed if definition.size is not None else None
         await self._begin(stack, aim, blueprint, revision=revision, removed=removed)

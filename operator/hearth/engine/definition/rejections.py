@@ -18,13 +18,22 @@ TAMPERED = "RevisionTampered"
 """Rejection reason for a definition whose revision is not as this operator stored it."""
 
 
+UNCHANGED = "the active revision is unchanged"
+NOTHING_ACTIVE = "nothing is applied"
+"""What a mistake leads to, with and without an active revision."""
+
+
 def reject_definition(
-    error: InvalidDefinition | SourceForbidden | SourceNotFound | TamperedRevision,
+    error: InvalidDefinition | SourceForbidden | SourceNotFound | TamperedRevision, *, is_active: bool
 ) -> DefinitionRejection:
-    """Explain why the definition in the spec cannot be read, compiled or stored."""
+    """Explain why the definition in the spec cannot be read, compiled or stored.
+
+    is_active: whether the Stack has an active revision, which stays.
+    """
     match error:
         case InvalidDefinition():
-            return DefinitionRejection(reason="InvalidTemplate", message=describe_mistakes(error))
+            message = describe_mistakes(error, consequence=UNCHANGED if is_active else NOTHING_ACTIVE)
+            return DefinitionRejection(reason="InvalidTemplate", message=message)
         case SourceForbidden():
             return DefinitionRejection(reason="SourceForbidden", message=str(error))
         case SourceNotFound():
@@ -53,7 +62,7 @@ def reject_rollback_request(error: RollbackRevisionNotFound, unverified: Revisio
     )
 
 
-def describe_mistakes(error: InvalidDefinition, *, consequence: str = "the active revision is unchanged") -> str:
+def describe_mistakes(error: InvalidDefinition, *, consequence: str = UNCHANGED) -> str:
     """Describe all errors in one message, one line each. The first line has the first error: lists show no other."""
     count = len(error.mistakes)
     first, *others = [str(mistake)[: limits.MISTAKE_LENGTH] for mistake in error.mistakes[: limits.MISTAKES]]

@@ -108,8 +108,12 @@ def is_held(status: ResourceStatus) -> bool:
 
 def explain_restriction(rule: EnvironmentRule, action: Action) -> str:
     """Explain why an action is denied, and what would allow it."""
+    denial = f"{rule.place} denies {action} of {rule.resource!r}"
+    if action is Action.DELETE:
+        # What requires it may be the deletion of the Stack, which nothing reverts.
+        return f"{denial}, so it is not deleted; remove that rule{rule.where_defined}"
     return (
-        f"{rule.place} denies {action} of {rule.resource!r}, so it is not changed; "
+        f"{denial}, so it is not changed; "
         f"remove that rule{rule.where_defined}, or revert the change that requires the action"
     )
 

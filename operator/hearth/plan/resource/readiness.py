@@ -38,11 +38,11 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
     seen = values
     if resource.failed_when or resource.ready_when:
         seen = {**values, resource.own_name: expressions.enlarge(child.fields)}
-    for rule in resource.failed_when:
+    for number, rule in enumerate(resource.failed_when):
         outcome = rule.evaluate(seen)
         if isinstance(outcome, Known) and outcome.value is True:
             return make_status(
-                child, ResourceState.FAILED, "FailedWhen", "its failedWhen rule is met", is_terminal=True
+                child, ResourceState.FAILED, "FailedWhen", f"its rule failedWhen[{number}] is met", is_terminal=True
             )
     if resource.ready_when:
         return _follow(resource.ready_when, seen, child)
@@ -98,15 +98,14 @@ def _follow(rules: tuple[Evaluable, ...], values: Values, child: Child) -> Resou
         return make_status(
             child, ResourceState.PROGRESSING, "Progressing", "its controller has not observed the latest change yet"
         )
-    for rule in rules:
+    for number, rule in enumerate(rules):
         outcome = rule.evaluate(values)
         match outcome:
             case Known(value=True):
                 continue
             case Known():
-                return make_status(
-                    child, ResourceState.PROGRESSING, "ReadyWhenNotMet", "its readyWhen rule is not met yet"
-                )
+                message = f"its rule readyWhen[{number}] is not met yet"
+                return make_status(child, ResourceState.PROGRESSING, "ReadyWhenNotMet", message)
             case Pending():
                 return make_status(
                     child, ResourceState.PROGRESSING, "ReadyWhenNotMet", f"waits for {enumerate_names(outcome.missing)}"
