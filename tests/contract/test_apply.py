@@ -175,6 +175,25 @@ async def test_scaling_takes_the_replica_count(bench: Bench) -> None:
     assert (scaled(child), field_ownership.find_first_lost(manifest, child.ownership)) == (False, "spec.replicas")
 
 
+async def test_scaling_to_none_hides_who_scales_from_then_on(bench: Bench) -> None:
+    """The API server records no writer of a 0, and none of the sizes that follow, until an apply states one."""
+    manifest = bench.probe(value=1, replicas=2)
+    await bench.apply(manifest)
+    for replicas in (5, 0, 3):
+        await bench.user.scale(Address.of(manifest), replicas, manager=THEIRS)
+        child = await bench.apply({**manifest, "spec": {"value": 1}})
+        assert (scaled(child), field_ownership.find_first_lost(manifest, child.ownership)) == (True, "spec.replicas")
+        live = await bench.live(manifest)
+        entries = [each for each in live["metadata"]["managedFields"] if each.get("subresource") == "scale"]
+        assert (live["spec"]["replicas"], len(entries)) == (replicas, int(replicas == 5))
+    child = await bench.apply(manifest)
+    assert (scaled(child), field_ownership.find_first_lost(manifest, child.ownership)) == (False, None)
+    await bench.user.scale(Address.of(manifest), 0, manager=THEIRS)
+    await bench.user.patch(Address.of(manifest), {"spec": {"replicas": 6}})
+    child = await bench.apply({**manifest, "spec": {"value": 1}})
+    assert (scaled(child), field_ownership.find_first_lost(manifest, child.ownership)) == (False, "spec.replicas")
+
+
 async def test_taking_the_replica_count_back(bench: Bench) -> None:
     """Anyone who scaled holds nothing then."""
     manifest = bench.probe(value=1, replicas=2)

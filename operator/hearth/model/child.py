@@ -43,8 +43,8 @@ class FieldOwnership:
     """The leaves of the entry that only appear to be owned whole, as paths into `fields`. These are free-form maps (and
     keyed lists in them) of which other field managers took or removed every key that Hearth applied."""
     is_scaled: bool = False
-    """Whether another field manager owns `spec.replicas`. It either set it through the scale subresource (an
-    autoscaler, `kubectl scale`), or the value was restored for it after a suspend."""
+    """Whether `spec.replicas`, if there is one, was set through the scale subresource (an autoscaler, `kubectl scale`), or
+    restored for its writer after a suspend."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,19 +261,28 @@ def find_ownership(raw: Mapping[str, Any]) -> FieldOwnership | None:
     return FieldOwnership(
         fields=packing.pack(fields),
         collapsed=tuple(find_collapsed(fields, others, raw, path=())),
-        is_scaled=any(map(is_scale, entries)),
+        is_scaled=is_scaled(entries),
     )
 
 
 def is_scale(entry: Mapping[str, Any]) -> bool:
     """Return whether a `managedFields` entry owns the replica count through the scale subresource, or on its behalf."""
     is_meant = entry.get("subresource") == "scale" or entry.get("manager") == names.SUSPEND_FIELD_MANAGER
-    return is_meant and "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
+    return is_meant and owns_replicas(entry)
 
 
-def is_size_scaled(metadata: Mapping[str, Any]) -> bool:
-    """Return whether the replica count was last written through the scale subresource, as the API server recorded it."""
-    return any(map(is_scale, metadata.get("managedFields") or ()))
+def is_scaled(entries: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a replica count, if the spec has one, was last written through the scale subresource.
+
+    entries: the `managedFields` of the object. A write of 0 through that subresource takes the count from all its owners
+    and records none, and neither do later ones (API server 1.36). A count that nothing owns is therefore one of these.
+    """
+    return any(map(is_scale, entries)) or (any(map(is_held, entries)) and not any(map(owns_replicas, entries)))
+
+
+def owns_replicas(entry: Mapping[str, Any]) -> bool:
+    """Return whether a `managedFields` entry owns the replica count."""
+    return "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
 
 
 def find_entry(entries: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

@@ -119,7 +119,7 @@ def less_left(manifest: Any, resource: Mapping[str, Any], found: Object) -> Any:
     entries = found["metadata"].get("managedFields", ())
     is_scaled = any(
         entry.get("subresource") == "scale" or entry["manager"] == names.SUSPEND_FIELD_MANAGER for entry in entries
-    )
+    ) or not any("f:replicas" in (entry["fieldsV1"].get("f:spec") or {}) for entry in entries)
     scaled = ["spec.replicas"] if is_scaled else []
     for path in [*resource.get("ignoreFields", ()), *scaled]:
         manifest = take_out(manifest, path.split("."))

@@ -13,6 +13,8 @@ from hearth.model.child import Object
 from support.server import api_errors, field_sets
 from support.server.field_sets import FieldSet, Shape
 
+REPLICAS = ("f:spec", "f:replicas")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manager:
@@ -85,8 +87,16 @@ def record_status(live: Object, wanted: Object, shape: Shape, *, manager: str, t
 
 
 def record_scale(live: Object, wanted: Object, shape: Shape, *, manager: str, time: str) -> Object:
-    """The same for a write of the replica count by way of the subresource `scale`."""
+    """The same for a write of the replica count by way of the subresource `scale`.
+
+    Its JSON omits a count of 0, so that nothing owns it then; and where nothing owns it, no writer is recorded.
+    """
     before, after = field_sets.flatten(live, shape), field_sets.flatten(wanted, shape)
+    owned = frozenset().union(*(entry.fields for entry in parse(live)))
+    if REPLICAS not in owned:
+        return with_entries(wanted, parse(live))
+    if not wanted["spec"]["replicas"]:
+        after = {path: value for path, value in after.items() if path != REPLICAS}
     return record(live, wanted, before, after, manager=manager, time=time, subresource="scale")
 
 

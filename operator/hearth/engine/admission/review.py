@@ -83,7 +83,7 @@ def make_stack(raw: Object, *, namespace: str) -> StackObject:
         kind=str(raw.get("kind") or names.STACK),
         service_account=account if isinstance(account, str) else "",
         kubeconfig=kubeconfig_reference.find(spec),
-        is_size_scaled=child.is_size_scaled(metadata),
+        is_size_scaled=child.is_scaled(metadata.get("managedFields") or ()),
         packed_spec=orjson.dumps({key: spec.get(key) for key in ("adoptionPolicy", "timeout")}),
         packed_status=b"{}",
     )

@@ -180,7 +180,7 @@ def parse_stack(
         phase=sys.intern(phase) if isinstance(phase, str) else "",
         true_conditions=true_conditions,
         in_progress_since=in_progress_since,
-        is_size_scaled=kind == names.GROUP_KIND and child.is_size_scaled(metadata),
+        is_size_scaled=kind == names.GROUP_KIND and child.is_scaled(metadata.get("managedFields") or ()),
         defect=str(defect or ""),
     )
 

@@ -249,7 +249,7 @@ def test_only_an_apply_of_ours_to_the_object_counts(theirs: Object) -> None:
 def test_of_two_stacks_the_owner_of_the_label_counts() -> None:
     """An object that went from one Stack to another keeps an entry of the first for what both stated."""
     label: Object = {"f:metadata": {"f:labels": {f"f:{names.LABEL_STACK_UID}": {}}}}
-    old, new = entry({"f:spec": {}}, manager="hearth:shop/old"), entry(label, manager="hearth:shop/new")
+    old, new = entry({"f:spec": {"f:replicas": {}}}, manager="hearth:shop/old"), entry(label, manager="hearth:shop/new")
     assert owned(old, new) == owned(new)
     assert owned(new, old) == owned(new)
 
