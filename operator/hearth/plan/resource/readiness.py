@@ -38,12 +38,8 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
     seen = values
     if resource.failed_when or resource.ready_when:
         seen = {**values, resource.own_name: expressions.enlarge(child.fields)}
-    for number, rule in enumerate(resource.failed_when):
-        outcome = rule.evaluate(seen)
-        if isinstance(outcome, Known) and outcome.value is True:
-            return make_status(
-                child, ResourceState.FAILED, "FailedWhen", f"its rule failedWhen[{number}] is met", is_terminal=True
-            )
+    if failure := _find_failure(resource.failed_when, seen, child):
+        return failure
     if resource.ready_when:
         return _follow(resource.ready_when, seen, child)
     verdict = rules.assess(child.fields, kind=child.kind)
@@ -90,6 +86,20 @@ def explain_silence(child: Child, status: ResourceStatus, memory: InMemoryState,
         f'readyWhen: ["true"], or add a health rule for {kind} to the ConfigMap hearth-health-rules'
     )
     return dataclasses.replace(status, message=f"{status.message}; {ways_out}")
+
+
+def _find_failure(rules: tuple[Evaluable, ...], values: Values, child: Child) -> ResourceStatus | None:
+    """Evaluate the resource's own `failedWhen` rules; None if none of them is met."""
+    outcomes = [rule.evaluate(values) for rule in rules]
+    for number, outcome in enumerate(outcomes):
+        if isinstance(outcome, Known) and outcome.value is True:
+            message = f"its rule failedWhen[{number}] is met"
+            return make_status(child, ResourceState.FAILED, "FailedWhen", message, is_terminal=True)
+    for outcome in outcomes:
+        if isinstance(outcome, EvaluationError):
+            # A rule that cannot be evaluated would never notice a failure.
+            return make_status(child, ResourceState.FAILED, "ExpressionFailed", f"{outcome.path}: {outcome.message}")
+    return None
 
 
 def _follow(rules: tuple[Evaluable, ...], values: Values, child: Child) -> ResourceStatus:
