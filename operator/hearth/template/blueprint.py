@@ -300,13 +300,13 @@ class Blueprint:
         found = set(map(operator.attrgetter("api_version", "kind"), self.resources.values()))
         return frozenset(f"{api_version}/{kind}" for api_version, kind in found)
 
-    def has_same_structure(self, other: Blueprint) -> bool:
-        """Return whether both have the same resources and collections in the same order, read and kept alike."""
+    def is_used_like(self, other: Blueprint) -> bool:
+        """Return whether both have the same collections, and are read and kept alike."""
         mine, theirs = (
-            (each.collections, each.reads, each.retained, each.adopts, each.abandons, each.surge)
+            (each.collections.keys(), each.reads, each.retained, each.adopts, each.abandons, each.surge)
             for each in (self, other)
         )
-        return mine == theirs and list(self.resources) == list(other.resources)
+        return mine == theirs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

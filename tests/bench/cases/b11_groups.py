@@ -56,14 +56,14 @@ def compare(phase: Phase, one: Phase, other: Phase) -> Mapping[str, float]:
     return {"seconds / Stack": phase.seconds / seconds, "operator CPU / Stack": phase.operator_cpu / cpu}
 
 
-async def measure_growth(lab: Lab, operator: Operator, group: GroupWorkload) -> Phase:
-    """The group's size is raised by one, again and again."""
+async def measure_growth(lab: Lab, operator: Operator, group: GroupWorkload, *, generation: int = 2) -> Phase:
+    """The group's size is raised by one, again and again. generation: the present one."""
     count = QUICK_CHANGES if lab.options.quick else CHANGES
     (raw,) = group.make_stacks(lab.namespace)
 
     async def grow() -> None:
         for number in range(1, count + 1):
-            await edit(lab, raw, {"spec": {"replicas": group.size + number}}, generation=2 + number)
+            await edit(lab, raw, {"spec": {"replicas": group.size + number}}, generation=generation + number)
 
     work = GroupWorkload(template=group.template, stacks=1, size=count)
     phase = await lab.measure(operator, f"group grown by 1, {count} times", work, grow)
@@ -101,16 +101,23 @@ async def measure_rolling(options: BenchmarkOptions, name: str) -> list[Phase]:
 
 
 async def measure_one_changed(options: BenchmarkOptions, name: str) -> list[Phase]:
-    """One member of a collection of few members, and of many, changes again and again."""
+    """One member of a collection of few members, and of many, changes again and again; many get one more; a group grows."""
     many = QUICK if options.quick else MEMBERS
     count = QUICK_CHANGES if options.quick else CHANGES
     async with lab_module.opened(options, name, kinds=[CONFIG_MAP]) as lab, lab.operator() as operator:
         await operator.wait_started()
-        return [await measure_changes(lab, operator, size, count) for size in (10, many)]
+        phases = [await measure_changes(lab, operator, size, count) for size in (10, many)]
+        phases.append(await measure_changes(lab, operator, many, count, adds=True))
+        group = GroupWorkload(template=workload.make_member_template(), stacks=1, size=many)
+        await user.create(lab, group)
+        await operator.wait_quiet()
+        phases.append(await measure_growth(lab, operator, group, generation=1))
+        await user.delete(lab, group)
+    return phases
 
 
-async def measure_changes(lab: Lab, operator: Operator, size: int, count: int) -> Phase:
-    """The phase in which one of so many members changes so often."""
+async def measure_changes(lab: Lab, operator: Operator, size: int, count: int, *, adds: bool = False) -> Phase:
+    """The phase in which one of so many members changes so often, or, with `adds`, one more is added."""
     elements = [{"name": f"m{number}", "value": "one"} for number in range(size)]
     raw = workload.make_stack(f"stack-of-{size}", lab.namespace, workload.make_collection_template())
     raw["spec"]["parameters"] = {"members": elements}
@@ -121,11 +128,15 @@ async def measure_changes(lab: Lab, operator: Operator, size: int, count: int) -
 
     async def change() -> None:
         for number in range(1, count + 1):
-            elements[size // 2] = {**elements[size // 2], "value": f"changed {number}"}
+            if adds:
+                elements.append({"name": f"new{number}", "value": "one"})
+            else:
+                elements[size // 2] = {**elements[size // 2], "value": f"changed {number}"}
             await edit(lab, raw, {"spec": {"parameters": {"members": elements}}}, generation=1 + number)
 
     work = GroupWorkload(template=workload.make_member_template(), stacks=1, size=count)
-    phase = await lab.measure(operator, f"one of {size:,}, {count} times", work, change)
+    what = f"one more than {size:,}" if adds else f"one of {size:,}"
+    phase = await lab.measure(operator, f"{what}, {count} times", work, change)
     await lab.api.send("DELETE", path)
     await lab.stacks.wait_gone()
     return dataclasses.replace(phase, found={"operator CPU ms/change": 1000 * phase.operator_cpu / count})
@@ -144,7 +155,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         id="B13",
-        work=f"one member of a collection of 10, and of {MEMBERS:,}, changed {CHANGES} times",
+        work=f"one member of a collection of 10, and of {MEMBERS:,}, changed {CHANGES} times; one more; a group grown by one",
         measure=measure_one_changed,
     ),
 )

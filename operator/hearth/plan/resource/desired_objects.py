@@ -43,8 +43,9 @@ class DesiredObjects:
         """Size in bytes of the manifests that depend on other resources."""
 
     def update_blueprint(self, blueprint: Blueprint, changed: Collection[str]) -> None:
-        """Continue with another blueprint of the same resources, of which these changed."""
+        """Continue with another blueprint. changed: the resources that it changed or removed."""
         for name in changed:
+            self._seen.pop(name, None)
             known = self._known.pop(name, None)
             if known is not None and not self._blueprint.resources[name].is_constant:
                 self._size -= len(known.packed)

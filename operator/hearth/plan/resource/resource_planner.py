@@ -93,10 +93,13 @@ class ResourcePlanner:
         }
         """By the name in `requires`. The caller updates them."""
 
-    def update_blueprint(self, blueprint: Blueprint, changed: Collection[str]) -> None:
-        """Continue with another blueprint of the same resources, of which these changed."""
+    def update_blueprint(self, blueprint: Blueprint, *, changed: Collection[str]) -> None:
+        """Continue with another blueprint. changed: the resources that it changed or removed."""
         self.desired.update_blueprint(blueprint, changed)
         self._claims.release(changed)
+        self.unhealthy.total = len(blueprint.resources)
+        for name, collection in blueprint.collections.items():
+            self.collections[members.name_all(name)].set_members(collection.members)
         self._blueprint = blueprint
 
     def plan(

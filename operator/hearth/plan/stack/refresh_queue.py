@@ -44,6 +44,9 @@ class RefreshQueue:
 
 def find_order(blueprint: Blueprint) -> tuple[str, ...]:
     """Return the names of resources, and of collections as a whole, by their index."""
-    indexes = {resource.index: name for name, resource in blueprint.resources.items()}
-    indexes |= {each.index: members.name_all(name) for name, each in blueprint.collections.items()}
-    return tuple(indexes[index] for index in range(len(indexes)))
+    order = [""] * (len(blueprint.resources) + len(blueprint.collections))
+    for name, resource in blueprint.resources.items():
+        order[resource.index] = name
+    for name, collection in blueprint.collections.items():
+        order[collection.index] = members.name_all(name)
+    return tuple(order)

@@ -31,9 +31,7 @@ from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.healing import HealingPolicy
 from hearth.plan.state.internal_errors import OnError
 from hearth.plan.state.memory import InMemoryState, ObservedChildren
-from hearth.plan.state.memory_updates import (
-    ResourceReady,
-)
+from hearth.plan.state.memory_updates import ResourceReady
 from hearth.plan.state.read_access import ReadAccess, Reader
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.rolling_updates import RollingUpdates
@@ -97,12 +95,12 @@ class StackPlanner:
         self.deletion_guard = self._cleanup.guard
         self._order = refresh_queue.find_order(blueprint)
         self._changed: Collection[str] = ()
-        """The resources whose manifest changed since the last refresh."""
+        """The resources that a new blueprint changed, added or removed; the Stack is not ready before they are planned."""
 
     @property
     def is_ready(self) -> bool:
         """Return whether every resource of the blueprint is ready."""
-        return len(self.by_state[ResourceState.READY]) == len(self.blueprint.resources)
+        return not self._changed and len(self.by_state[ResourceState.READY]) == len(self.blueprint.resources)
 
     @property
     def is_complete(self) -> bool:
@@ -147,7 +145,7 @@ class StackPlanner:
         return self._resolver.kinds
 
     def update_blueprint(self, blueprint: Blueprint) -> bool:
-        """Continue with a blueprint in which only the manifests of some resources changed; return whether that was so.
+        """Continue with a blueprint in which only manifests and members of collections differ; return whether that was so.
 
         Only a complete Stack continues in this way, so that no status depends on the target. The next refresh plans what
         changed. The result is the same as that of a new planner, which would plan all resources.
@@ -156,16 +154,17 @@ class StackPlanner:
         is_quiet = not (index.ready_steps or index.requeues or index.stopped or any(index.conditions.by_type.values()))
         if self.suspension is not None or not self.is_complete or self.preserved or not is_quiet:
             return False
-        changed = blueprint_update.find_changed(self.blueprint, blueprint)
-        if changed is None:
+        update = blueprint_update.find_update(self.blueprint, blueprint, rules=self.environment.rules)
+        if update is None:
             return False
+        if blueprint.collections is not self.blueprint.collections:
+            self._order = refresh_queue.find_order(blueprint)
         self.blueprint = blueprint
-        self._resolver.update_blueprint(blueprint, changed)
+        self._resolver.update_blueprint(blueprint, changed=update.outdated)
         self._cleanup.update_blueprint(blueprint)
-        for name in changed:
-            # Until it is planned again, the Stack is not ready.
+        for name in update.outdated:
             index.forget(name)
-        self._changed = tuple(changed)
+        self._changed = update.names
         return True
 
     def set_cleanup_policy(self, retention: CleanupPolicy) -> None:

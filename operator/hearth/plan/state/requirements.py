@@ -48,6 +48,22 @@ class CollectionStatus:
         _set(self._stuck, name, is_in=status.is_stuck and not status.is_ready)
         _set(self._held, name, is_in=status.is_held)
 
+    def set_members(self, names: tuple[str, ...]) -> None:
+        """Replace the members; those that are new have no status yet."""
+        if names == self.members:
+            return
+        new = frozenset(names)
+        for name in self.members:
+            if name not in new:
+                self._statuses.pop(name, None)
+                self._unready.pop(name, None)
+                self._stuck.discard(name)
+                self._held.discard(name)
+        known = frozenset(self.members)
+        self._unready.update({name: None for name in names if name not in known})
+        self.members = names
+        self._version += 1
+
     def take_changed(self) -> bool:
         """Return whether the dependents must be planned again, and take them as planned."""
         before, self._seen = self._seen, self.fingerprint

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.steps import Apply
 from hearth.template import chunked_work
 from hearth.template.blueprint import Blueprint, Definition
 from hearth.template.compiler import compiler, unchanged_resources
@@ -95,6 +96,71 @@ def test_it_decides_what_a_new_planner_would(seed: int) -> None:
     assert fresh.is_complete
 
 
+FREE = {name: each for name, each in RESOURCES.items() if name in ("base", "workers")} | {
+    "others": config({"b": "${base.data.a}"}, forEach="params.names", key="item"),
+    "end": config({"b": "${base.data.a}"}, dependsOn=["others"]),
+}
+"""Nothing depends on which members `workers` has."""
+
+
+def resize(chance: random.Random) -> Any:
+    """Zones of which some are new, gone, moved or changed."""
+    zones = copy.deepcopy(ZONES)
+    for _ in range(chance.randrange(1, 3)):
+        match chance.choice(["new", "gone", "moved", "changed"]):
+            case "new":
+                new = {"name": f"new{chance.randrange(1_000_000)}", "size": 1}
+                zones.insert(chance.choice([0, len(zones)]), new)
+            case "gone":
+                zones.pop(chance.choice([0, -1]))
+            case "moved":
+                zones.append(zones.pop(0))
+            case "changed":
+                chance.choice(zones)["size"] = chance.randrange(100, 999)
+    return zones
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_it_continues_with_other_members(seed: int) -> None:
+    """New ones are applied, and the objects of the others are deleted, as a new planner decides."""
+    chance = random.Random(seed)
+    first = compile_it(FREE, ZONES)
+    world, planner = settle(first)
+    blueprint = compile_it(FREE, resize(chance), first)
+    if not planner.update_blueprint(blueprint):
+        before, after = ({name: each.manifest for name, each in some.resources.items()} for some in (first, blueprint))
+        others = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+        assert not others or len(others) > len(first.resources) / 2
+        return
+    assert not planner.is_ready
+    assert not planner.is_complete
+    fresh = blueprints.make_board(blueprint)
+    for _ in range(20):
+        world.refresh(planner)
+        world.refresh(fresh)
+        assert planner.ready_steps.keys() == fresh.ready_steps.keys()
+        assert {name: status.state for name, status in planner.statuses.items()} == {
+            name: status.state for name, status in fresh.statuses.items()
+        }
+        assert {key: set(some) for key, some in planner.by_state.items()} == {
+            key: set(some) for key, some in fresh.by_state.items()
+        }
+        steps = [planner.take_step(key) for key in list(planner.ready_steps)]
+        for key in list(fresh.ready_steps):
+            fresh.take_step(key)
+        for step in steps:
+            if isinstance(step, Apply):
+                world.carry_out(step)
+            elif step is not None:
+                world.children = {
+                    name: [each for each in some if each.uid != step.child.uid] for name, some in world.children.items()
+                }
+        if not steps:
+            break
+    assert planner.is_complete
+    assert fresh.is_complete
+
+
 @pytest.mark.parametrize(
     "zones",
     [
@@ -104,12 +170,21 @@ def test_it_decides_what_a_new_planner_would(seed: int) -> None:
         pytest.param(ZONES[::-1], id="another order"),
     ],
 )
-def test_with_other_resources_another_planner_is_needed(zones: Any) -> None:
+def test_with_members_that_others_read_another_planner_is_needed(zones: Any) -> None:
     """Also if nothing changed: a new target is confirmed by planning all."""
     first = compile_it(RESOURCES, ZONES)
     _, planner = settle(first)
     assert not planner.update_blueprint(compile_it(RESOURCES, zones, first))
     assert planner.blueprint is first
+
+
+@pytest.mark.parametrize("resources", [{"base": RESOURCES["base"]}, {**FREE, "new": config({})}], ids=["gone", "new"])
+def test_with_other_resources_another_planner_is_needed(resources: Any) -> None:
+    """They may have kinds that are not watched."""
+    first = compile_it(FREE, ZONES)
+    _, planner = settle(first)
+    resources = {**resources, "base": config({"a": "2"})}
+    assert not planner.update_blueprint(compile_it(resources, [*ZONES, {"name": "new", "size": 1}], first))
 
 
 def test_while_anything_is_unfinished_another_planner_is_needed() -> None:
