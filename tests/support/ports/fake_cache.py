@@ -135,6 +135,8 @@ class FakeCache:
         if self._server.kinds.find_served(following.kind) is None:
             return
         following.is_listed = True
+        if following.kind.name in self._wire.traffic.unanswered:
+            return
         if ("list", following.kind.name) in self._wire.traffic.denied:
             self._wire.enqueue(lambda: self._deny(following))
             return

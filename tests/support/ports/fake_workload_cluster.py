@@ -93,8 +93,8 @@ class FakeWorkloadCluster:
         return self.cache.find_denial(kind)
 
     def is_failing(self, kind: Kind, *, namespace: str = "") -> bool:
-        """As the port says: no list of the fake server fails but by a denial."""
-        return False
+        """As the port says."""
+        return kind.name in self._wire.traffic.failing
 
     def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
         """As the port says."""

@@ -135,6 +135,10 @@ class Traffic:
     """Ends the running engine."""
     denied: set[tuple[str, str]] = field(default_factory=set)
     """Verb and kind (`patch`, `ConfigMap`) that the engine's account may not."""
+    unanswered: set[str] = field(default_factory=set)
+    """Kinds of which no list arrives that an engine asks for from now on."""
+    failing: set[str] = field(default_factory=set)
+    """Those among them whose lists fail, so that the engine knows of it."""
     listeners: list[Callable[[Request], None]] = field(default_factory=list)
     """Notified of every request as it arrives, regardless of the result."""
 

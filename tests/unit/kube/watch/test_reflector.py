@@ -458,3 +458,27 @@ async def test_server_that_is_away_has_answered_nothing() -> None:
     bench = Bench(errors.Unreachable("refused"), errors.ApiStatusError(code=429, status=None))
     await bench.run(0.5)
     assert (bench.watch.denial, bench.watch.is_answered) == ("", False)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_failing"),
+    [
+        pytest.param(errors.Unreachable("refused"), True, id="unreachable"),
+        pytest.param(errors.ApiStatusError(code=500, status=None), True, id="500"),
+        pytest.param(errors.ApiStatusError(code=429, status=None, retry_after=5.0), False, id="asks-for-patience"),
+        pytest.param(errors.ApiStatusError(code=403, status=None), False, id="denial"),
+        pytest.param(errors.ApiStatusError(code=422, status=None), False, id="no-watch-list"),
+    ],
+)
+def test_a_watch_is_failing_until_the_full_set_comes(answer: Exception, is_failing: bool) -> None:
+    """Only then can it be that the set never comes."""
+
+    async def run() -> None:
+        bench = Bench(answer, Stream(list_end(5)), pages=[scripted_watch.page(5)])
+        await bench.run(0.01)
+        assert bench.watch.is_failing is is_failing
+        await bench.run(60)
+        assert bench.watch.is_synced
+        assert not bench.watch.is_failing
+
+    scripted_watch.in_virtual_time(run)()
