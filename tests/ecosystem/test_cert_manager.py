@@ -1,0 +1,42 @@
+"""cert-manager fills the Secret of the webhook: its real controllers, the chart, and the operator under its rights."""
+
+from __future__ import annotations
+
+import json
+
+import yaml
+
+from support.ecosystem import cert_manager, crds, kinds
+from support.ecosystem.kubectl import Kubectl
+from support.ecosystem.release import NAMESPACE, Release
+
+WRONG = kinds.make_stack(
+    "wrong", {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"b": "${c.d}"}}}}
+)
+
+
+def test_the_webhook_has_a_certificate_of_cert_manager(release: Release) -> None:
+    """Helm waits for the Certificate; the API server trusts it by what the operator writes, which leaves the Secret alone."""
+    release.kubectl.call("apply", "--server-side", "-f", "-", stdin=crds.read())
+    with cert_manager.run(release.kubeconfig, release.folder / "cert-manager.log"):
+        release.install("--set=webhook.certificates=certManager")
+        # The API server reaches no Service here, but this machine.
+        patch = {"spec": {"ipAddresses": ["127.0.0.1"]}}
+        release.kubectl.call("patch", "certificate", "hearth-webhook", "--type=merge", f"-p={json.dumps(patch)}")
+        release.kubectl.wait("certificate/hearth-webhook", "jsonpath={.status.revision}=2")
+        (before,) = release.kubectl.get("secret", "hearth-webhook")
+        release.start()
+        release.let_webhook_be_called()
+
+        user = Kubectl(kubeconfig=release.kubeconfig)
+        refused = user.run("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump(WRONG))
+
+    assert "denied the request" in refused.stderr
+    assert "the name 'c' is not defined" in refused.stderr
+    (secret,) = release.kubectl.get("secret", "hearth-webhook")
+    assert secret == before
+    assert "cert-manager.io/certificate-name" in secret["metadata"]["annotations"]
+    for kind in ("validatingwebhookconfiguration", "mutatingwebhookconfiguration"):
+        (found,) = release.kubectl.get(kind, "hearth-webhook")
+        assert {each["clientConfig"]["caBundle"] for each in found["webhooks"]} == {secret["data"]["ca.crt"]}
+    assert secret["metadata"]["namespace"] == NAMESPACE
