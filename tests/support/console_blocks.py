@@ -1,21 +1,53 @@
 """Commands in a page of the documentation, and the outputs that it shows for them.
 
 A block ```` ```console ```` holds commands after `$ `, each followed by lines of its output, where `…` stands for any
-text. A comment `# exits 1` states another exit code than 0. A block with a title is a file.
+text. Ages and generated parts of names stand for any others. A comment `# exits 1` states another exit code than 0. A
+block with a title is a file. Two comments, which no reader of the rendered page sees, belong to the tests:
+`<!-- setup` holds commands that bring the cluster to where the page begins, and `<!-- not run: reason -->` before a
+block says why its commands cannot run in a test.
 """
 
 from __future__ import annotations
 
 import re
 import subprocess
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-BLOCK = re.compile(r'^```(?P<kind>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"""
+    (?:^[ ]*<!--\ not\ run:\ (?P<reason>[^>]+?)\ -->\n\s*)?
+    ^(?P<indent>[ ]*)```(?P<kind>\w*)(?:\ title="(?P<title>[^"]+)")?\n(?P<text>.*?)^(?P=indent)```$
+    | ^<!--\ setup\n(?P<setup>.*?)^-->$
+    """,
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
+)
 EXIT = re.compile(r"\s+# exits (?P<code>\d+)$")
+VARYING = (
+    r"…",
+    r"(?<![\w.-])(?:\d+[smhd])+(?![\w.])",
+    r"-[a-z0-9]{8,10}-[a-z0-9]{5}\b",
+    r"-(?=[a-z]*\d)[a-z0-9]{8}\b",
+    r"(?<=hash )[\w-]{8}",
+)
+"""Any text; an age; the end of a pod's name; the end of a name that Hearth generated; a hash of a sensitive value."""
+SPLIT = re.compile("|".join(f"(?P<v{number}>{each})" for number, each in enumerate(VARYING)))
 LIMIT_SECONDS = 180
 """More than any timeout that a command of the pages states."""
+NAMESPACE = re.compile(r"\bprod\b")
+"""The namespace that pages name; the tests have one of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A fenced block of a page that is no file."""
+
+    kind: str
+    text: str
+    reason: str
+    """Why its commands do not run in a test; "" if they do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,26 +62,46 @@ class Command:
 
 def read_files(page: str) -> dict[str, str]:
     """Return the content of each file that a page shows, by its name."""
-    return {found["title"]: found["text"] for found in BLOCK.finditer(page) if found["title"]}
+    return {found["title"]: textwrap.dedent(found["text"]) for found in BLOCK.finditer(page) if found["title"]}
+
+
+def read_blocks(page: str) -> list[Block]:
+    """Return the blocks that a reader sees, without files."""
+    found = [each for each in BLOCK.finditer(page) if each["setup"] is None and not each["title"]]
+    return [Block(kind=each["kind"], text=textwrap.dedent(each["text"]), reason=each["reason"] or "") for each in found]
 
 
 def read_commands(page: str) -> list[Command]:
-    """Return the commands of a page, in their order."""
-    commands: list[Command] = []
-    for block in BLOCK.finditer(page):
-        if block["kind"] == "console":
-            for part in re.split(r"^\$ ", block["text"], flags=re.MULTILINE)[1:]:
-                first, *lines = part.rstrip("\n").split("\n")
-                exits = EXIT.search(first)
-                code = int(exits["code"]) if exits else 0
-                commands.append(Command(text=EXIT.sub("", first), code=code, output=tuple(lines)))
+    """Return the commands of a page that run in a test, in their order."""
+    texts = [
+        found["setup"] or textwrap.dedent(found["text"])
+        for found in BLOCK.finditer(page)
+        if found["setup"] or (found["kind"] == "console" and not found["reason"])
+    ]
+    return [command for text in texts for command in split_commands(text)]
+
+
+def split_commands(text: str) -> list[Command]:
+    """Return the commands of one block."""
+    commands = []
+    for part in re.split(r"^\$ ", text.replace("\\\n", " "), flags=re.MULTILINE)[1:]:
+        first, *lines = part.rstrip("\n").split("\n")
+        exits = EXIT.search(first)
+        code = int(exits["code"]) if exits else 0
+        commands.append(Command(text=EXIT.sub("", first), code=code, output=tuple(lines)))
     return commands
+
+
+def move(command: Command, *, namespace: str) -> Command:
+    """Return the command in that namespace instead of the one that the page names."""
+    lines = tuple(NAMESPACE.sub(namespace, line) for line in command.output)
+    return Command(text=NAMESPACE.sub(namespace, command.text), code=command.code, output=lines)
 
 
 def run(command: Command, *, folder: Path, environment: Mapping[str, str]) -> str:
     """Run a command in a shell. Returns why it did not do what the page says; "" if it did."""
     done = subprocess.run(
-        ["bash", "-c", command.text],
+        ["bash", "-o", "pipefail", "-c", command.text],
         cwd=folder,
         env=dict(environment),
         stdout=subprocess.PIPE,
@@ -68,7 +120,22 @@ def find_missing(lines: tuple[str, ...], output: str) -> str | None:
     """Return the first line that the output does not have after those before it."""
     rest = iter(output.split("\n"))
     for line in lines:
-        pattern = re.compile(r"\s*".join(".*".join(map(re.escape, word.split("…"))) for word in line.split()) + r"\s*")
+        pattern = make_pattern(line)
         if line != "…" and not any(pattern.fullmatch(each.strip()) for each in rest):
             return line
     return None
+
+
+def make_pattern(line: str) -> re.Pattern[str]:
+    """Return what matches a line like that one: widths of columns and what varies from run to run are left open."""
+    text, end = "", 0
+    for found in SPLIT.finditer(line):
+        varying = VARYING[int((found.lastgroup or "v0")[1:])]
+        text += escape(line[end : found.start()]) + (".*" if varying == "…" else varying)
+        end = found.end()
+    return re.compile(r"\s*" + text + escape(line[end:]) + r"\s*")
+
+
+def escape(text: str) -> str:
+    """Return what matches that text, with any width of its spaces."""
+    return r"\s*".join(map(re.escape, re.split(r"\s+", text)))

@@ -83,6 +83,46 @@ def test_wrong_commands_are_found() -> None:
     assert [bool(problem) for problem in problems] == [True, True, False]
 
 
+LANGUAGES = {"console", "json", "mermaid", "text", "yaml"}
+PROGRAM = r"(?:\$ )?(?:kubectl|hearth|helm|make|docker|kind|pip|python|\.venv/bin/\w+) "
+SHELL = re.compile(rf"^ *{PROGRAM}", re.MULTILINE)
+INDENTED = re.compile(rf"\n\n {{4,}}{PROGRAM}.*")
+
+
+def test_each_command_block_runs_or_says_why_not() -> None:
+    """`tests/integration/documentation` runs what is in blocks of the language console, without a reason before them."""
+    pages = {page.relative_to(ROOT).as_posix(): page.read_text() for page in PAGES}
+    silent = {name: find_silent_blocks(text) + find_silent_lines(text) for name, text in pages.items()}
+
+    assert {name: found for name, found in silent.items() if found} == {}
+
+
+def find_silent_blocks(text: str) -> list[str]:
+    """Return blocks whose commands neither run nor have a reason."""
+    blocks = console_blocks.read_blocks(text)
+    unknown = [block.text for block in blocks if block.kind not in LANGUAGES]
+    hidden = [block.text for block in blocks if block.kind == "text" and SHELL.search(block.text)]
+    empty = [block.text for block in blocks if block.kind == "console" and not block.text.startswith("$ ")]
+    return unknown + hidden + empty
+
+
+def find_silent_lines(text: str) -> list[str]:
+    """Return commands that stand in an indented block, which has no language."""
+    rest = console_blocks.BLOCK.sub("", text)
+    return INDENTED.findall(rest)
+
+
+def test_a_command_that_would_not_run_is_found() -> None:
+    """Without a language, as text, without a prompt, and in an indented block; but not with a reason."""
+    silent = ["```\n$ make test\n```\n", "```text\nkubectl get pods\n```\n", "```console\nmake test\n```\n"]
+
+    assert [len(find_silent_blocks(each)) for each in silent] == [1, 1, 1]
+    assert len(find_silent_lines("Run this:\n\n    make test\n")) == 1
+    reason = "<!-- not run: it takes minutes -->\n```console\n$ make test\n```\n"
+    assert find_silent_blocks(reason) == []
+    assert console_blocks.read_commands(reason) == []
+
+
 def test_a_page_shows_files_commands_and_outputs() -> None:
     """As the test of the tutorial reads them."""
     page = '```yaml title="a.yaml"\na: 1\n```\n\n```console\n$ true\n$ cat a  # exits 1\ncat: …\n```\n'
@@ -92,6 +132,21 @@ def test_a_page_shows_files_commands_and_outputs() -> None:
         ("true", 0, ()),
         ("cat a", 1, ("cat: …",)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "output"),
+    [
+        ("shop-web  ready  3m12s", "shop-web  ready  9s"),
+        ("pod/shop-web-7c8db4cbc7-l72cs: x", "pod/shop-web-6c9f7d5b8-x2x4q: x"),
+        ("job/shop-job-bmwcdr6g: x", "job/shop-job-0a1b2c3d: x"),
+    ],
+    ids=["age", "pod", "generated name"],
+)
+def test_what_varies_from_run_to_run_is_left_open(line: str, output: str) -> None:
+    """A page shows what one run gave."""
+    assert console_blocks.find_missing((line,), output) is None
+    assert console_blocks.find_missing((line,), output.replace("shop", "other")) == line
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,109 @@
+"""The guides as a user follows them: their commands on a real API server, with the outputs that the pages show.
+
+All pages share one operator, with its admission webhook, and one namespace, which each leaves as it found it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support import console_blocks, free_port
+from support.console_blocks import Command
+from support.real.operator_fleet import Crew
+from support.real.real_user import RealUser
+
+ROOT = Path(__file__).resolve().parents[3]
+FILES = ROOT / "tests" / "data" / "guides"
+"""What a page takes for granted: a folder of files for each."""
+PAGES = [
+    page
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    if page.name != "tutorial.md" and console_blocks.read_commands(page.read_text())
+]
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+CONFIGURATIONS = {
+    "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
+    "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
+}
+KINDS = "stacks,resourcegroups,healthmarks,stacksnapshots"
+CLEAN = Command(text=f"kubectl delete {KINDS},events --all --timeout=60s", code=0, output=())
+MISTAKEN = """
+apiVersion: hearth.dev/v1alpha1
+kind: Stack
+metadata: {name: mistaken}
+spec: {template: {resources: {a: {dependsOn: [b], manifest: {apiVersion: v1, kind: ConfigMap}}}}}
+"""
+REVIEWED = Command(
+    text=f"until grep -q denied <(kubectl apply --dry-run=server -f - 2>&1 <<<'{MISTAKEN}'); do sleep 0.1; done",
+    code=0,
+    output=(),
+)
+
+
+@pytest.fixture
+async def options(user: RealUser) -> AsyncIterator[tuple[str, ...]]:
+    """The shipped webhook for the namespace alone, under a URL of this machine; the flags with which it is served."""
+    port = free_port.find_free_port()
+    manifests = yaml.safe_load_all((ROOT / "manifests" / "install" / "webhook.yaml").read_text())
+    for manifest in manifests:
+        if manifest["kind"] in CONFIGURATIONS:
+            manifest["metadata"]["name"] = user.namespace
+            for webhook in manifest["webhooks"]:
+                webhook["clientConfig"] = {"url": f"https://127.0.0.1:{port}/"}
+                webhook["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": user.namespace}}
+            await user.connection.request("POST", find_path(manifest["kind"]), body=manifest)
+    yield (f"--webhook-address=127.0.0.1:{port}", f"--webhook-configuration={user.namespace}")
+    for kind in CONFIGURATIONS:
+        await user.connection.request("DELETE", f"{find_path(kind)}/{user.namespace}")
+
+
+def find_path(kind: str) -> str:
+    """Where the API server has these configurations."""
+    return f"{ADMISSION}/{CONFIGURATIONS[kind]}"
+
+
+async def test_every_command_does_what_its_page_says(
+    workers: Crew, options: tuple[str, ...], environment: dict[str, str], tmp_path: Path
+) -> None:
+    """In the order of each page, with exit codes and outputs."""
+    assert len(PAGES) > 10
+    await workers.hire(*options)
+    assert await asyncio.to_thread(console_blocks.run, REVIEWED, folder=tmp_path, environment=environment) == ""
+
+    problems = [
+        await asyncio.to_thread(follow, page, namespace=workers.namespace, folder=tmp_path, environment=environment)
+        for page in PAGES
+    ]
+
+    found = "\n\n".join(filter(None, problems))
+    assert not found, found
+
+
+def follow(page: Path, *, namespace: str, folder: Path, environment: dict[str, str]) -> str:
+    """Run the commands of a page up to the first that does something else. Returns what that is; "" for none."""
+    own = folder / page.relative_to(ROOT).with_suffix("")
+    own.mkdir(parents=True)
+    prepare(page, own)
+    text = page.read_text()
+    for name, content in console_blocks.read_files(text).items():
+        (own / name).write_text(console_blocks.NAMESPACE.sub(namespace, content))
+    for command in (*console_blocks.read_commands(text), CLEAN):
+        moved = console_blocks.move(command, namespace=namespace)
+        problem = console_blocks.run(moved, folder=own, environment=environment)
+        if problem:
+            console_blocks.run(CLEAN, folder=own, environment=environment)
+            return f"{page.relative_to(ROOT)}: {problem}"
+    return ""
+
+
+def prepare(page: Path, folder: Path) -> None:
+    """Link what a clone of the repository has, and what the page takes for granted."""
+    for name in ("manifests", "crds"):
+        (folder / name).symlink_to(ROOT / name)
+    for path in sorted((FILES / page.stem).glob("*")):
+        (folder / path.name).symlink_to(path)
