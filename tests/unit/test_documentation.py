@@ -86,7 +86,8 @@ def test_wrong_commands_are_found() -> None:
 LANGUAGES = {"console", "json", "mermaid", "text", "yaml"}
 PROGRAM = r"(?:\$ )?(?:kubectl|hearth|helm|make|docker|kind|pip|python|\.venv/bin/\w+) "
 SHELL = re.compile(rf"^ *{PROGRAM}", re.MULTILINE)
-INDENTED = re.compile(rf"\n\n {{4,}}{PROGRAM}.*")
+INDENTED = re.compile(rf"\n\n {{4,}}{PROGRAM}.*|\n(?![ \-*\d]).*\n\n {{4,}}\S.*")
+"""A command in an indented block; anything in one that is not part of a list."""
 
 
 def test_each_command_block_runs_or_says_why_not() -> None:
