@@ -88,10 +88,10 @@ def follow(page: Path, *, namespace: str, folder: Path, environment: dict[str, s
     """Run the commands of a page up to the first that does something else. Returns what that is; "" for none."""
     own = folder / page.relative_to(ROOT).with_suffix("")
     own.mkdir(parents=True)
-    prepare(page, own)
     text = page.read_text()
     for name, content in console_blocks.read_files(text).items():
         (own / name).write_text(console_blocks.NAMESPACE.sub(namespace, content))
+    prepare(page, own)
     for command in (*console_blocks.read_commands(text), CLEAN):
         moved = console_blocks.move(command, namespace=namespace)
         problem = console_blocks.run(moved, folder=own, environment=environment)
@@ -102,7 +102,7 @@ def follow(page: Path, *, namespace: str, folder: Path, environment: dict[str, s
 
 
 def prepare(page: Path, folder: Path) -> None:
-    """Link what a clone of the repository has, and what the page takes for granted."""
+    """Link what a clone of the repository has, and what the page takes for granted; fails for a file that the page itself shows."""
     for name in ("manifests", "crds"):
         (folder / name).symlink_to(ROOT / name)
     for path in sorted((FILES / page.stem).glob("*")):
