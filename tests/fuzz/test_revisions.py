@@ -66,7 +66,8 @@ CHANGES = st.fixed_dictionaries(
     {},
     optional={
         "name": TEXTS,
-        "number": st.integers(),
+        # No longer number is read from the annotation.
+        "number": st.integers(min_value=0, max_value=10**limits.COUNT_DIGITS - 1),
         "hash": TEXTS,
         "kinds": st.frozensets(TEXTS, max_size=3),
         "namespace": TEXTS,
