@@ -237,7 +237,7 @@ def _describe_end(subject: StatusInput, plan: StackPlan) -> tuple[str, str]:
     where = (
         f"revision {target.revision}"
         if target.revision != EMPTY_REVISION
-        else "the empty revision, because no revision ever completed"
+        else "the empty revision (no revision ever completed)"
     )
     if subject.refreshed_parameters:
         where += f" (with the current values of {readiness.enumerate_names(subject.refreshed_parameters)})"
