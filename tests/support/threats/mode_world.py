@@ -31,7 +31,8 @@ OPERATOR = "system:serviceaccount:hearth-system:hearth"
 GROUP = "rbac.authorization.k8s.io"
 OWN = frozenset(
     {
-        *("stacks", "healthmarks", "controllerrevisions", "events", "leases"),
+        *("stacks", "resourcegroups", "healthmarks", "stacksnapshots"),
+        *("controllerrevisions", "events", "leases"),
         *("selfsubjectaccessreviews", "subjectaccessreviews"),
     }
 )
