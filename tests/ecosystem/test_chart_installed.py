@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import pytest
 import yaml
 
+from support import console_blocks
 from support.ecosystem import crds
 from support.ecosystem.helm import ROOT
 from support.ecosystem.kubectl import Kubectl
@@ -143,8 +143,7 @@ def make_user(release: Release, namespace: str) -> Kubectl:
 
 def read_readme_stack() -> dict[str, Any]:
     """The Stack that the README shows."""
-    (text,) = re.findall(r"```yaml\n(apiVersion: hearth\.dev.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    stack: dict[str, Any] = yaml.safe_load(text)
+    stack: dict[str, Any] = yaml.safe_load(console_blocks.read_files((ROOT / "README.md").read_text())["shop.yaml"])
     return stack
 
 

@@ -117,11 +117,14 @@ def run(command: Command, *, folder: Path, environment: Mapping[str, str]) -> st
 
 
 def find_missing(lines: tuple[str, ...], output: str) -> str | None:
-    """Return the first line that the output does not have after those before it."""
-    rest = iter(output.split("\n"))
+    """Return the first line that the output does not have after those before it; of a list of Events, at all."""
+    found = output.split("\n")
+    # kubectl sorts Events by their seconds, so those of one second come in any order.
+    is_sorted = not found[0].startswith("LAST SEEN")
+    rest = iter(found)
     for line in lines:
         pattern = make_pattern(line)
-        if line != "…" and not any(pattern.fullmatch(each.strip()) for each in rest):
+        if line != "…" and not any(pattern.fullmatch(each.strip()) for each in (rest if is_sorted else found)):
             return line
     return None
 

@@ -67,6 +67,7 @@ def find_path(kind: str) -> str:
     return f"{ADMISSION}/{CONFIGURATIONS[kind]}"
 
 
+@pytest.mark.long
 async def test_every_command_does_what_its_page_says(
     workers: Crew, options: tuple[str, ...], environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from support.real import control_plane_processes, fault_scenario
 from support.real.control_plane_processes import OwnPlane
 from support.real.fault_scenario import Site, elapse
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 """Though these need no control plane that is there already."""
 DOWN = [4.0, pytest.param(120.0, marks=pytest.mark.soak)]
 """Seconds."""

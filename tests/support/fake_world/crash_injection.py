@@ -98,7 +98,7 @@ class Log:
 
 
 def choose_ways(number: int, verb: str) -> tuple[str, ...]:
-    """How to disturb one write in every run of the tests; `main` tries every way at every write.
+    """How to disturb one write in the long tests; `main` tries every way at every write.
 
     All deaths, and at every fourth write a fault, each in its turn. To die after a status is in most cases to die before
     the next write, and little hangs on it, so that of statuses every fourth is refused, and that is all. number: of the
@@ -106,6 +106,11 @@ def choose_ways(number: int, verb: str) -> tuple[str, ...]:
     """
     fault = () if number % 4 else (FAULTS[number // 4 % len(FAULTS)],)
     return fault if verb == "status" else (*KILLS, *fault)
+
+
+def choose_some(number: int, verb: str) -> tuple[str, ...]:
+    """Those of every eighth write alone. number: see `choose_ways`."""
+    return () if number % 8 else choose_ways(number, verb)
 
 
 def disturb(played: Story, *, choose: Callable[[int, str], tuple[str, ...]] = choose_ways) -> Iterator[str]:

@@ -1,0 +1,23 @@
+"""What counts as the output that a page shows."""
+
+from __future__ import annotations
+
+from support import console_blocks
+
+EVENTS = """LAST SEEN   TYPE     REASON     OBJECT
+3s          Normal   Complete   Stack/shop
+3s          Normal   Drifted    Stack/shop"""
+
+
+def test_lines_come_in_order_with_others_between() -> None:
+    """A line that comes before another on the page comes before it in the output."""
+    assert console_blocks.find_missing(("a", "c"), "a\nb\nc") is None
+    assert console_blocks.find_missing(("c", "a"), "a\nb\nc") == "a"
+    assert console_blocks.find_missing(("a", "d"), "a\nb\nc") == "d"
+
+
+def test_events_come_in_any_order() -> None:
+    """Those of one second are sorted by nothing."""
+    header, first, second = EVENTS.split("\n")
+    assert console_blocks.find_missing((header, second, first), EVENTS) is None
+    assert console_blocks.find_missing((header, first, "3s   Normal   Lost   Stack/shop"), EVENTS) is not None
