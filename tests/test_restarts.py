@@ -37,6 +37,8 @@ DUE = {
 }
 """Stories in which a restart is worth a write, and why."""
 STORIES = [played for played in story.load_all() if played.slug not in DUE]
+DUE_BETWEEN = {"E27-nested-limit": "a Stack that is refused, since it is nested too deeply, is tried again"}
+"""Stories in which a restart before their end is worth a write, and why."""
 
 
 class RestartedPlay(story_runner.Play):
@@ -81,7 +83,9 @@ def test_restart_at_the_end_writes_nothing(played: Story) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
+@pytest.mark.parametrize(
+    "played", [each for each in STORIES if each.slug not in DUE_BETWEEN], ids=lambda played: played.slug
+)
 def test_restart_after_any_step_writes_nothing(played: Story) -> None:
     """The same of all states in which a story comes to rest."""
     assert find_writes(played, steps=played.steps) == []
