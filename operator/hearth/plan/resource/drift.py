@@ -103,9 +103,7 @@ def check_applied(
 def check_before_change(child: Child, desired: AppliedObject) -> DriftFinding:
     """Find fields to omit when the definition changes: their value is unchanged and another field manager owns them."""
     applied = desired.applied_fields
-    is_scaled = (
-        child.ownership is not None and child.ownership.is_scaled and "replicas" in desired.manifest.get("spec", {})
-    )
+    is_scaled = child.ownership is not None and child.ownership.is_scaled
     if applied is None or not (applied.covers_all or applied.ignored or is_scaled):
         return NOTHING
     return compare(child, desired)

@@ -157,6 +157,15 @@ def test_a_scaled_replica_count_is_no_drift(policy: DriftPolicy) -> None:
     assert (world.refresh(board, "a") == ["a"]) is (policy is DriftPolicy.REPAIR)
 
 
+@pytest.mark.parametrize("spec", [None, 5, "text", []], ids=repr)
+def test_a_spec_without_fields_replaces_one_that_was_scaled(spec: object) -> None:
+    """An empty `spec:` in a template is null."""
+    world, _ = settled(make_blueprint())
+    tamper(world, "spec.replicas", subresource="scale")
+    _, step = change(world, {**MANIFEST, "spec": spec})
+    assert texts(step) == []
+
+
 def test_our_own_marks_are_repaired_under_every_policy() -> None:
     """Without them the owner of the object is unknown."""
     world, board = settled(make_blueprint(drift_policy=DriftPolicy.IGNORE))
