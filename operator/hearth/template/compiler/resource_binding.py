@@ -216,16 +216,22 @@ def find_object(bound: BoundResource, stack: StackIdentity) -> ObjectRef | None:
     namespace = metadata.get("namespace") if stated.get("namespace") is not None else stack.namespace
     if is_cluster_wide:
         namespace = ""
-    name = metadata.get("name")
-    if stated.get("name") is None and isinstance(namespace, str):
-        name = names.child_name(
-            stack=stack.name,
-            stack_namespace=stack.namespace,
-            stack_uid=stack.uid,
-            resource=bound.name,
-            incarnation=1,
-            namespace=namespace,
-        )
+    pinned = metadata.get("name")
+    name = find_name(bound.name, stack, namespace=namespace) if stated.get("name") is None else pinned
     if not isinstance(name, str) or not isinstance(namespace, str):
         return None
     return ObjectRef(group=analyzed.group, kind=analyzed.kind, namespace=namespace, name=name)
+
+
+def find_name(resource: str, stack: StackIdentity, *, namespace: object) -> str | None:
+    """Return the name that the operator gives to the first object of a resource; None if its namespace is not known."""
+    if not isinstance(namespace, str):
+        return None
+    return names.child_name(
+        stack=stack.name,
+        stack_namespace=stack.namespace,
+        stack_uid=stack.uid,
+        resource=resource,
+        incarnation=1,
+        namespace=namespace,
+    )

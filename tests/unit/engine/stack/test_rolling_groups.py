@@ -186,18 +186,24 @@ def test_a_pause_is_never_shorter_than_stated(kill_every: float, dead_for: float
     assert watcher.most_changing <= 4
 
 
+async def create_complete(world: FakeWorld, spec: Object) -> Object:
+    """Create the group of this spec with an earlier template, and wait until it is complete."""
+    await world.start_controller()
+    metadata = {"name": GROUP.name, "namespace": GROUP.namespace}
+    first = {**spec, "template": make_spec(MEMBERS, least=2, batch=4, value="a")["template"]}
+    group = await world.user.create(
+        {"apiVersion": GROUP.api_version, "kind": GROUP.kind, "metadata": metadata, "spec": first}
+    )
+    await wait_complete(world)
+    return group
+
+
 def test_a_pause_outlasts_a_change_of_the_size_and_no_other_update() -> None:
     """An autoscaler may write a size at any time. A template that replaces a bad one is not delayed by the last pause."""
     watcher, spec = Watcher(value="b"), make_spec(MEMBERS, least=2, batch=4, pause="20s", value="b")
 
     async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        metadata = {"name": GROUP.name, "namespace": GROUP.namespace}
-        first = {**spec, "template": make_spec(MEMBERS, least=2, batch=4, value="a")["template"]}
-        group = await world.user.create(
-            {"apiVersion": GROUP.api_version, "kind": GROUP.kind, "metadata": metadata, "spec": first}
-        )
-        await wait_complete(world)
+        group = await create_complete(world, spec)
         began = asyncio.get_running_loop().time()
         await world.user.replace_spec(GROUP, spec)
         for size in (9, 8):
@@ -219,13 +225,7 @@ def test_a_change_of_the_size_does_not_start_the_pause_again(sizes: tuple[int, .
     watcher, spec = Watcher(value="b"), make_spec(MEMBERS, least=2, batch=4, pause="20s", value="b")
 
     async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        metadata = {"name": GROUP.name, "namespace": GROUP.namespace}
-        first = {**spec, "template": make_spec(MEMBERS, least=2, batch=4, value="a")["template"]}
-        group = await world.user.create(
-            {"apiVersion": GROUP.api_version, "kind": GROUP.kind, "metadata": metadata, "spec": first}
-        )
-        await wait_complete(world)
+        group = await create_complete(world, spec)
         began = asyncio.get_running_loop().time()
         await world.user.replace_spec(GROUP, spec)
         for size in sizes:

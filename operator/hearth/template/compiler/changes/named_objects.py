@@ -15,6 +15,7 @@ from hearth.model.groups import members
 from hearth.model.kinds import Kinds, ObjectRef
 from hearth.template.blueprint import ResourceBlueprint, StackIdentity
 from hearth.template.chunked_work import ChunkedWork
+from hearth.template.compiler import resource_binding
 from hearth.template.compiler.manifest_template import ManifestTemplate
 
 AFFIXES = 2 + names.DIGEST_LENGTH
@@ -48,16 +49,8 @@ def find_object(resource: ResourceBlueprint, stack: StackIdentity, kinds: Kinds)
     metadata = find_metadata(resource)
     served = kinds.find(resource.api_version, resource.kind)
     namespace = "" if served is not None and not served.namespaced else metadata.get("namespace") or stack.namespace
-    name = metadata.get("name")
-    if not resource.is_name_pinned:
-        name = names.child_name(
-            stack=stack.name,
-            stack_namespace=stack.namespace,
-            stack_uid=stack.uid,
-            resource=resource.name,
-            incarnation=1,
-            namespace=namespace,
-        )
+    pinned = metadata.get("name")
+    name = pinned if resource.is_name_pinned else resource_binding.find_name(resource.name, stack, namespace=namespace)
     if not isinstance(name, str):
         return None
     group = resource.api_version.rpartition("/")[0]
