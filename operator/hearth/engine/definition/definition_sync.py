@@ -417,6 +417,6 @@ class DefinitionSync:
         target = self.targets.current
         if target is None or self.is_deleting:
             return CleanupPolicy()
-        # A group never goes back to an earlier revision, so that no member is kept for one. Each still waits for its successor.
+        # A group never goes back to an earlier revision, so no member is kept for one. Each still waits for its successor.
         policy = self._resources.find_cleanup_policy(target)
         return dataclasses.replace(policy, protected_names=frozenset()) if self.is_group else policy

@@ -1,4 +1,7 @@
-"""Which reconcile each request of a Stack belongs to, for traces. Knows only the keys of steps; empty while traces are off."""
+"""Which reconcile each request of a Stack belongs to, for traces. Empty while traces are off.
+
+Must not know steps, only their keys.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,8 @@ class BlueprintUpdate:
 def find_update(known: Blueprint, new: Blueprint, *, rules: EnvironmentRules) -> BlueprintUpdate | None:
     """Return what differs if these are only manifests and members; None if a new planner must plan everything.
 
-    rules: those in force, which may name members that come or go. A target without changes is confirmed by planning everything; if most resources change, a new planner is not slower.
+    rules: those in force, which may name members that come or go. A target without changes is confirmed by planning
+    everything; if most resources change, a new planner is not slower.
     """
     if new.rolling or known.rolling or not new.is_used_like(known):
         return None
