@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import gc
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from bench.scale.scale_costs import Costs
 from bench.scale.scale_model import Tree, find_breaks, find_load
 from bench.scale.scale_tables import Simulated
 from bench.scale.simulated import Found
+from hearth import app
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scale.md"
 RESOURCES = (1_000, 10_000)
@@ -33,6 +35,7 @@ def main() -> int:
     """Do what the command line says; the exit code."""
     arguments = make_parser().parse_args()
     costs = Costs()
+    gc.set_threshold(app.GC_THRESHOLD, *gc.get_threshold()[1:])  # as in a process of the operator
     try:
         kept = [each for file in arguments.beside for each in read(file, costs)]
         runs = [*kept, *([] if arguments.model_only else run_all(arguments, costs))]
