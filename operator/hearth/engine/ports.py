@@ -205,9 +205,11 @@ class StackObject:
     kubeconfig: KubeconfigRef | None = None
     """What the spec says of another cluster; None for this one."""
     packed_spec: bytes = field(repr=False)
-    """JSON of the spec without its template. JSON needs a fifth of the memory of a parsed template."""
+    """JSON of the spec without template and parameters. JSON needs a fifth of the memory of a parsed template."""
     packed_template: bytes = field(default=b"", repr=False)
     """JSON of the template; empty if the spec has none. Apart, because many Stacks have an equal one, which they share."""
+    packed_parameters: bytes = field(default=b"", repr=False)
+    """JSON of the parameters; empty if the spec has none. Apart, because they may be long and few need them."""
     packed_status: bytes = field(repr=False)
     parsed_spec: Object | None = field(default=None, repr=False, compare=False)
     """See `with_parsed_spec`."""
@@ -237,15 +239,23 @@ class StackObject:
         """Parse the spec at every call; too slow for every reconcile."""
         if self.parsed_spec is not None:
             return self.parsed_spec
-        spec: Object = orjson.loads(self.packed_spec)
+        spec = self.settings
         if self.packed_template:
             spec["template"] = orjson.loads(self.packed_template)
+        if self.packed_parameters:
+            spec["parameters"] = orjson.loads(self.packed_parameters)
         return spec
+
+    @property
+    def settings(self) -> Object:
+        """Parse the spec without template and parameters at every call, in microseconds."""
+        settings: Object = orjson.loads(self.packed_spec)
+        return settings
 
     @property
     def spec_size(self) -> int:
         """Return the bytes of the spec as JSON."""
-        return len(self.packed_spec) + len(self.packed_template)
+        return len(self.packed_spec) + len(self.packed_template) + len(self.packed_parameters)
 
     def with_parsed_spec(self) -> StackObject:
         """Return the same Stack with its spec parsed once, for work that reads it several times and never changes it."""

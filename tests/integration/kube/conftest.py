@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,7 +10,13 @@ import pytest
 
 from hearth.kube.auth import credentials
 from hearth.kube.auth.credentials import CredentialSource
+from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
+from hearth.kube.well_known_kinds import STACK
+from hearth.model import errors
+from hearth.model.api import crd
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture
@@ -23,3 +30,24 @@ async def connection(source: CredentialSource) -> AsyncIterator[Connection]:
     """An open connection."""
     async with Connection(source) as opened:
         yield opened
+
+
+@pytest.fixture
+async def serves_stacks(connection: Connection) -> None:
+    """Let Stacks be served."""
+    definition = crd.make_stack_crd()
+    path = f"{CRDS}/{definition['metadata']['name']}"
+    query = api_requests.apply_query(manager="test", force=True)
+    await connection.request("PATCH", path, query=query, body=definition, content_type=api_requests.APPLY)
+    async with asyncio.timeout(30):
+        while not await is_served(connection):
+            pass
+
+
+async def is_served(connection: Connection) -> bool:
+    """Whether Stacks can be listed."""
+    try:
+        await connection.request("GET", api_requests.collection_path(STACK))
+    except errors.ApiStatusError:
+        return False
+    return True

@@ -18,11 +18,9 @@ from hearth.kube.management_cluster import KubeManagementCluster
 from hearth.kube.objects import hash_key
 from hearth.kube.well_known_kinds import CONTROLLER_REVISION, STACK
 from hearth.model import errors, names
-from hearth.model.api import crd
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MANIFEST = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}
 DEFINITION: Object = {"template": {"resources": {"web": {"manifest": MANIFEST}}}, "parameters": {"size": 1}}
 
@@ -53,9 +51,10 @@ def ears() -> Ears:
 
 
 @pytest.fixture
-async def home(connection: Connection, namespace: str, ears: Ears) -> AsyncIterator[KubeManagementCluster]:
+async def home(
+    connection: Connection, serves_stacks: None, namespace: str, ears: Ears
+) -> AsyncIterator[KubeManagementCluster]:
     """A home whose caches are filled, for one namespace."""
-    await install(connection)
     stacks = StackCache(connection, ears, namespace=namespace)
     revisions = RevisionCache(connection, ears, namespace=namespace)
     sources = SourceCache(connection, ears)
@@ -64,26 +63,6 @@ async def home(connection: Connection, namespace: str, ears: Ears) -> AsyncItera
         await cache.wait_synced()
     yield KubeManagementCluster(connection, stacks=stacks, revisions=revisions, sources=sources)
     await asyncio.gather(stacks.close(), revisions.close(), sources.close())
-
-
-async def install(connection: Connection) -> None:
-    """Let Stacks be served."""
-    definition = crd.make_stack_crd()
-    path = f"{CRDS}/{definition['metadata']['name']}"
-    query = api_requests.apply_query(manager="test", force=True)
-    await connection.request("PATCH", path, query=query, body=definition, content_type=api_requests.APPLY)
-    async with asyncio.timeout(30):
-        while not await is_served(connection):
-            pass
-
-
-async def is_served(connection: Connection) -> bool:
-    """Whether Stacks can be listed."""
-    try:
-        await connection.request("GET", api_requests.collection_path(STACK))
-    except errors.ApiStatusError:
-        return False
-    return True
 
 
 async def create_stack(connection: Connection, home: KubeManagementCluster, namespace: str) -> StackObject:

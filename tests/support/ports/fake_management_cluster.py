@@ -104,8 +104,8 @@ class FakeManagementCluster:
             others = self._others[kind]
             (others.on_deleted if is_gone else others.on_object)(raw)
             return
-        stack = stack_cache.parse_stack(raw, kind=kind)
-        known = self._stacks.get(stack.uid)
+        known = self._stacks.get(raw["metadata"]["uid"])
+        stack = stack_cache.parse_stack(raw, kind=kind, known=known)
         if is_gone:
             self._stacks.pop(stack.uid, None)
             self.tree.drop(stack.uid)

@@ -162,7 +162,7 @@ class DefinitionSync:
             has_parents = names.ANNOTATION_INHERITED_RULES in stack.annotations
             self._options_generation, self.options = (
                 stack.generation,
-                options.parse(stack.spec, has_parents=has_parents),
+                options.parse(stack.settings, has_parents=has_parents),
             )
 
     def is_due(self, stack: StackObject) -> bool:
@@ -419,4 +419,4 @@ class DefinitionSync:
             return CleanupPolicy()
         # A group never goes back to an earlier revision, so no member is kept for one. Each still waits for its successor.
         policy = self._resources.find_cleanup_policy(target)
-        return dataclasses.replace(policy, protected_names=frozenset()) if self.is_group else policy
+        return dataclasses.replace(policy, protected_names=()) if self.is_group else policy

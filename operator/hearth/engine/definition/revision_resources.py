@@ -53,9 +53,9 @@ class RevisionResources:
 
     def find_cleanup_policy(self, target: Target) -> CleanupPolicy:
         """Return which obsolete objects the target protects."""
-        names: frozenset[str] | None = None
+        names: tuple[Set[str], ...] | None = None
         if not target.is_completed and all(kept in self._names for kept in target.protected_revisions):
-            names = frozenset[str]().union(*(self._names[kept] for kept in target.protected_revisions))
+            names = tuple(self._names[kept] for kept in target.protected_revisions)
         return CleanupPolicy(
             protected_names=names,
             is_waived=target.is_cleanup_waived,

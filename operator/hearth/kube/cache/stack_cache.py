@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Collection, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from hearth.engine.clusters import kubeconfig_reference
 from hearth.engine.ports import StackObject
@@ -71,6 +71,7 @@ class StackCache(WatchedCache[StackObject]):
         self._watch = Reflector(server, api_requests.collection_path(kind, namespace), handler, name=kind.key)
         self._answered = asyncio.Event()
         self._watch.on_denied = self._answered.set
+        self._watch.is_known = self._store.is_known
 
     @property
     def is_synced(self) -> bool:
@@ -121,8 +122,10 @@ class StackCache(WatchedCache[StackObject]):
 
     def parse(self, raw: Object) -> StackObject:
         """Return the cached part of a Stack."""
+        # A restored API server may count its generations again, but only a new list shows that.
+        known = self._store.records.get(raw["metadata"]["uid"]) if self._watch.version else None
         try:
-            return parse_stack(raw, kind=self._kind.name, share=self._share)
+            return parse_stack(raw, kind=self._kind.name, share=self._share, known=known)
         except TypeError:
             pruned = salvage.prune(raw)
             self._watch.note_omission(pruned)
@@ -151,20 +154,31 @@ class StackCache(WatchedCache[StackObject]):
 
 
 def parse_stack(
-    raw: Object, *, kind: str = names.STACK, share: Callable[[bytes], bytes] = lambda template: template
+    raw: Object,
+    *,
+    kind: str = names.STACK,
+    share: Callable[[bytes], bytes] = lambda template: template,
+    known: StackObject | None = None,
 ) -> StackObject:
-    """Convert an object to the engine's view of a Stack. share: return an equal template that is kept already."""
+    """Convert an object to the engine's view of a Stack.
+
+    share: return an equal template that is kept already; known: an earlier state, whose spec is kept if it is the same.
+    """
     metadata, status = raw["metadata"], raw.get("status") or {}
     phase = status.get("phase") if isinstance(status, dict) else ""
     true_conditions, in_progress_since = condition_summary.summarize(status)
     omission = salvage.find_omission(raw)
     defect = omission.within("spec") if omission is not None else None
-    packed_spec, packed_template = pack_spec(read_spec(raw, kind=kind))
+    generation = metadata.get("generation", 0)
+    if known is not None and known.generation == generation and defect is None and not known.defect:
+        packed = PackedSpec(known.packed_spec, known.packed_template, known.packed_parameters)
+    else:
+        packed = pack_spec(read_spec(raw, kind=kind), share)
     return StackObject(
         name=metadata["name"],
         namespace=sys.intern(metadata["namespace"]),
         uid=metadata["uid"],
-        generation=metadata.get("generation", 0),
+        generation=generation,
         resource_version=int(metadata["resourceVersion"]),
         deleting="deletionTimestamp" in metadata,
         finalizers=tuple(map(sys.intern, metadata.get("finalizers") or ())),
@@ -174,8 +188,9 @@ def parse_stack(
         author=provenance.find_author(metadata.get("managedFields") or ()),
         service_account=find_account(raw.get("spec")),
         kubeconfig=kubeconfig_reference.find(raw.get("spec")),
-        packed_spec=packed_spec,
-        packed_template=share(packed_template),
+        packed_spec=packed.settings,
+        packed_template=packed.template,
+        packed_parameters=packed.parameters,
         packed_status=status_fields.pack(status),
         phase=sys.intern(phase) if isinstance(phase, str) else "",
         true_conditions=true_conditions,
@@ -191,12 +206,24 @@ def read_spec(raw: Object, *, kind: str) -> Object:
     return resource_group.make_spec(spec) if kind == names.GROUP_KIND else spec
 
 
-def pack_spec(spec: object) -> tuple[bytes, bytes]:
-    """Return the JSON of a spec without its template, and that of the template; empty if it has none."""
-    if not isinstance(spec, dict) or "template" not in spec:
-        return packing.pack(spec), b""
-    rest = {key: value for key, value in spec.items() if key != "template"}
-    return packing.pack(rest), packing.pack(spec["template"])
+class PackedSpec(NamedTuple):
+    """The JSON of the parts of a spec; those that it does not have are empty."""
+
+    settings: bytes
+    template: bytes = b""
+    parameters: bytes = b""
+
+
+def pack_spec(spec: object, share: Callable[[bytes], bytes]) -> PackedSpec:
+    """Pack a spec. share: see `parse_stack`."""
+    if not isinstance(spec, dict):
+        return PackedSpec(packing.pack(spec))
+    settings = {key: value for key, value in spec.items() if key not in ("template", "parameters")}
+    return PackedSpec(
+        packing.pack(settings),
+        share(packing.pack(spec["template"])) if "template" in spec else b"",
+        packing.pack(spec["parameters"]) if "parameters" in spec else b"",
+    )
 
 
 def find_account(spec: object) -> str:

@@ -22,6 +22,8 @@ WatchEvent: TypeAlias = tuple[str, Object, int]
 Echo: TypeAlias = tuple[bytes, str, int]
 """The event's type, and the UID and resourceVersion of its object."""
 
+METADATA_BYTES = 16 * 1024
+"""Bytes of metadata in which its end is searched for."""
 TYPES = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -31,9 +33,17 @@ IDENTITY = re.compile(
     rb'"metadata":\{(?:"(?:name|generateName|namespace|selfLink)":"[^"\\]*+",)*+"uid":"([^"\\]++)",'
     rb'"resourceVersion":"([1-9][0-9]{0,18})"[,}]'
 )
-"""The beginning of an event whose object has its fields in the order of the API server's own types.
+"""The beginning of an event whose object has its fields in the order of the API server's own types."""
 
-Custom resources have them in the order of the alphabet, so that a map of the user may come before the metadata.
+CUSTOM_BEGIN = re.compile(
+    rb'\{"type":"(ADDED|MODIFIED|DELETED)","object":\{"apiVersion":"[^"\\]*+","kind":"[^"\\]*+","metadata":\{'
+)
+"""The beginning of an event whose object has its fields in the order of the alphabet, as all custom resources."""
+CUSTOM_END = re.compile(rb'"resourceVersion":"([1-9][0-9]{0,18})","uid":"([^"\\]++)"\},"(?:spec|status)":')
+"""The end of the metadata of such an object, and the beginning of what follows.
+
+Before it are only the metadata's own maps and lists: texts, in which quotes are escaped, and the names of managed fields,
+which have prefixes. None of them is followed by `spec` or `status`. So the first match is the metadata's own.
 """
 
 
@@ -85,7 +95,11 @@ class LineSplitter:
 def find_identity(line: bytes) -> Echo | None:
     """Read which state of which object an event shows, at a fraction of the cost of parsing; None if that is unclear."""
     found = IDENTITY.match(line)
-    return (found[1], found[2].decode(errors="replace"), int(found[3])) if found is not None else None
+    if found is not None:
+        return found[1], found[2].decode(errors="replace"), int(found[3])
+    begin = CUSTOM_BEGIN.match(line)
+    end = CUSTOM_END.search(line, begin.end(), begin.end() + METADATA_BYTES) if begin is not None else None
+    return (begin[1], end[2].decode(errors="replace"), int(end[1])) if begin is not None and end is not None else None
 
 
 def parse(line: bytes) -> WatchEvent | None:

@@ -5,6 +5,7 @@ Does not decide the order of deletions: see `hearth.plan.stack.cleanup`.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from hearth.model.child import Child
@@ -22,8 +23,11 @@ DATA_KINDS = frozenset(
 class CleanupPolicy:
     """Cleanup policy of one target, from its start to its end."""
 
-    protected_names: frozenset[str] | None = None
-    """The resources of the protected revisions; None: any resource may belong to them."""
+    protected_names: tuple[Set[str], ...] | None = None
+    """The resources of each protected revision; None: any resource may belong to one of them.
+
+    Not united: the sets are those of the blueprints, and a union of thousands of names would be made for each target.
+    """
     is_waived: bool = False
     """Whether the user waived the protection."""
     preserves_data: bool = False
@@ -41,4 +45,8 @@ class CleanupPolicy:
         """
         if self.is_waived:
             return False
-        return (self.protected_names is None or child.resource in self.protected_names) and child.incarnation <= oldest
+        return self._is_protected(child.resource) and child.incarnation <= oldest
+
+    def _is_protected(self, resource: str) -> bool:
+        """Return whether a protected revision has, or may have, that resource."""
+        return self.protected_names is None or any(resource in names for names in self.protected_names)

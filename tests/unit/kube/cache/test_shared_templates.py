@@ -64,3 +64,16 @@ def test_what_is_shared_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     large = {"description": "x" * stack_cache.SHARED_BYTES}
     one, two = (cache.parse(make_stack(name, {"template": large})) for name in "ab")
     assert one.packed_template is not two.packed_template
+
+
+def test_a_new_status_does_not_pack_the_same_spec_again() -> None:
+    """The generation is that of the spec; the statuses of a Stack of thousands of members show it again and again."""
+    raw = make_stack("one", {"template": TEMPLATE, "parameters": {"name": "a"}, "paused": True})
+    first = stack_cache.parse_stack(raw)
+    again = stack_cache.parse_stack({**raw, "spec": {"not": "read"}}, known=first)
+    assert again.packed_parameters is first.packed_parameters
+    assert again.spec == first.spec
+
+    metadata = {**raw["metadata"], "generation": 2}
+    changed = stack_cache.parse_stack({**raw, "metadata": metadata, "spec": {"paused": False}}, known=first)
+    assert changed.spec == {"paused": False}

@@ -60,3 +60,52 @@ def test_it_says_what_the_whole_says_or_nothing(
 def test_whatever_is_out_of_the_ordinary_is_parsed(event: Object) -> None:
     """Bookmarks, custom resources, and numbers that are none."""
     assert watch_events.find_identity(orjson.dumps(event)) is None
+
+
+def make_custom(spec: object, **metadata: Any) -> bytes:
+    """An event as the API server writes a custom resource, with its fields in the order of the alphabet."""
+    metadata = {"creationTimestamp": "2026-01-01T00:00:00Z", "name": "a", "namespace": "n", **metadata}
+    raw = {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "metadata": metadata, "spec": spec, "status": {}}
+    return (
+        orjson.dumps({"type": "MODIFIED", "object": raw}, option=orjson.OPT_SORT_KEYS)
+        .replace(b'{"object":', b'{"type":"MODIFIED","object":', 1)
+        .replace(b',"type":"MODIFIED"}', b"}")
+    )
+
+
+FORGED: Object = {"metadata": {"resourceVersion": "9", "uid": "b"}, "spec": {}}
+
+
+def test_the_state_of_a_custom_resource_stands_at_the_end_of_its_metadata() -> None:
+    """Behind maps of the user, and before a spec that looks the same."""
+    maps = {"annotations": {"resourceVersion": "9", "uid": "b"}, "labels": {"resourceVersion": "9", "uid": "b"}}
+    line = make_custom({"template": FORGED}, **maps, uid="u", resourceVersion="12")
+    assert orjson.loads(line)["object"]["metadata"]["uid"] == "u"
+    assert watch_events.find_identity(line) == (b"MODIFIED", "u", 12)
+
+
+@given(
+    maps=st.fixed_dictionaries(
+        {},
+        optional={
+            name: st.dictionaries(st.sampled_from(["resourceVersion", "uid", "spec"]) | TEXT, TEXT)
+            for name in ("annotations", "labels")
+        },
+    ),
+    owners=st.lists(st.fixed_dictionaries({"name": TEXT, "uid": TEXT}), max_size=2),
+    managers=st.lists(st.fixed_dictionaries({"fieldsV1": st.just({"f:resourceVersion": {}}), "manager": TEXT})),
+    spec=st.dictionaries(TEXT, TEXT | st.just(FORGED)),
+    version=VERSION,
+)
+def test_no_text_and_no_map_passes_for_the_end_of_the_metadata(
+    maps: Object, owners: list[Object], managers: list[Object], spec: Object, version: str
+) -> None:
+    """Whatever a user writes into annotations, labels and the spec."""
+    line = make_custom(spec, **maps, ownerReferences=owners, managedFields=managers, uid="u", resourceVersion=version)
+    assert watch_events.find_identity(line) == (b"MODIFIED", "u", int(version))
+
+
+def test_metadata_without_end_is_not_searched_for_long() -> None:
+    """A spec behind very long metadata is not taken for their end."""
+    line = make_custom(FORGED, annotations={"a": "x" * watch_events.METADATA_BYTES}, uid="u", resourceVersion="12")
+    assert watch_events.find_identity(line) is None

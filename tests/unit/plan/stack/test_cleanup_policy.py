@@ -23,9 +23,9 @@ OLD = dataclasses.replace(CHILD, resource="a", incarnation=1)
     ("retention", "oldest", "expected"),
     [
         (CleanupPolicy(), 1, True),
-        (CleanupPolicy(protected_names=frozenset({"a"})), 1, True),
-        (CleanupPolicy(protected_names=frozenset({"b"})), 1, False),
-        (CleanupPolicy(protected_names=frozenset({"a"})), 0, False),
+        (CleanupPolicy(protected_names=(frozenset({"x"}), {"a"})), 1, True),
+        (CleanupPolicy(protected_names=(frozenset({"x"}), {"b"})), 1, False),
+        (CleanupPolicy(protected_names=(frozenset({"x"}), {"a"})), 0, False),
         (CleanupPolicy(is_waived=True), 1, False),
     ],
     ids=["unknown", "wanted then", "made since", "a later incarnation", "waived"],
