@@ -34,7 +34,7 @@ async def read_lines(connection: Connection, path: str, version: str) -> list[by
 
 @pytest.mark.usefixtures("serves_stacks")
 async def test_the_state_of_a_stack_is_read_without_parsing_its_spec(connection: Connection, namespace: str) -> None:
-    """Of one that is created, changed, reported on and deleted, whatever its owner wrote into it."""
+    """Of one that is created, changed, reported on and deleted, even if its owner wrote the same words into it."""
     path = api_requests.collection_path(STACK, namespace)
     version = (await connection.request("GET", path))["metadata"]["resourceVersion"]
     template = {"resources": {"web": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"spec": "{}"}}}}}

@@ -100,7 +100,7 @@ def test_the_state_of_a_custom_resource_stands_at_the_end_of_its_metadata() -> N
 def test_no_text_and_no_map_passes_for_the_end_of_the_metadata(
     maps: Object, owners: list[Object], managers: list[Object], spec: Object, version: str
 ) -> None:
-    """Whatever a user writes into annotations, labels and the spec."""
+    """Not even one that looks the same, in annotations, labels or the spec."""
     line = make_custom(spec, **maps, ownerReferences=owners, managedFields=managers, uid="u", resourceVersion=version)
     assert watch_events.find_identity(line) == (b"MODIFIED", "u", int(version))
 
