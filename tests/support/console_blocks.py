@@ -25,14 +25,17 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
 EXIT = re.compile(r"\s+# exits (?P<code>\d+)$")
-VARYING = (
-    r"…",
-    r"(?<![\w.-])(?:\d+[smhd])+(?![\w.])",
-    r"-[a-z0-9]{8,10}-[a-z0-9]{5}\b",
-    r"-(?=[a-z]*\d)[a-z0-9]{8}\b",
-    r"(?<=hash )[\w-]{8}",
-)
-"""Any text; an age; the end of a pod's name; the end of a name that Hearth generated; a hash of a sensitive value."""
+ANY = "…"
+"""Any text."""
+AGE = r"(?<![\w.-])(?:\d+[smhd])+(?![\w.])"
+POD = r"-[a-z0-9]{8,10}-[a-z0-9]{5}\b"
+"""The end of a pod's name."""
+GENERATED = r"-[a-z0-9]{8}\b"
+"""The end of a name that Hearth generated. Pages show one with a digit, so that no word is taken for it."""
+HASH = r"(?<=hash )[\w-]{8}"
+"""A hash of a sensitive value."""
+VARYING = {ANY: ".*", AGE: AGE, POD: POD, r"-(?=[a-z]*\d)[a-z0-9]{8}\b": GENERATED, HASH: HASH}
+"""What varies in a page, and what it may be in the output."""
 SPLIT = re.compile("|".join(f"(?P<v{number}>{each})" for number, each in enumerate(VARYING)))
 LIMIT_SECONDS = 180
 """More than any timeout that a command of the pages states."""
@@ -131,10 +134,9 @@ def find_missing(lines: tuple[str, ...], output: str) -> str | None:
 
 def make_pattern(line: str) -> re.Pattern[str]:
     """Return what matches a line like that one: widths of columns and what varies from run to run are left open."""
-    text, end = "", 0
+    text, end, varying = "", 0, tuple(VARYING.values())
     for found in SPLIT.finditer(line):
-        varying = VARYING[int((found.lastgroup or "v0")[1:])]
-        text += escape(line[end : found.start()]) + (".*" if varying == "…" else varying)
+        text += escape(line[end : found.start()]) + varying[int((found.lastgroup or "v0")[1:])]
         end = found.end()
     return re.compile(r"\s*" + text + escape(line[end:]) + r"\s*")
 
