@@ -182,6 +182,18 @@ class KubeconfigRef:
     """"": `value`, else `value.yaml`."""
 
 
+@dataclass(slots=True)
+class ParsedSpec:
+    """A parsed spec until its first use."""
+
+    spec: Object | None
+
+    def take(self) -> Object | None:
+        """Return the spec, and keep it no longer; None if it was taken before."""
+        spec, self.spec = self.spec, None
+        return spec
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackObject:
     """A Stack as cached from the management cluster, or a ResourceGroup in the form of one."""
@@ -213,6 +225,8 @@ class StackObject:
     packed_status: bytes = field(repr=False)
     parsed_spec: Object | None = field(default=None, repr=False, compare=False)
     """See `with_parsed_spec`."""
+    arrived_spec: ParsedSpec | None = field(default=None, repr=False, compare=False)
+    """The spec as it was parsed from its event; None if it is not kept."""
     phase: str = ""
     """The phase in the status."""
     true_conditions: tuple[str, ...] = ()
@@ -259,7 +273,8 @@ class StackObject:
 
     def with_parsed_spec(self) -> StackObject:
         """Return the same Stack with its spec parsed once, for work that reads it several times and never changes it."""
-        return dataclasses.replace(self, parsed_spec=self.spec)
+        arrived = self.arrived_spec.take() if self.arrived_spec is not None else None
+        return dataclasses.replace(self, parsed_spec=arrived or self.spec, arrived_spec=None)
 
     @property
     def status(self) -> Object:

@@ -215,7 +215,8 @@ class KubeManagementCluster:
         metadata = {**body.get("metadata", {}), "resourceVersion": str(version)}
         kind = STACK_KINDS[stack.kind]
         path = api_requests.object_path(kind, stack.namespace, stack.name) + subresource
-        return await self._sender.send("patch", kind, path, body={**body, "metadata": metadata})
+        read = self._find_cache(stack).read_answer
+        return await self._sender.send("patch", kind, path, body={**body, "metadata": metadata}, read=read)
 
     async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """Return the data of a ConfigMap or Secret, and watch it if a Stack follows it."""

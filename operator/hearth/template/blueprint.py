@@ -224,8 +224,10 @@ class ListOutline:
     """The digests of a long list, by which its changed elements are found."""
 
     length: int
+    blocks: bytes = field(repr=False)
+    """The digests of `hearth.template.compiler.changes.outlines.BLOCK` elements each, one after another."""
     chunks: bytes = field(repr=False)
-    """The digests of `hearth.template.compiler.changes.outlines.CHUNK` elements each, one after another."""
+    """The digests of `hearth.template.compiler.changes.outlines.CHUNK` elements each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +248,7 @@ class Outline:
 class CompiledFrom:
     """What a blueprint was compiled from, so that a definition with few other elements costs only these.
 
-    It keeps no value: 1 byte for each element of a list.
+    It keeps no value: 4 bytes for each element of a list.
     """
 
     outline: Outline

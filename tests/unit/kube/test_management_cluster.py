@@ -326,6 +326,19 @@ def test_a_large_definition_is_stored_compressed() -> None:
     assert orjson.loads(gzip.decompress(base64.b64decode(data["compressed"]))) == definition
 
 
+@pytest.mark.parametrize("count", [1, 5_000])
+def test_a_revision_is_the_same_with_parameters_from_the_spec_as_they_are(count: int) -> None:
+    """Their JSON is in the cache already. With other parameters, those that were changed are stored."""
+    spec = {"parameters": {"items": [{"name": f"ä{number}", "share": 1.0} for number in range(count)]}}
+    packed = dataclasses.replace(stack(), packed_parameters=orjson.dumps(spec["parameters"]))
+    opened = dataclasses.replace(packed, parsed_spec=spec)
+    for parameters in (spec["parameters"], {**spec["parameters"], "more": 1}):
+        definition: Object = {"template": {"resources": {}}, "parameters": parameters}
+        made = [controller_revision.make_objects(each, REVISION, definition) for each in (stack(), packed, opened)]
+        assert made[1:] == made[:-1]
+        assert controller_revision.parse_definition(made[2][0]) == definition
+
+
 HUGE: Object = {"template": {"a": random.Random(1).randbytes(1_500_000).hex()}, "parameters": {}}
 """A definition that does not fit into one object even when it is compressed."""
 

@@ -49,7 +49,7 @@ def find_digest(
     of the definition and the kinds, if it has one. The digest stays in this process, so it needs no key of its own.
     """
     if outline is not None:
-        lists = {name: [each.length, each.chunks.hex()] for name, each in outline.lists.items()}
+        lists = {name: [each.length, each.blocks.hex()] for name, each in outline.lists.items()}
         parts: tuple[object, ...] = (outline.head.hex(), lists, adopts, _describe_size(definition), definition.surge)
         return hashlib.blake2b(orjson.dumps(parts), digest_size=DIGEST_SIZE).digest()
     parts = (

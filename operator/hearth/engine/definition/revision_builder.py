@@ -177,7 +177,7 @@ class RevisionBuilder:
         # The live spec always decides on adoption, for any revision.
         adopts = bool(policies.adopts(stack.spec.get("adoptionPolicy")))
         generation = kinds.generation
-        outline = outlines.make(definition, stack=identity, place=f"{generation} {key}")
+        outline = outlines.make(definition, stack=identity, place=f"{generation} {key}", previous=previous)
         digest = blueprint_cache.find_digest(
             definition, adopts=adopts, generation=generation, cluster=key, outline=outline
         )

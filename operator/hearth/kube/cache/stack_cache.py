@@ -6,16 +6,17 @@ Must not know what a Stack means.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from hearth.engine.clusters import kubeconfig_reference
-from hearth.engine.ports import StackObject
+from hearth.engine.ports import ParsedSpec, StackObject
 from hearth.kube.cache import object_store
 from hearth.kube.cache.shard_filter import ShardFilter
 from hearth.kube.cache.watched_cache import WatchedCache
-from hearth.kube.client import api_requests, salvage
+from hearth.kube.client import api_requests, known_spec, salvage
 from hearth.kube.objects import provenance
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
@@ -63,6 +64,8 @@ class StackCache(WatchedCache[StackObject]):
         self._store = object_store.ObjectStore(self)
         self._templates: dict[bytes, bytes] = {}
         """The packed templates that Stacks share."""
+        self._parsed = ParsedSpec(None)
+        """The last large spec, until it is read."""
         server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
         self.tree = tree if tree is not None else StackTree()
         """The nesting of all Stacks, including those of other processes."""
@@ -120,16 +123,46 @@ class StackCache(WatchedCache[StackObject]):
         """Drop a Stack whose deletion the server confirmed after the removal of the finalizer."""
         self._store.forget(uid)
 
-    def parse(self, raw: Object) -> StackObject:
-        """Return the cached part of a Stack."""
+    def read_answer(self, text: bytes) -> Object | None:
+        """Read the answer to a write of the operator for `put`; None if its spec is not known, so that it must be parsed."""
+        return known_spec.read(text, self._find_spec)
+
+    def _find_spec(self, metadata: Object) -> StackObject | None:
+        """Return the record that has the spec of an object with this metadata, to take its place; None if none has."""
+        known = self._find_known(metadata)
+        is_same = known is not None and known.generation == metadata.get("generation") and not known.defect
+        return known if is_same else None
+
+    def _find_known(self, metadata: Object) -> StackObject | None:
         # A restored API server may count its generations again, but only a new list shows that.
-        known = self._store.records.get(raw["metadata"]["uid"]) if self._watch.version else None
+        return self._store.records.get(metadata["uid"]) if self._watch.version else None
+
+    def parse(self, raw: Object) -> StackObject:
+        """Return the cached part of a Stack. Its spec may be the record that has it, see `read_answer`."""
+        stated = raw.get("spec")
+        known = stated if isinstance(stated, StackObject) else self._find_known(raw["metadata"])
         try:
-            return parse_stack(raw, kind=self._kind.name, share=self._share, known=known)
+            made = parse_stack(raw, kind=self._kind.name, share=self._share, known=known)
         except TypeError:
-            pruned = salvage.prune(raw)
+            # A spec that is known was readable, so it is not what was not.
+            is_known = known is stated
+            pruned = salvage.prune({name: value for name, value in raw.items() if not is_known or name != "spec"})
             self._watch.note_omission(pruned)
-            return parse_stack(pruned, kind=self._kind.name, share=self._share)
+            return parse_stack(pruned, kind=self._kind.name, share=self._share, known=known if is_known else None)
+        return self._keep_parsed(raw, made)
+
+    def _keep_parsed(self, raw: Object, stack: StackObject) -> StackObject:
+        """Return the Stack with its changed spec as it was parsed, if that is large: it is about to be read.
+
+        Only the last one is kept, so that a thousand changes at once take no more memory.
+        """
+        known = self._store.records.get(stack.uid)
+        is_changed = known is not None and known.generation != stack.generation
+        if not is_changed or stack.spec_size < known_spec.LARGE or not isinstance(raw.get("spec"), dict):
+            return stack
+        self._parsed.take()
+        self._parsed = ParsedSpec(read_spec(raw, kind=self._kind.name))
+        return dataclasses.replace(stack, arrived_spec=self._parsed)
 
     def _share(self, template: bytes) -> bytes:
         """Return the first equal template, so that Stacks of one template keep it once."""
@@ -172,8 +205,10 @@ def parse_stack(
     generation = metadata.get("generation", 0)
     if known is not None and known.generation == generation and defect is None and not known.defect:
         packed = PackedSpec(known.packed_spec, known.packed_template, known.packed_parameters)
+        account, kubeconfig = known.service_account, known.kubeconfig
     else:
         packed = pack_spec(read_spec(raw, kind=kind), share)
+        account, kubeconfig = find_account(raw.get("spec")), kubeconfig_reference.find(raw.get("spec"))
     return StackObject(
         name=metadata["name"],
         namespace=sys.intern(metadata["namespace"]),
@@ -186,8 +221,8 @@ def parse_stack(
         kind=kind,
         parent=(metadata.get("labels") or {}).get(names.LABEL_STACK_UID, ""),
         author=provenance.find_author(metadata.get("managedFields") or ()),
-        service_account=find_account(raw.get("spec")),
-        kubeconfig=kubeconfig_reference.find(raw.get("spec")),
+        service_account=account,
+        kubeconfig=kubeconfig,
         packed_spec=packed.settings,
         packed_template=packed.template,
         packed_parameters=packed.parameters,

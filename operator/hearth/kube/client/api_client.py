@@ -11,6 +11,7 @@ from typing import Protocol
 from hearth.kube.client import api_requests
 from hearth.kube.client import connection as connection_module
 from hearth.kube.client.connection import Connection
+from hearth.kube.client.http_transport import ReadAnswer
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -57,10 +58,12 @@ class ApiClient:
         *,
         query: dict[str, str] | None = None,
         body: Object | None = None,
+        read: ReadAnswer | None = None,
     ) -> Object:
         """Send a request and return its response.
 
-        verb: `get`, `list`, `create`, `apply`, `patch` (a merge patch) or `delete`.
+        verb: `get`, `list`, `create`, `apply`, `patch` (a merge patch) or `delete`; read: reads a response that need not be
+        parsed as a whole.
         """
         method, content_type = METHODS[verb]
         code = NO_ANSWER
@@ -68,7 +71,7 @@ class ApiClient:
         begun = time.monotonic()
         try:
             answer = await self._connection.request(
-                method, path, query=query, body=body, content_type=content_type, impersonate=self._user
+                method, path, query=query, body=body, content_type=content_type, impersonate=self._user, read=read
             )
             code = SUCCESS
         except errors.ApiStatusError as refused:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import functools
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Self
@@ -21,7 +21,7 @@ import orjson
 from hearth.kube.auth import credentials as credentials_module
 from hearth.kube.auth.credentials import Credentials, CredentialSource
 from hearth.kube.client import http_transport as wire_module
-from hearth.kube.client.http_transport import HttpTransport
+from hearth.kube.client.http_transport import HttpTransport, ReadAnswer
 from hearth.model import errors
 from hearth.model.child import Object
 
@@ -91,10 +91,12 @@ class Connection:
         accept: str = JSON,
         impersonate: str | None = None,
         timeout: float = TIMEOUT,  # noqa: ASYNC109 -- aiohttp's own timer costs less than a scope around the call
+        read: ReadAnswer | None = None,
     ) -> Object:
         """Send a request and return the parsed response; `path` is already quoted.
 
-        impersonate: a user name; timeout: seconds, without the wait for a free slot.
+        impersonate: a user name; timeout: seconds, without the wait for a free slot; read: reads a response that need not
+        be parsed as a whole.
         Raises `ApiStatusError` or `Unreachable`.
         """
         headers = {"Accept": accept}
@@ -104,15 +106,20 @@ class Connection:
             headers["Impersonate-User"] = impersonate
         data = orjson.dumps(body) if isinstance(body, dict) else body
         target = with_query(path, query)
+
+        def send() -> Awaitable[Object]:
+            transport = self._get_transport()
+            return transport.send(method, target, headers=headers, data=data, seconds=timeout, read=read)
+
         async with self._slots:
             await self._check_credentials()
             generation = self._generation
             try:
-                return await self._get_transport().send(method, target, headers=headers, data=data, seconds=timeout)
+                return await send()
             except errors.ApiStatusError as refused:
                 if refused.code != 401 or not await self._renew(generation):
                     raise
-            return await self._get_transport().send(method, target, headers=headers, data=data, seconds=timeout)
+            return await send()
 
     def stream(
         self,

@@ -10,9 +10,10 @@ import asyncio
 import contextlib
 import ssl
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import aiohttp
 import orjson
@@ -29,6 +30,8 @@ AGENT = f"hearth/{hearth.__version__}"
 EXCERPT_LENGTH = 200
 OPENAPI = "/openapi/"
 NO_ANSWER = (aiohttp.ClientError, OSError, TimeoutError)
+ReadAnswer: TypeAlias = Callable[[bytes], Object | None]
+"""Reads the object in the body of a successful response; returns None if it must be parsed as a whole."""
 UNSENT = (*NO_ANSWER, ValueError)
 """ValueError: for input that cannot be sent, for example a malformed URL."""
 
@@ -65,9 +68,16 @@ class HttpTransport:
         await self.session.close()
 
     async def send(
-        self, method: str, target: str, *, headers: dict[str, str], data: bytes | None, seconds: float
+        self,
+        method: str,
+        target: str,
+        *,
+        headers: dict[str, str],
+        data: bytes | None,
+        seconds: float,
+        read: ReadAnswer | None = None,
     ) -> Object:
-        """Send a request and return the parsed response."""
+        """Send a request and return the parsed response. read: reads one that need not be parsed as a whole."""
         self._users += 1
         if method == "GET":
             # Lists are long. Responses to writes are short, or the server's CPU is more valuable.
@@ -89,7 +99,8 @@ class HttpTransport:
             raise errors.AnswerTooLarge(
                 f"{method} {target}: the document has more than {limits.CLUSTER_SCHEMA_BYTES} bytes"
             )
-        return await parse_answer(raw, method=method, target=target)
+        found = read(raw) if read is not None else None
+        return found if found is not None else await parse_answer(raw, method=method, target=target)
 
     async def _send_by_session(
         self, method: str, target: str, headers: dict[str, str], data: bytes | None, seconds: float

@@ -33,7 +33,7 @@ def make_objects(stack: StackObject, revision: Revision, definition: Object) -> 
 
     The last one is the revision and names all others. Until it exists, none of them counts.
     """
-    data, *parts = encode_definition(definition)
+    data, *parts = encode_definition(definition, raw=write_definition(definition, stack))
     labels = {
         names.LABEL_STACK_UID: stack.uid,
         names.LABEL_STACK: names.stack_label(stack.name),
@@ -95,9 +95,9 @@ def make_annotations(revision: Revision) -> dict[str, str]:
     }
 
 
-def encode_definition(definition: Object) -> list[Object]:
-    """Return the stored form of the definition, compressed and in several objects if it is large."""
-    raw = orjson.dumps(definition)
+def encode_definition(definition: Object, *, raw: bytes | None = None) -> list[Object]:
+    """Return the stored form of the definition, compressed and in several objects if it is large. raw: its JSON."""
+    raw = orjson.dumps(definition) if raw is None else raw
     if len(raw) <= COMPRESSED_FROM:
         return [definition]
     # Without a timestamp, the same definition always produces the same bytes.
@@ -105,6 +105,14 @@ def encode_definition(definition: Object) -> list[Object]:
     if len(text) > limits.PART_BYTES:
         text = base64.b64encode(gzip.compress(raw, mtime=0)).decode()
     return [{"compressed": text[at : at + limits.PART_BYTES]} for at in range(0, len(text), limits.PART_BYTES)]
+
+
+def write_definition(definition: Object, stack: StackObject) -> bytes:
+    """Return the JSON of a definition; that of parameters that come from the spec as they are is the one in the Stack."""
+    stated = stack.parsed_spec.get("parameters") if stack.parsed_spec is not None else None
+    if stated is None or definition["parameters"] is not stated or not stack.packed_parameters:
+        return orjson.dumps(definition)
+    return orjson.dumps({**definition, "parameters": orjson.Fragment(stack.packed_parameters)})
 
 
 def name_parts(name: str, count: int) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import operator
 from dataclasses import dataclass
 
@@ -48,8 +49,8 @@ def find_changed(known: Blueprint, new: Blueprint) -> BlueprintUpdate | None:
     """Return what differs between blueprints with the same members."""
     if list(new.resources) != list(known.resources):
         return None
-    are_same = map(operator.is_, new.resources.values(), known.resources.values())
-    changed = tuple(name for name, is_same in zip(new.resources, are_same, strict=True) if not is_same)
+    differ = map(operator.is_not, new.resources.values(), known.resources.values())
+    changed = tuple(itertools.compress(new.resources, differ))
     is_watched = all(new.resources[name].is_watched_like(known.resources[name]) for name in changed)
     return BlueprintUpdate(changed=changed) if is_watched else None
 

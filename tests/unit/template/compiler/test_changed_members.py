@@ -87,21 +87,29 @@ def orjson_copy(definition: Definition) -> Definition:
     return dataclasses.replace(definition, template=template, parameters=parameters)
 
 
-def make_inputs(definition: Definition, *, stack: StackIdentity = blueprints.STACK, place: str = PLACE) -> Inputs:
-    """What is compiled with."""
-    return Inputs(stack=stack, kinds=KINDS, outline=outlines.make(definition, stack=stack, place=place))
+def make_inputs(
+    definition: Definition,
+    *,
+    stack: StackIdentity = blueprints.STACK,
+    place: str = PLACE,
+    previous: Blueprint | None = None,
+) -> Inputs:
+    """What is compiled with. The outline is the same with and without a previous blueprint."""
+    outline = outlines.make(definition, stack=stack, place=place, previous=previous)
+    assert outline == outlines.make(definition, stack=stack, place=place)
+    return Inputs(stack=stack, kinds=KINDS, outline=outline)
 
 
 def compile_changed(definition: Definition, previous: Blueprint | None) -> Blueprint:
     """Compile with what is known of the previous blueprint."""
     return chunked_work.finish(
-        changed_members.compile_in_pieces(definition, make_inputs(definition), previous=previous)
+        changed_members.compile_in_pieces(definition, make_inputs(definition, previous=previous), previous=previous)
     )
 
 
 def compile_only_changes(definition: Definition, previous: Blueprint, **others: Any) -> Blueprint | None:
     """The blueprint if it can be made from the difference; None if all must be compiled."""
-    inputs = make_inputs(definition, **others)
+    inputs = make_inputs(definition, previous=previous, **others)
     if inputs.outline is None:
         return None
     return chunked_work.finish(changed_members.compile_changes(definition, inputs.outline, inputs, previous=previous))

@@ -11,10 +11,12 @@ from typing import Any
 
 import orjson
 
-from hearth.template.blueprint import Definition, ListOutline, Outline, StackIdentity
+from hearth.template.blueprint import Blueprint, Definition, ListOutline, Outline, StackIdentity
 
-CHUNK = 16
-"""Elements with one digest. Members of a changed chunk are compiled again, 0.06 ms each; a digest costs 0.004 ms."""
+CHUNK = 4
+"""Elements with one digest. Members of a changed chunk are compiled again, 0.06 ms each; a digest costs 0.002 ms."""
+BLOCK = 256
+"""Elements that are digested at once, 0.01 ms. Only the chunks of a changed block get new digests."""
 DIGEST_SIZE = 16
 """Bytes. With a collision, a member would keep its former manifest; 128 bits exclude that."""
 LONG = 512
@@ -23,16 +25,21 @@ LARGE = 16 * 1024
 """Bytes of JSON from which a list has an outline. Expressions get such parameters reduced to what they read."""
 
 
-def make(definition: Definition, *, stack: StackIdentity, place: str) -> Outline | None:
+def make(
+    definition: Definition, *, stack: StackIdentity, place: str, previous: Blueprint | None = None
+) -> Outline | None:
     """Make the outline; None if the definition has no long list and is no large group, or is no JSON.
 
-    place: the cluster and the generation of its kinds. The digests stay in this process, so they need no key.
+    place: the cluster and the generation of its kinds; previous: a blueprint of nearly the same lists, which saves most
+    digests and changes none. The digests stay in this process, so they need no key.
     """
+    origin = previous.compiled_from if previous is not None else None
+    known = origin.outline.lists if origin is not None else {}
     # User input: it may differ from its declared type.
     given: Any = definition.parameters
     values = given if isinstance(given, dict) else {}
     try:
-        lists = {name: found for name, value in values.items() if (found := outline_list(value)) is not None}
+        lists = {name: found for name, value in values.items() if (found := outline_list(value, known.get(name)))}
         if not lists and (definition.size is None or definition.size.replicas < LONG):
             return None
         rest = {name: None if name in lists else value for name, value in values.items()}
@@ -44,14 +51,35 @@ def make(definition: Definition, *, stack: StackIdentity, place: str) -> Outline
     return Outline(head=digest(head), stack=stack, lists=lists, size=definition.size, surge=definition.surge)
 
 
-def outline_list(value: Any) -> ListOutline | None:
-    """Make the outline of a parameter; None unless it is a long list. Raises TypeError if it is no JSON."""
+def outline_list(value: Any, known: ListOutline | None = None) -> ListOutline | None:
+    """Make the outline of a parameter; None unless it is a long list. Raises TypeError if it is no JSON.
+
+    known: the outline of a similar list.
+    """
     if not isinstance(value, list) or len(value) < LONG:
         return None
-    chunks = [orjson.dumps(value[at : at + CHUNK]) for at in range(0, len(value), CHUNK)]
-    if sum(map(len, chunks)) < LARGE:
+    texts = [orjson.dumps(value[at : at + BLOCK]) for at in range(0, len(value), BLOCK)]
+    if sum(map(len, texts)) < LARGE:
         return None
-    return ListOutline(length=len(value), chunks=b"".join(map(digest, chunks)))
+    blocks = list(map(digest, texts))
+    chunks = [
+        find_chunks(known, number, block) or digest_chunks(value[number * BLOCK : (number + 1) * BLOCK])
+        for number, block in enumerate(blocks)
+    ]
+    return ListOutline(length=len(value), blocks=b"".join(blocks), chunks=b"".join(chunks))
+
+
+def find_chunks(known: ListOutline | None, number: int, block: bytes) -> bytes:
+    """Return the digests of the chunks of a block that the known list has at the same place; empty if it has not."""
+    if known is None or known.blocks[number * DIGEST_SIZE : (number + 1) * DIGEST_SIZE] != block:
+        return b""
+    size = BLOCK // CHUNK * DIGEST_SIZE
+    return known.chunks[number * size : (number + 1) * size]
+
+
+def digest_chunks(elements: list[Any]) -> bytes:
+    """Return the digests of the chunks of one block."""
+    return b"".join(digest(orjson.dumps(elements[at : at + CHUNK])) for at in range(0, len(elements), CHUNK))
 
 
 def digest(text: bytes) -> bytes:
