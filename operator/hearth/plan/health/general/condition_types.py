@@ -15,6 +15,7 @@ from hearth.plan.health.general.vocabulary import Meaning
 _WRITTEN: Final = vocabulary.load()["conditions"]
 DECISIVE: Final[tuple[str, ...]] = tuple(_WRITTEN["decisive"])
 FINAL: Final = frozenset(_WRITTEN["final"])
+OF_PARTS: Final = frozenset(_WRITTEN["of_parts"].split())
 BESIDE: Final = frozenset(_WRITTEN["beside"])
 DEFINITE: Final = frozenset(_WRITTEN["definite"].split())
 OVER: Final = frozenset(_WRITTEN["over"].split())
@@ -22,7 +23,7 @@ MILESTONES: Final = frozenset(_WRITTEN["milestones"].split())
 IGNORED: Final = frozenset(_WRITTEN["ignored"].split())
 IGNORED_LAST: Final = frozenset(word.lower() for word in IGNORED)
 RESTING: Final = frozenset(_WRITTEN["resting"].split())
-NOT = "not"
+NOT, RUNNING = "not", "Running"
 ERROR, MINOR = "Error", ("Info", "Warning")
 """Severities that a condition states beside False (Cluster API, Knative)."""
 LOOPS: Final = ("Running", "Successful")
@@ -106,6 +107,12 @@ class Said:
     reason: str
     message: str
 
+    @property
+    def is_of_parts(self) -> bool:
+        """Return whether it is not ready because of other conditions, which say more."""
+        words = vocabulary.split(self.reason[: limits.HEALTH_WORD_CHARACTERS])
+        return self.meaning is Meaning.FAILED and not OF_PARTS.isdisjoint(words)
+
 
 def read(item: Mapping[str, Any], *, is_work: bool) -> Said | None:
     """Return what a condition says, or None if it is no condition. is_work: whether its kind is one of work."""
@@ -113,7 +120,10 @@ def read(item: Mapping[str, Any], *, is_work: bool) -> Said | None:
     if not isinstance(type_, str):
         return None
     reason = reason if isinstance(reason, str) else ""
-    shape = find_shape(type_[: limits.HEALTH_WORD_CHARACTERS])
+    type_ = type_[: limits.HEALTH_WORD_CHARACTERS]
+    shape = find_shape(type_)
+    if is_work and shape is Shape.POSITIVE and type_.endswith(RUNNING):
+        shape = Shape.RUNNING
     match status:
         case "True" | True | "true":
             meaning = read_true(shape, reason, is_work=is_work)

@@ -27,7 +27,7 @@ class FieldReader:
 
     def read(self, status: Mapping[str, Any], *, is_decided: bool) -> None:
         """Read all fields besides the conditions. is_decided: whether `Ready` outweighs everything but errors."""
-        sides: list[tuple[str, str]] = []
+        sides: list[tuple[str, str | bool]] = []
         weak: list[str] = []
         speaks_as_whole = bool(self._findings)
         # Sorted, since the cache keeps fields in any order, and the first finding gives the reason.
@@ -39,13 +39,16 @@ class FieldReader:
                 speaks_as_whole = speaks_as_whole or (role is Role.MAIN and isinstance(value, str))
                 if value is True and name in FLAGS_PROVING_NOTHING:
                     weak.append(name)
-                elif role is Role.SIDE and isinstance(value, str):
+                elif role is Role.SIDE and isinstance(value, str | bool):
                     sides.append((name, value))
                 else:
                     self.read_field(role, name, value)
         if not speaks_as_whole:
-            for name, text in sides:
-                self.read_side(name, text)
+            for name, side in sides:
+                if isinstance(side, str):
+                    self.read_side(name, side)
+                else:
+                    self.read_flag(name, side)
         if weak and not self._findings:
             self._findings.add(Meaning.READY, vocabulary.make_reason(weak[0]))
 
@@ -59,6 +62,8 @@ class FieldReader:
             self.read_main(name, value)
         elif role is Role.FLAG:
             self.read_flag(name, value)
+        elif role is Role.WORD and isinstance(value, str) and vocabulary.read(value) is not None:
+            self._findings.add_text(name, value)
 
     def read_error(self, name: str, value: Any) -> None:
         """Read a field that holds errors if it holds anything."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from hearth.plan.health.general import condition_types, vocabulary
 from hearth.plan.health.general.condition_types import Said, Shape
-from hearth.plan.health.general.status_fields import CONDITIONS, MAIN
+from hearth.plan.health.general.status_fields import CONDITIONS, MAIN, WORDS, find_wanted_names
 from hearth.plan.health.general.vocabulary import Meaning
 from hearth.plan.health.health_result import Fields, HealthResult, HealthState, is_outdated
 
@@ -69,13 +69,16 @@ class Findings:
     def add_conditions(self, conditions: list[Said]) -> Said | None:
         """Add what the conditions say, and return the decisive one, if there is one."""
         decisive = find_decisive(conditions)
-        if decisive is not None:
+        of_parts = decisive is not None and decisive.is_of_parts
+        if decisive is not None and of_parts:
+            self.add(Meaning.WAITING, vocabulary.make_reason(decisive.reason), decisive.message)
+        elif decisive is not None:
             self.add_condition(decisive)
         for said in conditions:
             if said is decisive:
                 continue
             counts_beside = said.type in condition_types.BESIDE and said.meaning is not Meaning.READY
-            if decisive is None or said.shape not in PARTS or counts_beside:
+            if decisive is None or of_parts or said.shape not in PARTS or counts_beside:
                 self.add_condition(said)
         return decisive
 
@@ -90,17 +93,30 @@ class Findings:
         if conditions and not said:
             inner.add(Meaning.WAITING, "NotObserved", f"the conditions of {name} describe an older generation")
         if not inner:
-            for key in MAIN:
+            for key in (*MAIN, *WORDS):
                 text = item.get(key)
                 if isinstance(text, str) and text and vocabulary.read(text) is not None:
                     inner.add_text(f"{name}.{key}", text)
         if item.get("ready") is False:
             inner.add(Meaning.WAITING, "NotReady", f"{name}.ready is false")
+        inner.add_counts(name, item)
         for meaning in STATES:
             if meaning in inner._found:
                 self.add(ITEM_MEANINGS.get(meaning, meaning), *inner._found[meaning])
                 return True
         return False
+
+    def add_counts(self, name: str, item: Mapping[str, Any]) -> None:
+        """Compare each count of an item with the number that the item wants."""
+        for key, present in item.items():
+            if type(present) is not int:
+                continue
+            for wanted_key in find_wanted_names(key):
+                wanted = item.get(wanted_key)
+                if type(wanted) is int and present < wanted:
+                    self.add(Meaning.WAITING, "NotReady", f"{name}.{key} is {present} of {wanted}")
+                elif type(wanted) is int:
+                    self.add(Meaning.READY, "Ready")
 
     def read_condition(self, item: Any) -> Said | None:
         """Return what an entry of a list of conditions says, or None if it is no condition."""

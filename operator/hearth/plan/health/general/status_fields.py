@@ -20,6 +20,8 @@ FindDefinition: TypeAlias = Callable[[str], Mapping[str, Any] | None]
 
 _WRITTEN: Final = vocabulary.load()["fields"]
 MAIN: Final = tuple(_WRITTEN["main"])
+WORDS: Final = tuple(_WRITTEN["words"])
+SIDE_FLAGS: Final = frozenset(_WRITTEN["side_flags"])
 FLAGS: Final = frozenset(_WRITTEN["flags"])
 FLAGS_PROVING_NOTHING: Final = frozenset(_WRITTEN["milestones"])
 ERRORS: Final = frozenset(_WRITTEN["errors"])
@@ -31,14 +33,21 @@ UNREAD_PREFIXES: Final = frozenset(_WRITTEN["unread_prefixes"])
 UNREAD_SUFFIXES: Final = frozenset(word.lower() for word in _WRITTEN["unread_suffixes"])
 UNREAD: Final = frozenset(_WRITTEN["unread"])
 STATUS, CONDITIONS, OBSERVED = "status", "conditions", "observedGeneration"
-ITEM_KEYS: Final = frozenset({CONDITIONS, "ready", *MAIN})
+ITEM_KEYS: Final = frozenset({CONDITIONS, "ready", *MAIN, *WORDS})
 """Fields of an item, one of which makes the item report."""
+
+
+ITEM_COUNTS: Final[Mapping[str, tuple[str, ...]]] = {
+    name: tuple(vocabulary.load()["item_counts"][name]) for name in ("present", "wanted")
+}
 
 
 class Role(enum.Enum):
     """Role of a field of the status."""
 
     MAIN = "main"
+    WORD = "word"
+    """Like MAIN where the vocabulary knows its text."""
     SIDE = "side"
     FLAG = "flag"
     ERROR = "error"
@@ -62,6 +71,7 @@ ROLES: Final[Mapping[str, Role]] = {
     **dict.fromkeys(ERRORS, Role.ERROR),
     **dict.fromkeys(FLAGS, Role.FLAG),
     **dict.fromkeys(MAIN, Role.MAIN),
+    **dict.fromkeys(WORDS, Role.WORD),
 }
 
 
@@ -74,7 +84,17 @@ def find_role(name: str) -> Role:
     words = vocabulary.split(name[: limits.HEALTH_WORD_CHARACTERS])
     if not words or words[0] in UNREAD_PREFIXES or words[-1] in UNREAD_SUFFIXES:
         return Role.UNREAD
-    return Role.SIDE if words[-1] in SIDE_SUFFIXES else Role.OTHER
+    return Role.SIDE if words[-1] in SIDE_SUFFIXES or words[-1] in SIDE_FLAGS else Role.OTHER
+
+
+@functools.lru_cache(maxsize=limits.HEALTH_WORDS_KEPT)
+def find_wanted_names(name: str) -> tuple[str, ...]:
+    """Return the fields of an item with which its count `name` is compared; none if it counts nothing that is ready."""
+    for prefix in ITEM_COUNTS["present"]:
+        rest = name[len(prefix) :]
+        if name.startswith(prefix) and rest[:1] in ("", rest[:1].upper()):
+            return tuple(wanted + rest for wanted in ITEM_COUNTS["wanted"])
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +190,11 @@ def has_items(schema: Mapping[str, Any], find_definition: FindDefinition) -> boo
     candidates = [schema, inner, values]
     candidates += [resolve(each, find_definition) for each in find_properties(schema).values()]
     return any(
-        bool(each.get("x-kubernetes-preserve-unknown-fields")) or not ITEM_KEYS.isdisjoint(find_properties(each))
-        for each in candidates
+        bool(each.get("x-kubernetes-preserve-unknown-fields")) or reports(find_properties(each)) for each in candidates
     )
+
+
+def reports(properties: Mapping[str, Any]) -> bool:
+    """Return whether an item with these fields reports for itself."""
+    is_counted = any(not properties.keys().isdisjoint(find_wanted_names(name)) for name in properties)
+    return is_counted or not ITEM_KEYS.isdisjoint(properties)

@@ -20,7 +20,7 @@ from hearth.model import limits
 FILE = "general_rule.yaml"
 """File name beside this module."""
 PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
-NOT, NO, IN, PROGRESS = "not", "no", "in", "progress"
+NOT, NO, IN, PROGRESS = ("not", "non"), "no", "in", "progress"
 ING = "ing"
 WORD_CHARACTERS = re.compile(r"[A-Za-z0-9]+")
 
@@ -107,7 +107,7 @@ def find_meanings(text: str) -> tuple[Meaning | None, ...]:
 
 def find_pair(word: str, following: str) -> Meaning | None:
     """Return the meaning of two words together, or None if each counts by itself."""
-    if word == NOT:
+    if word in NOT:
         if following in NOT_FAILED:
             return Meaning.FAILED
         meaning = WORDS.find(following)
