@@ -15,7 +15,7 @@ from hearth.kube.discovery import discovery, schemas
 from hearth.kube.objects import access_review
 from hearth.kube.watch import retry_trigger_watches
 from hearth.model import child as child_module
-from hearth.model import errors
+from hearth.model import child_fields, errors
 from hearth.model.kinds import Kind
 from hearth.model.sharding import WHOLE, Share
 
@@ -295,7 +295,7 @@ class KubeWorkloadCluster:
         self.caches.take_list(found, kind=kind, stack_uid=stack_uid, as_of=int(page["metadata"]["resourceVersion"]))
         return [
             child_module.parse_child(
-                raw, kind=kind, paths=child_module.find_whole(raw) if whole else (), signatures=self._signatures
+                raw, kind=kind, paths=child_fields.find_whole(raw) if whole else (), signatures=self._signatures
             )
             for raw in found
         ]

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from hearth.engine.ports import CacheListener
 from hearth.kube.client import api_requests
 from hearth.model import child as children
-from hearth.model import errors, names
+from hearth.model import child_fields, errors, names
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.sharding import WHOLE, Share
@@ -280,7 +280,7 @@ class FakeWorkloadCluster:
         self.cache.take_list(labelled, kind=kind, stack_uid=stack_uid, as_of=as_of)
         return [
             children.parse_child(
-                raw, kind=kind, paths=children.find_whole(raw) if whole else (), signatures=self._signatures
+                raw, kind=kind, paths=child_fields.find_whole(raw) if whole else (), signatures=self._signatures
             )
             for raw in labelled
         ]

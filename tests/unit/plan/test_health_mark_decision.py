@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from hearth.model import names
@@ -12,7 +10,7 @@ from hearth.plan import health_mark_decision
 from hearth.plan.health_mark_decision import MarkDecision, MarkedResource, MarkProblem, ParsedHealthMark
 from hearth.plan.state.steps import WriteHealthMark
 from hearth.plan.status import conditions
-from support.units import blueprints
+from support.units import blueprints, changed_children
 
 NOW = 1_000_000.0
 
@@ -23,7 +21,7 @@ def make_child(uid: str = "u1", *, mark: str | None = None, made_at: str = "2026
     child = blueprints.make_child(manifest, kind=blueprints.CONFIG_MAP, uid=uid, version=1)
     annotations = {} if mark is None else {names.ANNOTATION_UNHEALTHY: mark}
     metadata = {**child.fields["metadata"], "annotations": annotations, "creationTimestamp": made_at}
-    return dataclasses.replace(child, fields={**child.fields, "metadata": metadata})
+    return changed_children.with_fields(child, {**child.fields, "metadata": metadata})
 
 
 def say(

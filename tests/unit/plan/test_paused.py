@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from hearth.model import packing
@@ -13,7 +11,7 @@ from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Apply
 from hearth.plan.status import check_result
 from hearth.template.blueprint import Evaluable
-from support.units import blueprints
+from support.units import blueprints, changed_children
 from support.units.blueprints import Constant, Reading, World
 
 NOTHING_OWNED = FieldOwnership(fields=packing.pack({}))
@@ -43,7 +41,7 @@ def world() -> World:
     made.settle(make_board())
     child = made.of("a")[0]
     fields = {**child.fields, "data": {"x": "9"}}
-    made.children["a"] = [dataclasses.replace(child, resource_version=77, ownership=NOTHING_OWNED, fields=fields)]
+    made.children["a"] = [changed_children.with_fields(child, fields, resource_version=77, ownership=NOTHING_OWNED)]
     return made
 
 

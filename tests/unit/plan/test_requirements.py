@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 
 import pytest
@@ -12,7 +11,7 @@ from hearth.model.child import Child, FieldOwnership
 from hearth.plan.retry.drift_conflict import DriftConflict
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.steps import Apply
-from support.units import blueprints
+from support.units import blueprints, changed_children
 from support.units.blueprints import HASHER, World
 
 
@@ -79,6 +78,6 @@ def change(world: World, *, annotations: dict[str, str], **parts: object) -> Chi
     """Change the object of `top`."""
     child = world.of("top")[0]
     metadata = {**child.fields["metadata"], "annotations": annotations}
-    changed = dataclasses.replace(child, fields={**child.fields, "metadata": metadata}, **parts)  # type: ignore[arg-type]  # a table
+    changed = changed_children.with_fields(child, {**child.fields, "metadata": metadata}, **parts)  # type: ignore[arg-type]  # a table
     world.children["top"] = [changed]
     return changed

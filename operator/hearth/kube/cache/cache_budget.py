@@ -12,8 +12,7 @@ from typing import Any
 
 import orjson
 
-from hearth.model import child as child_module
-from hearth.model import limits, names
+from hearth.model import child_fields, limits, names
 from hearth.model.child import Child, Path
 
 KIB = 1024
@@ -77,7 +76,7 @@ class CacheBudget:
 
         known: the record that it replaces; shown: the object; paths: the stored fields of the object.
         """
-        size = measure(made.fields)
+        size = measure_fields(made)
         if not made.is_identified and made.ownership is not None:
             size += len(made.ownership.fields)
         before = known.size if known is not None and whose(known) == whose(made) else 0
@@ -87,7 +86,7 @@ class CacheBudget:
         if size > room:
             # The record was just made and has no other reference, so it can still be changed.
             cut_down(made, shown=shown, paths=paths, room=room)
-            size = measure(made.fields)
+            size = measure_fields(made)
             if known is None or known.omitted != made.omitted:
                 self._on_limit("object-bytes" if room == limits.OBJECT_KEPT_BYTES else "cache-bytes")
         object.__setattr__(made, "size", -(-size // KIB))
@@ -118,6 +117,11 @@ def whose(child: Child) -> str:
     return child.stack_uid if child.is_identified else ""
 
 
+def measure_fields(made: Child) -> int:
+    """Return the bytes of the stored fields."""
+    return len(made.packed_fields) + len(made.hash) + len(made.signature)
+
+
 def measure(value: Any) -> int:
     """Return the JSON size in bytes; for a large value, about its size in memory."""
     try:
@@ -129,7 +133,7 @@ def measure(value: Any) -> int:
 
 def cut_down(made: Child, *, shown: Mapping[str, Any], paths: Iterable[Path], room: int) -> None:
     """Drop fields that exceed the budget, largest first, and all data that only messages show."""
-    fields = child_module.project_fields(shown, kind=made.kind, paths=())
+    fields = child_fields.project_fields(shown, kind=made.kind, paths=())
     metadata, omitted = fields["metadata"], list[Path]()
     stated_labels, stated = metadata.get("labels") or {}, metadata.get("annotations") or {}
     kept_labels = {key: stated_labels[key] for key in OUR_LABELS if key in stated_labels}
@@ -143,13 +147,14 @@ def cut_down(made: Child, *, shown: Mapping[str, Any], paths: Iterable[Path], ro
     for size, path in sorted((measure(value), path) for path, value in wanted if value is not None):
         room -= size
         if room >= 0:
-            child_module.copy_path(shown, fields, path)
+            child_fields.copy_path(shown, fields, path)
         else:
             omitted.append(path)
-    object.__setattr__(made, "fields", fields)
     object.__setattr__(made, "omitted", tuple(omitted))
     object.__setattr__(made, "finalizers", made.finalizers[: limits.FINALIZERS_KEPT])
     object.__setattr__(made, "hash", made.hash[: limits.HASH_KEPT])
+    object.__setattr__(made, "signature", kept_annotations.get(names.ANNOTATION_SIGNATURE, ""))
+    object.__setattr__(made, "packed_fields", child_fields.pack(fields, made.known_texts))
     if not made.is_identified and made.ownership is not None and len(made.ownership.fields) > max(room, 0):
         object.__setattr__(made, "ownership", None)
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hearth.model import child
+from hearth.model import child_fields
 from hearth.model.child import Path
 
 ALWAYS_KEPT = frozenset(
-    {("apiVersion",), ("kind",), *(("metadata", key) for key in child.METADATA_KEPT)},
+    {("apiVersion",), ("kind",), *(("metadata", key) for key in child_fields.METADATA_KEPT)},
 )
 
 

@@ -5,7 +5,6 @@ Knows when a wider watch is needed and which changes to report; must not know wh
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Hashable
 from typing import Protocol, TypeVar, cast
 
@@ -17,14 +16,12 @@ from hearth.kube.cache.object_store import ObjectStore
 from hearth.kube.client import api_requests, salvage
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchContext
-from hearth.model import child, names
+from hearth.model import child
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind
 from hearth.model.sharding import WHOLE, Share
 from hearth.model.signatures import Signatures
 
-COMMON = ("namespace", "creationTimestamp")
-COMMON_ANNOTATIONS = (names.ANNOTATION_INCARNATION, names.ANNOTATION_REQUIRES, names.ANNOTATION_HASH)
 MOST_SHARED = 4096
 """Maximum interned values per kind; additional ones have hardly any duplicates."""
 
@@ -136,7 +133,7 @@ class KindCache:
         return self._parse(pruned)
 
     def _parse(self, raw: Object) -> Child:
-        metadata = intern_strings(raw["metadata"])
+        metadata = raw["metadata"]
         # The response to a write is complete. Store only what the watch would show, or the two views would differ.
         shown = {"metadata": metadata} if self.watch.metadata_only else raw
         omission = salvage.find_omission(raw) if salvage.OMITTED in raw else None
@@ -201,36 +198,15 @@ class KindCache:
         self.watch.restart(path=self._path(), metadata_only=cached_fields.is_metadata(self._kept))
 
 
-def intern_strings(metadata: Object) -> Object:
-    """Return the same metadata with one copy in memory of each text that many objects share."""
-    annotations = metadata.get("annotations") or {}
-    for holder, keys in ((metadata, COMMON), (annotations, COMMON_ANNOTATIONS)):
-        for key in keys:
-            if key in holder:
-                holder[key] = sys.intern(holder[key])
-    labels = metadata.get("labels")
-    if labels:
-        metadata["labels"] = {key: sys.intern(value) for key, value in labels.items()}
-    return metadata
-
-
 def is_same(old: Child, new: Child) -> bool:
     """Return whether no field in use changed; all other data of a child derives from these fields."""
     # One version is one state, regardless of the fields shown. Callers that requested more fields receive `on_synced`.
-    try:
-        if old.resource_version == new.resource_version:
-            # A wider watch may reveal that the same state cannot be read.
-            return old.defect == new.defect
-        return has_same_parts(old, new)
-    except RecursionError:
-        # The value is too deep to compare, so it counts as changed.
-        return False
-
-
-def has_same_parts(old: Child, new: Child) -> bool:
-    """Return whether all parts in use of two states are equal."""
+    if old.resource_version == new.resource_version:
+        # A wider watch may reveal that the same state cannot be read.
+        return old.defect == new.defect
     return (
-        old.fields == new.fields
+        old.packed_fields == new.packed_fields
+        and (old.kind, old.stack_uid, old.hash, old.signature) == (new.kind, new.stack_uid, new.hash, new.signature)
         and old.deleting == new.deleting
         and old.finalizers == new.finalizers
         and old.ownership == new.ownership

@@ -19,8 +19,8 @@ from support.units.blueprints import HASHER
 from support.units.scripted_watch import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream, list_end
 
 CHILDREN = 500
-BYTES_PER_CHILD = 2_048
-OWNERSHIP, DATA = 512, 256
+BYTES_PER_CHILD = 1_280
+OWNERSHIP, DATA = 768, 128
 """More bytes: where each states fields that no other does, which they are; and what is read of each."""
 OF_A_STACK = 4
 
@@ -116,6 +116,6 @@ def measure_once(first: int, *, paths: list[Path], has_own_keys: bool) -> float:
         pytest.param([("data",)], False, DATA, id="their data is read"),
     ],
 )
-def test_a_child_takes_two_kibibytes_at_most(paths: list[Path], more: int, *, has_own_keys: bool) -> None:
+def test_a_child_takes_little_more_than_a_kibibyte(paths: list[Path], more: int, *, has_own_keys: bool) -> None:
     """As parsed from the bytes of a watch, each on its own, with the index and all that the caches share."""
     assert measure(paths=paths, has_own_keys=has_own_keys) <= BYTES_PER_CHILD + more

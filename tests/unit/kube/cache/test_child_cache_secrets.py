@@ -116,7 +116,7 @@ def test_what_a_secret_holds_is_kept_only_where_it_is_used(used: str, accept: st
         caches.trust(signing.Trusting())
         texts = await read(caches, used=used, way=way)
         assert [question.accept for question in connection.asked] == [accept]
-        assert "as-it-is" in texts
+        assert any("as-it-is" in text for text in texts)
         assert any(HIDDEN in text for text in texts) == is_kept
 
     virtual_time.run(story)

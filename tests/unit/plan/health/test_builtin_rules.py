@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hearth.model.child import project_fields
+from hearth.model.child_fields import project_fields
 from hearth.model.kinds import Kind
 from hearth.plan.health import health_rules, rule_parser
 from hearth.plan.health.health_rules import HealthState

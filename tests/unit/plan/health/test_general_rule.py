@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.model import limits
-from hearth.model.child import project_fields
+from hearth.model.child_fields import project_fields
 from hearth.model.kinds import Kind
 from hearth.plan.health import health_rules
 from hearth.plan.health.general import condition_types, status_fields, vocabulary

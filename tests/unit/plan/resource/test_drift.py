@@ -19,7 +19,7 @@ from hearth.plan.state.resource_conditions import ManagerQuery
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Apply
 from hearth.template.blueprint import Blueprint, DriftPolicy
-from support.units import blueprints
+from support.units import blueprints, changed_children
 from support.units.blueprints import Constant, World
 
 MANIFEST: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1", "b": "2"}, "spec": {"replicas": 2}}
@@ -138,7 +138,7 @@ def test_another_key_of_hashes_changes_nothing() -> None:
     metadata = child.fields["metadata"]
     annotations = {**metadata["annotations"], "hearth.dev/last-applied-fields": "k00000000:" + "0" * 32}
     spoilt = {**child.fields, "metadata": {**metadata, "annotations": annotations}}
-    world.children["a"] = [dataclasses.replace(child, hash="k00000000:" + "0" * 32, fields=spoilt)]
+    world.children["a"] = [changed_children.with_fields(child, spoilt, hash="k00000000:" + "0" * 32)]
     _, step = change(world, MANIFEST, drift_policy=DriftPolicy.IGNORE)
     assert texts(step) == ["data.a"]
 
@@ -185,7 +185,7 @@ def test_a_record_of_another_writer_is_left_where_it_is() -> None:
     [child] = world.of("a")
     record = {names.ANNOTATION_LAST_APPLIED: "k12345678:ab"}
     metadata = {**child.fields["metadata"], "annotations": {**child.fields["metadata"]["annotations"], **record}}
-    world.children["a"] = [dataclasses.replace(child, fields={**child.fields, "metadata": metadata})]
+    world.children["a"] = [changed_children.with_fields(child, {**child.fields, "metadata": metadata})]
     assert world.refresh(board, "a") == []
     assert child.ownership is not None
     fields = orjson.loads(child.ownership.fields)

@@ -17,7 +17,7 @@ from hearth.plan.state.desired import ChildOwner
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.steps import Apply, Delete, Step
 from hearth.template.blueprint import Blueprint, Replacement, ResourceBlueprint
-from support.units import blueprints
+from support.units import blueprints, changed_children
 from support.units.blueprints import CONFIG_MAP, GADGET, HASHER, STACK, Constant, World
 
 FAILED: Object = {"conditions": [{"type": "Stalled", "status": "True", "reason": "Boom", "message": "boom"}]}
@@ -176,7 +176,7 @@ def find_step(before: Blueprint, after: Blueprint, *, live: Object | None = None
     spec = before.resources["a"].manifest.evaluate({}).value["spec"]  # type: ignore[union-attr]  # a constant
     ownership = FieldOwnership(fields=packing.pack({"f:spec": own(spec)}))
     fields = {**child.fields, "spec": live or spec}
-    world.children["a"] = [dataclasses.replace(child, fields=fields, ownership=ownership)]
+    world.children["a"] = [changed_children.with_fields(child, fields, ownership=ownership)]
     board = blueprints.make_board(after)
     world.refresh(board)
     return board.statuses["a"], board.ready_steps.get("a")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import random
 import time
 from typing import Any
@@ -15,7 +14,7 @@ from hearth.plan.state.steps import Apply
 from hearth.template import chunked_work
 from hearth.template.blueprint import Blueprint, Definition
 from hearth.template.compiler import compiler, unchanged_resources
-from support.units import blueprints
+from support.units import blueprints, changed_children
 from support.units.blueprints import World
 
 KINDS = blueprints.ServedKinds(blueprints.CONFIG_MAP)
@@ -224,7 +223,7 @@ def measure_changed_base(count: int) -> float:
     base = planner.statuses["base"].child
     assert base is not None
     shown = {**base.fields, "data": {"a": "2"}}
-    world.children["base"] = [dataclasses.replace(base, fields=shown, resource_version=base.resource_version + 1)]
+    world.children["base"] = [changed_children.with_fields(base, shown, resource_version=base.resource_version + 1)]
     begun = time.thread_time()
     planned = world.refresh(planner, "base")
     assert len(planned) >= count

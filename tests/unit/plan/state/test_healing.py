@@ -15,7 +15,7 @@ from hearth.plan.state.healing import HealingMode, HealingPolicy, MarkBackoff
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Apply, Delete
 from hearth.template.blueprint import Blueprint, Replacement, ResourceBlueprint
-from support.units import blueprints
+from support.units import blueprints, changed_children
 from support.units.blueprints import Constant, World
 
 STEADY = BackoffPolicy(max_backoff=300.0, jitter=lambda: 0.0)
@@ -41,7 +41,7 @@ def mark(world: World, *resources: str, is_counted: bool = True) -> None:
         metadata = child.fields["metadata"]
         annotations = {**metadata["annotations"], names.ANNOTATION_UNHEALTHY: "bad"}
         shown = {**child.fields, "metadata": {**metadata, "annotations": annotations}}
-        world.children[name] = [dataclasses.replace(child, fields=shown)]
+        world.children[name] = [changed_children.with_fields(child, shown)]
         if is_counted:
             world.memory.counted_failures.add(child.uid)
 
@@ -132,7 +132,7 @@ def test_above_the_limit_none_is_replaced(together: bool) -> None:
     assert (reported.type, reported.reason) == ("Unhealthy", "TooManyUnhealthy")
     (child,) = world.of("c")
     shown = {**child.fields, "metadata": {**child.fields["metadata"], "annotations": {}}}
-    world.children["c"] = [dataclasses.replace(child, fields=shown)]
+    world.children["c"] = [changed_children.with_fields(child, shown)]
     world.refresh(board, "c")
     assert sorted(board.ready_steps) == ["a", "b"]
 

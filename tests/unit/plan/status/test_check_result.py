@@ -16,7 +16,7 @@ from hearth.plan.status import check_result, conditions, problems, status_builde
 from hearth.plan.status.check_result import CheckResult
 from hearth.plan.status.ready_condition import DefinitionRejection, StatusInput
 from hearth.plan.target.target import Target, TargetCause
-from support.units import blueprints
+from support.units import blueprints, changed_children
 from support.units.blueprints import World
 
 REACHED = Target(revision=1, cause=TargetCause.SPEC, since=0.0, is_first=True, is_completed=True)
@@ -74,7 +74,7 @@ def test_a_mark_is_found_also_on_what_waits() -> None:
     (child,) = world.of("b")
     metadata = {**child.fields["metadata"]}
     metadata["annotations"] = {**metadata.get("annotations", {}), names.ANNOTATION_UNHEALTHY: "answers 500"}
-    world.children["b"] = [dataclasses.replace(child, fields={**child.fields, "metadata": metadata})]
+    world.children["b"] = [changed_children.with_fields(child, {**child.fields, "metadata": metadata})]
     del world.children["a"]
     world.refresh(board, "a", "b")
     found = {name: (standing.reason, standing.message) for name, standing in check_result.find(board)}
