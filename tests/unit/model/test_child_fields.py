@@ -1,4 +1,4 @@
-"""Packed fields are the fields as they were, whatever an object contains."""
+"""Packed fields are the fields as they were, with any content of an object."""
 
 from __future__ import annotations
 
