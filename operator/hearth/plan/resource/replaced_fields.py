@@ -1,32 +1,56 @@
 """Fields of `replaceOn` that the definition changes, found by values and field ownership.
 
-Defaults of the API server and its notation of quantities are no change. Must not know what follows from a change.
+Defaults of the API server, its notation of quantities, the operator's own labels and annotations, and list items of
+other field managers are no change. Must not know what follows from a change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hearth.model import field_paths
+import orjson
+
+from hearth.model import field_paths, names
 from hearth.model.child import Child, Path
 from hearth.plan.ownership import field_ownership
 from hearth.plan.ownership.field_ownership import Node
 from hearth.template.blueprint import ResourceBlueprint
 from hearth.template.cel import quantity
 
+ITEM = "k:"
+"""Prefix of the elements of field ownership that identify an item of a list by its keys."""
+TRACKED = ("f:labels", "f:annotations")
+OWN_FIELD = f"f:{names.GROUP}/"
+
 
 def find_replaced_field(resource: ResourceBlueprint, child: Child, manifest: Mapping[str, Any]) -> str | None:
     """Find the first `replaceOn` field that the manifest changes, as dotted path. A field that cannot be read is skipped."""
     if child.defect:
         return None
-    ours = field_ownership.read_fields(child.ownership) if child.ownership is not None else {}
+    ours = without_tracking(field_ownership.read_fields(child.ownership)) if child.ownership is not None else {}
     for path in resource.replace_on:
         if any(field_paths.is_overlapping(path, omitted) for omitted in child.omitted):
             continue
         if is_changed(read(manifest, path), read(child.fields, path), read(ours, tuple(f"f:{key}" for key in path))):
             return ".".join(path)
     return None
+
+
+def without_tracking(ours: Node) -> Node:
+    """Return the operator's field ownership without its own labels and annotations, which no definition states."""
+    metadata = ours.get("f:metadata")
+    if not metadata:
+        return ours
+    kept: dict[str, Any] = dict(metadata)
+    for part in TRACKED:
+        fields = {key: node for key, node in metadata.get(part, {}).items() if not key.startswith(OWN_FIELD)}
+        kept.pop(part, None)
+        if fields.keys() - {"."}:
+            kept[part] = fields
+    rest = {key: node for key, node in ours.items() if key != "f:metadata"}
+    # A level without fields counts as owned as a whole.
+    return {**rest, "f:metadata": kept} if kept.keys() - {"."} else rest
 
 
 def is_changed(stated: Any, live: Any, ours: Node | None) -> bool:
@@ -36,6 +60,8 @@ def is_changed(stated: Any, live: Any, ours: Node | None) -> bool:
     if isinstance(stated, dict) and isinstance(live, dict):
         return is_map_changed(stated, live, ours)
     if isinstance(stated, list) and isinstance(live, list):
+        if any(element.startswith(ITEM) for element in ours or ()):
+            return is_keyed_list_changed(stated, live, ours or {})
         pairs = zip(stated, live, strict=False)
         return len(stated) != len(live) or any(is_changed(one, other, None) for one, other in pairs)
     return not is_same(stated, live)
@@ -52,6 +78,26 @@ def is_map_changed(stated: Mapping[str, Any], live: Mapping[str, Any], ours: Nod
     return bool(removed & live.keys()) or any(
         is_changed(stated[key], live.get(key), nodes.get(f"f:{key}")) for key in kept
     )
+
+
+def is_keyed_list_changed(stated: Sequence[Any], live: Sequence[Any], ours: Node) -> bool:
+    """Return whether an apply adds, removes or changes one of the operator's items of the list."""
+    owned = [(orjson.loads(key.removeprefix(ITEM)), node) for key, node in ours.items() if key.startswith(ITEM)]
+    left = list(stated)
+    for key, node in owned:
+        item = next((each for each in left if is_item(each, key)), None)
+        found = next((each for each in live if is_item(each, key)), None)
+        if item is None or is_changed(item, found, node):
+            return True
+        left.remove(item)
+    return bool(left)
+
+
+def is_item(item: Any, key: Mapping[str, Any]) -> bool:
+    """Return whether the key may identify the item, which may leave out keys that have a default."""
+    if not isinstance(item, Mapping) or not item.keys() & key.keys():
+        return False
+    return all(item.get(name, value) == value for name, value in key.items())
 
 
 def is_same(stated: Any, live: Any) -> bool:

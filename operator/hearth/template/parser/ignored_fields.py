@@ -5,10 +5,12 @@ Parses and validates the settings. Must not know who owns which field.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from hearth.model import field_paths, names
+from hearth.model.child import Path
 from hearth.model.field_paths import ListItem, PathPattern
 from hearth.template.blueprint import DriftPolicy
 from hearth.template.text import error_hints
@@ -18,6 +20,8 @@ Note: TypeAlias = Callable[[str, str], None]
 
 IDENTITY = frozenset({"apiVersion", "kind"})
 OWN_METADATA = frozenset({"name", "namespace"})
+ITEM_BY_POSITION = re.compile(r"\[(\*|\d+)\]|(^|\.)\*(\.|$)")
+"""`containers[0]`, `containers[*]`, `containers.*`."""
 
 
 def read_policy(stated: Any, *, path: str, note: Note) -> DriftPolicy:
@@ -43,6 +47,20 @@ def read_ignored(stated: Iterable[tuple[str, str]], manifest: Any, *, note: Note
             note(path, f"'{text}' {wrong}")
         else:
             found.append(pattern)
+    return tuple(found)
+
+
+def read_replaced(stated: Iterable[tuple[str, str]], *, note: Note) -> tuple[Path, ...]:
+    """Parse the fields of `replaceOn`: maps, lists and values, but no single item of a list."""
+    found: list[Path] = []
+    for text, path in stated:
+        pattern = field_paths.parse(text)
+        if pattern is None:
+            note(path, f"'{error_hints.shorten(text)}' is not a field path; write e.g. spec.storageClassName")
+        elif ITEM_BY_POSITION.search(text) or any(isinstance(key, ListItem) for key in pattern):
+            note(path, f"'{text}' names an item of a list; name the list as a whole")
+        else:
+            found.append(tuple(map(str, pattern)))
     return tuple(found)
 
 

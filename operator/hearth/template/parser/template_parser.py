@@ -242,9 +242,8 @@ class TemplateParser:
             ready_when=self.read_list(raw, "readyWhen", path, of="expressions"),
             failed_when=self.read_list(raw, "failedWhen", path, of="expressions"),
             replacement=self.read_replacement(policy, manifest, f"{path}.updatePolicy.replace"),
-            replace_on=tuple(
-                tuple(field.split("."))
-                for field, _ in self.read_list(policy, "replaceOn", f"{path}.updatePolicy", of="fields")
+            replace_on=ignored_fields.read_replaced(
+                self.read_list(policy, "replaceOn", f"{path}.updatePolicy", of="fields"), note=self.note
             ),
             drift_policy=ignored_fields.read_policy(raw.get("driftPolicy"), path=f"{path}.driftPolicy", note=self.note),
             ignore_fields=ignored_fields.read_ignored(

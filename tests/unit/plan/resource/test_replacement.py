@@ -8,7 +8,7 @@ import pytest
 
 from hearth.model import packing
 from hearth.model.child import Child, FieldOwnership, Object
-from hearth.plan.resource import replacement
+from hearth.plan.resource import replaced_fields, replacement
 from hearth.plan.retry.attempt_ids import FailedObject
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.stack.stack_planner import StackPlanner
@@ -228,6 +228,51 @@ def test_what_the_server_adds_to_a_replace_on_field_is_no_change(
     _, step = find_step(old, new, live={"size": live, "other": 1})
     assert isinstance(step, Apply)
     assert (step.uid is None) == is_replaced
+
+
+OWNED = {
+    "f:metadata": {"f:labels": {"f:hearth.dev/stack": {}}, "f:annotations": {"f:hearth.dev/hash": {}, "f:mine": {}}},
+    "f:spec": {"f:ports": {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}, "f:name": {}}}},
+}
+LIVE_METADATA = {
+    "labels": {"hearth.dev/stack": "shop", "foreign": "x"},
+    "annotations": {"hearth.dev/hash": "h", "mine": "1"},
+}
+LIVE_PORTS = [{"port": 9, "protocol": "TCP"}, {"port": 80, "protocol": "TCP", "name": "http", "targetPort": 80}]
+
+
+@pytest.mark.parametrize(
+    ("path", "metadata", "ports", "is_found"),
+    [
+        pytest.param("metadata.labels", {}, [], False, id="only labels of the operator"),
+        pytest.param("metadata.annotations", {"annotations": {"mine": "1"}}, [], False, id="annotations unchanged"),
+        pytest.param("metadata.annotations", {}, [], True, id="the one annotation removed"),
+        pytest.param("metadata", {"annotations": {"mine": "1"}}, [], False, id="metadata unchanged"),
+        pytest.param("metadata.labels", {"labels": {"foreign": "x"}}, [], False, id="a label that is there already"),
+        pytest.param("metadata.labels", {"labels": {"new": "x"}}, [], True, id="a label added"),
+        pytest.param(
+            "spec.ports", {}, [{"port": 80, "name": "http"}], False, id="an item of another manager beside it"
+        ),
+        pytest.param("spec.ports", {}, [{"port": 80}], True, id="a field of an item removed"),
+        pytest.param("spec.ports", {}, [{"port": 80, "name": "web"}], True, id="a field of an item changed"),
+        pytest.param("spec.ports", {}, [{"port": 80, "name": "http"}, {"port": 81}], True, id="an item added"),
+        pytest.param("spec.ports", {}, [{"port": 81, "name": "http"}], True, id="another item instead"),
+        pytest.param("spec.ports", {}, ["text", {"port": 80, "name": "http"}], True, id="an item that is no map"),
+        pytest.param("spec.ports", {}, [], True, id="no item left"),
+    ],
+)
+def test_only_what_the_definition_itself_changes_counts_for_replace_on(
+    path: str, metadata: Object, ports: list[object], is_found: bool
+) -> None:
+    """The operator's own labels and annotations are in no definition, and items of others stay."""
+    resource = dataclasses.replace(gadgets({}).resources["a"], replace_on=(tuple(path.split(".")),))
+    world = World()
+    world.settle(blueprints.make_board(gadgets({})))
+    fields = {"metadata": LIVE_METADATA, "spec": {"ports": LIVE_PORTS}}
+    ownership = FieldOwnership(fields=packing.pack(OWNED))
+    child = changed_children.with_fields(world.of("a")[0], fields, ownership=ownership)
+    found = replaced_fields.find_replaced_field(resource, child, {"metadata": metadata, "spec": {"ports": ports}})
+    assert found == (path if is_found else None)
 
 
 @pytest.mark.parametrize("part", [{"omitted": (("spec",),)}, {"defect": "too deep"}], ids=["too large", "unreadable"])

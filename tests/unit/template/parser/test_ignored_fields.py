@@ -76,3 +76,27 @@ def test_a_mistake_is_named_by_its_path(words: dict[str, Any], where: str, what:
     _, [mistake] = read(**words)
     assert mistake.path == f"{PATH}.{where}"
     assert what in mistake.message
+
+
+def test_a_key_in_brackets_can_be_named_in_replace_on() -> None:
+    """A path with a dot in a key means that key, as in `ignoreFields`."""
+    source, mistakes = read(updatePolicy={"replaceOn": ["spec.replicas", "metadata.annotations[example.com/sum]"]})
+    assert source.replace_on == (("spec", "replicas"), ("metadata", "annotations", "example.com/sum"))
+    assert mistakes == []
+
+
+@pytest.mark.parametrize(
+    ("field", "expected"),
+    [
+        pytest.param("spec.containers[*].image", "names an item of a list; name the list as a whole", id="every item"),
+        pytest.param("spec.containers[0].image", "names an item of a list; name the list as a whole", id="by position"),
+        pytest.param("spec.containers.*.image", "names an item of a list; name the list as a whole", id="a wildcard"),
+        pytest.param('spec.containers[name="web"]', "names an item of a list; name the list as a whole", id="by key"),
+        pytest.param("spec..replicas", "is not a field path", id="no path"),
+    ],
+)
+def test_a_path_in_replace_on_that_could_never_match_is_a_mistake(field: str, expected: str) -> None:
+    """Its change would be applied in place without a word."""
+    source, mistakes = read(updatePolicy={"replaceOn": [field]})
+    assert source.replace_on == ()
+    assert [(each.path, expected in each.message) for each in mistakes] == [(f"{PATH}.updatePolicy.replaceOn[0]", True)]
