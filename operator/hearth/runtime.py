@@ -16,7 +16,8 @@ from typing import Any
 import structlog
 
 from hearth import supervision
-from hearth.engine.ports import Observer, StackObject
+from hearth.engine.cluster_objects import StackObject
+from hearth.engine.ports import Observer
 from hearth.engine.services import Services
 from hearth.engine.stack_controller import StackController
 from hearth.engine.status import stack_measures

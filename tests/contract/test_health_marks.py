@@ -6,7 +6,7 @@ import pytest
 
 from contract import bench as benches
 from contract.bench import CONFIG_MAP, Bench
-from hearth.engine.ports import HealthMarkObject
+from hearth.engine.cluster_objects import HealthMarkObject
 from hearth.model import names
 from hearth.model.child import Object
 from support.stories.world import Address

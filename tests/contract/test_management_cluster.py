@@ -6,7 +6,7 @@ import pytest
 
 from contract import bench as benches
 from contract.bench import Bench, Refusal
-from hearth.engine.ports import Revision, StackObject
+from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef

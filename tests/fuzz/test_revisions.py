@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from hearth.engine import verified_revisions
+from hearth.engine.cluster_objects import Revision
 from hearth.engine.definition import stored_definition
-from hearth.engine.ports import Revision
 from hearth.kube.cache import revision_cache
 from hearth.kube.objects import controller_revision, hash_key, lease
 from hearth.model import errors, limits, names

@@ -7,13 +7,10 @@ answer. It raises nothing else.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import orjson
-
+from hearth.engine.cluster_objects import HealthMarkObject, Revision, StackObject
 from hearth.model import names
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds, ObjectRef
@@ -171,150 +168,6 @@ class WorkloadCluster(Protocol):
 
     def retain_triggers(self, causes: Collection[RetryTrigger]) -> None:
         """Retain the watches of these triggers and end all other trigger watches."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KubeconfigRef:
-    """The key of a Secret, in the namespace of the Stack, that contains a kubeconfig."""
-
-    name: str
-    key: str = ""
-    """"": `value`, else `value.yaml`."""
-
-
-@dataclass(slots=True)
-class ParsedSpec:
-    """A parsed spec until its first use."""
-
-    spec: Object | None
-
-    def take(self) -> Object | None:
-        """Return the spec, and keep it no longer; None if it was taken before."""
-        spec, self.spec = self.spec, None
-        return spec
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackObject:
-    """A Stack as cached from the management cluster, or a ResourceGroup in the form of one."""
-
-    name: str
-    namespace: str
-    uid: str
-    generation: int
-    resource_version: int
-    deleting: bool
-    finalizers: tuple[str, ...]
-    annotations: Mapping[str, str]
-    kind: str = names.STACK
-    """The kind of the object: `Stack` or `ResourceGroup`. The spec of a group is that of a Stack with the same result."""
-    parent: str = ""
-    """The UID in the Stack's parent label; "" for none. Any user may have written it."""
-    author: str = ""
-    """The field manager of the last spec write: `kubectl-client-side-apply`, `kustomize-controller` …"""
-    service_account: str = ""
-    """The ServiceAccount that the spec names; "" for none."""
-    kubeconfig: KubeconfigRef | None = None
-    """What the spec says of another cluster; None for this one."""
-    packed_spec: bytes = field(repr=False)
-    """JSON of the spec without template and parameters. JSON needs a fifth of the memory of a parsed template."""
-    packed_template: bytes = field(default=b"", repr=False)
-    """JSON of the template; empty if the spec has none. Apart, because many Stacks have an equal one, which they share."""
-    packed_parameters: bytes = field(default=b"", repr=False)
-    """JSON of the parameters; empty if the spec has none. Apart, because they may be long and few need them."""
-    packed_status: bytes = field(repr=False)
-    parsed_spec: Object | None = field(default=None, repr=False, compare=False)
-    """See `with_parsed_spec`."""
-    arrived_spec: ParsedSpec | None = field(default=None, repr=False, compare=False)
-    """The spec as it was parsed from its event; None if it is not kept."""
-    phase: str = ""
-    """The phase in the status."""
-    true_conditions: tuple[str, ...] = ()
-    """The conditions in the status that are True and that metrics show."""
-    in_progress_since: str = ""
-    """Since when the status says that an action is in progress; "" for none."""
-    is_size_scaled: bool = False
-    """Of a group: whether its size was written through the scale subresource, so that no user states it."""
-    defect: str = ""
-    """Why `spec` lacks unreadable parts; "" if it is complete."""
-
-    @property
-    def owner_key(self) -> str:
-        """Return its key within the namespace, see `hearth.model.names.owner_key`."""
-        return names.owner_key(self.kind, self.name)
-
-    @property
-    def is_group(self) -> bool:
-        """Return whether it is a ResourceGroup."""
-        return self.kind == names.GROUP_KIND
-
-    @property
-    def spec(self) -> Object:
-        """Parse the spec at every call; too slow for every reconcile."""
-        if self.parsed_spec is not None:
-            return self.parsed_spec
-        spec = self.settings
-        if self.packed_template:
-            spec["template"] = orjson.loads(self.packed_template)
-        if self.packed_parameters:
-            spec["parameters"] = orjson.loads(self.packed_parameters)
-        return spec
-
-    @property
-    def settings(self) -> Object:
-        """Parse the spec without template and parameters at every call, in microseconds."""
-        settings: Object = orjson.loads(self.packed_spec)
-        return settings
-
-    @property
-    def spec_size(self) -> int:
-        """Return the bytes of the spec as JSON."""
-        return len(self.packed_spec) + len(self.packed_template) + len(self.packed_parameters)
-
-    def with_parsed_spec(self) -> StackObject:
-        """Return the same Stack with its spec parsed once, for work that reads it several times and never changes it."""
-        arrived = self.arrived_spec.take() if self.arrived_spec is not None else None
-        return dataclasses.replace(self, parsed_spec=arrived or self.spec, arrived_spec=None)
-
-    @property
-    def status(self) -> Object:
-        """Parse the last observed status at every call."""
-        status: Object = orjson.loads(self.packed_status)
-        return status
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HealthMarkObject:
-    """A HealthMark as cached from the management cluster."""
-
-    name: str
-    namespace: str
-    uid: str
-    generation: int
-    resource_version: int
-    written_at: str
-    """Time of the last spec write; RFC 3339, UTC, whole seconds."""
-    spec: Object
-    status: Object
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revision:
-    """A ControllerRevision of a Stack, as described by its metadata."""
-
-    name: str
-    number: int
-    hash: str
-    """Keyed hash of the definition."""
-    kinds: frozenset[str]
-    """`apiVersion/Kind` of every kind applied up to this revision: `v1/ConfigMap`, `apps/v1/Deployment`."""
-    namespace: str = ""
-    owner: str = ""
-    """UID of the Stack in the owner reference; "" for none."""
-    signature: str = ""
-    """See `hearth.engine.verified_revisions`."""
-    parts: int = 0
-    """Further objects that contain the definition."""
 
 
 class ManagementCluster(Protocol):

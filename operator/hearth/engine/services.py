@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.clusters import cluster_links
 from hearth.engine.clusters.cluster_links import ClusterLink, ClusterLinks
 from hearth.engine.clusters.remote_ports import RemoteClusters
-from hearth.engine.ports import (
-    Clock,
-    Evaluations,
-    HealthMarkClient,
-    ManagementCluster,
-    StackObject,
-    WorkloadCluster,
-)
+from hearth.engine.ports import Clock, Evaluations, HealthMarkClient, ManagementCluster, WorkloadCluster
 from hearth.engine.read_rights import ReadRights
 from hearth.engine.snapshot_ports import SnapshotClient
 from hearth.engine.unassisted import Unassisted

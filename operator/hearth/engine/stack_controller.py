@@ -10,11 +10,12 @@ from collections.abc import Mapping
 
 from hearth import supervision
 from hearth.engine import internal_error_backoff
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.clusters.cluster_links import HOME
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.health_marks.health_mark_controller import HealthMarkController
 from hearth.engine.health_rule_loader import HealthRuleLoader
-from hearth.engine.ports import Observer, StackObject, WorkloadCluster
+from hearth.engine.ports import Observer, WorkloadCluster
 from hearth.engine.services import Services
 from hearth.engine.snapshots.snapshot_controller import SnapshotController
 from hearth.engine.stack.nesting import Nesting

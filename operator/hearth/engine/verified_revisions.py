@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from hearth.engine.ports import ManagementCluster, Revision, StackObject
+from hearth.engine.cluster_objects import Revision, StackObject
+from hearth.engine.ports import ManagementCluster
 from hearth.model import limits
 from hearth.plan.ownership.keyed_hash import HashFunction
 

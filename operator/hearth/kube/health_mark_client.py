@@ -10,7 +10,7 @@ from hearth.kube.well_known_kinds import HEALTH_MARK
 from hearth.model import errors
 
 if TYPE_CHECKING:
-    from hearth.engine.ports import HealthMarkObject
+    from hearth.engine.cluster_objects import HealthMarkObject
     from hearth.kube.cache.health_mark_cache import HealthMarkCache
     from hearth.kube.client.api_client import RequestObserver
     from hearth.kube.client.connection import Connection

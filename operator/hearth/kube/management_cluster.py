@@ -16,7 +16,7 @@ from hearth.kube.well_known_kinds import CONTROLLER_REVISION, STACK_KINDS
 from hearth.model import errors, names
 
 if TYPE_CHECKING:
-    from hearth.engine.ports import Revision, StackObject
+    from hearth.engine.cluster_objects import Revision, StackObject
     from hearth.kube.cache.revision_cache import RevisionCache
     from hearth.kube.cache.source_cache import SourceCache
     from hearth.kube.cache.stack_cache import StackCache

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.definition.sources.source_reader import SourceReader
-from hearth.engine.ports import Evaluations, StackObject
+from hearth.engine.ports import Evaluations
 from hearth.model.child import Object, Path
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.kinds import Kind

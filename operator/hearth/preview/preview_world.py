@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.definition import revision_builder
-from hearth.engine.ports import Evaluations, Revision, StackObject
+from hearth.engine.ports import Evaluations
 from hearth.engine.services import Services
 from hearth.engine.unassisted import Unassisted
 from hearth.engine.work_queue import WorkQueue

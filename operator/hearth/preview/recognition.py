@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hearth.engine import verified_revisions
+from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.definition import revision_builder, stored_definition
-from hearth.engine.ports import Revision, StackObject
 from hearth.model import field_paths, names
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound, TamperedRevision, Unreachable

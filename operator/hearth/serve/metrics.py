@@ -17,7 +17,7 @@ import hearth
 from hearth.serve.histogram import Histogram
 
 if TYPE_CHECKING:
-    from hearth.engine.ports import StackObject
+    from hearth.engine.cluster_objects import StackObject
 
 Sample: TypeAlias = Callable[[], Mapping[str, float]]
 """By the value of the one label, the number now."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
     from opentelemetry.trace import Span
 
-    from hearth.engine.ports import StackObject
+    from hearth.engine.cluster_objects import StackObject
 
 log = structlog.get_logger(__name__)
 

@@ -19,7 +19,7 @@ from bench.instruments import workload as workload_module
 from bench.instruments.bare_api import BareApi
 from bench.instruments.figures import Ceiling
 from bench.instruments.workload import Target, Workload
-from hearth.engine.ports import Revision
+from hearth.engine.cluster_objects import Revision
 from hearth.kube.cache import stack_cache
 from hearth.kube.client import api_requests
 from hearth.kube.objects import controller_revision, event_recorder

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hearth.engine.ports import Revision, StackObject
+from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.kube.cache.revision_cache import RevisionCache
 from hearth.kube.cache.source_cache import SourceCache
 from hearth.kube.cache.stack_cache import StackCache

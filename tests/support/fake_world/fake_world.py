@@ -13,7 +13,8 @@ import structlog
 
 from hearth import supervision
 from hearth.engine import services, stack_controller, work_queue
-from hearth.engine.ports import Evaluations, StackObject
+from hearth.engine.cluster_objects import StackObject
+from hearth.engine.ports import Evaluations
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.sharding import Share

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from hearth.engine.ports import CacheListener, HealthMarkObject
+from hearth.engine.cluster_objects import HealthMarkObject
+from hearth.engine.ports import CacheListener
 from hearth.kube.cache import health_mark_cache
 from hearth.model import errors
 from hearth.model.child import Object

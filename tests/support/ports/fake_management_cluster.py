@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from hearth.engine.ports import CacheListener, Revision, StackObject
+from hearth.engine.cluster_objects import Revision, StackObject
+from hearth.engine.ports import CacheListener
 from hearth.kube.cache import revision_cache, stack_cache
 from hearth.kube.cache.shard_filter import ShardFilter
 from hearth.kube.objects import controller_revision

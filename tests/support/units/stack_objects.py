@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from hearth.engine.ports import StackObject
+from hearth.engine.cluster_objects import StackObject
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 
 HASHES = KeyedHasher(b"k" * 32)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hearth.engine import verified_revisions
-from hearth.engine.ports import Revision
+from hearth.engine.cluster_objects import Revision
 from hearth.model import limits
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from support.units.stack_objects import HASHES, make_stack

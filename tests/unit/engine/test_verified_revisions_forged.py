@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hearth.engine.ports import Revision
+from hearth.engine.cluster_objects import Revision
 from hearth.kube.objects import controller_revision
 from hearth.model import names
 from hearth.model.child import Object

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hearth.engine.ports import Revision
+from hearth.engine.cluster_objects import Revision
 from hearth.kube.cache import revision_cache, stack_cache
 from hearth.kube.cache.revision_cache import RevisionCache
 from hearth.kube.cache.source_cache import SourceCache

@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.clusters import kubeconfig_reference
-from hearth.engine.ports import StackObject
 from hearth.model import child, limits, names
 from hearth.model.child import Object
 from hearth.template import resource_group

@@ -14,9 +14,9 @@ from hearth.engine import cooperative_work
 from hearth.engine.admission import review as review_module
 from hearth.engine.admission.review import Review, ReviewResult
 from hearth.engine.admission.snapshot_review import SnapshotReviewer
+from hearth.engine.cluster_objects import KubeconfigRef, StackObject
 from hearth.engine.definition import rejections, stack_cluster
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.engine.ports import KubeconfigRef, StackObject
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.errors import Mistake

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hearth.engine.ports import KubeconfigRef
+from hearth.engine.cluster_objects import KubeconfigRef
 
 DEFAULT_KEYS = ("value", "value.yaml")
 """The keys of a Secret that count where the spec names none, as in Flux."""

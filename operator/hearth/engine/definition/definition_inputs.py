@@ -5,12 +5,12 @@ Must not know what is active, and activates nothing.
 
 from __future__ import annotations
 
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import rejections, revision_builder, snapshot_restore
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.definition.stack_cluster import StackCluster
 from hearth.engine.definition.sync_schedule import SyncSchedule
 from hearth.engine.definition.target_tracker import TargetTracker
-from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.engine.verified_revisions import RevisionSet
 from hearth.model.errors import (

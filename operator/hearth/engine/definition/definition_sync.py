@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from hearth.engine import verified_revisions
+from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.definition import rejections, revision_history, rollback_end
 from hearth.engine.definition.definition_inputs import DefinitionInputs
 from hearth.engine.definition.revision_builder import RevisionBuilder
@@ -20,7 +21,6 @@ from hearth.engine.definition.revision_resources import RevisionResources
 from hearth.engine.definition.stack_cluster import StackCluster
 from hearth.engine.definition.sync_schedule import SyncSchedule
 from hearth.engine.definition.target_tracker import TargetTracker
-from hearth.engine.ports import Revision, StackObject
 from hearth.engine.services import Services
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import names, packing

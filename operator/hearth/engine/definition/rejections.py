@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hearth.engine import verified_revisions
-from hearth.engine.ports import Revision
+from hearth.engine.cluster_objects import Revision
 from hearth.model import limits
 from hearth.model.errors import (
     InvalidDefinition,

@@ -14,13 +14,14 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from hearth.engine import cooperative_work, verified_revisions
+from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.clusters.cluster_links import ClusterLink
 from hearth.engine.clusters.no_cluster import NO_CLUSTER
 from hearth.engine.definition import blueprint_cache, stored_definition
 from hearth.engine.definition.blueprint_cache import BlueprintCache
 from hearth.engine.definition.sources import parameter_sources, template_sources
 from hearth.engine.definition.sources.source_reader import SourceReader
-from hearth.engine.ports import Evaluations, ManagementCluster, Revision, StackObject, WorkloadCluster
+from hearth.engine.ports import Evaluations, ManagementCluster, WorkloadCluster
 from hearth.engine.unassisted import Unassisted
 from hearth.engine.verified_revisions import RevisionSet
 from hearth.model import names

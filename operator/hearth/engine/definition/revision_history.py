@@ -7,7 +7,7 @@ from collections.abc import Collection
 import structlog
 
 from hearth.engine import verified_revisions, verified_snapshots
-from hearth.engine.ports import Revision, StackObject
+from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.services import Services
 from hearth.model.errors import ApiStatusError, Unreachable
 

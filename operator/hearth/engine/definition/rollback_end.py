@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hearth.engine.ports import StackObject
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.services import Services
 from hearth.plan.target import rollback_notes
 from hearth.plan.target.target import Target

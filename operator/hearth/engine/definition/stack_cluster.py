@@ -12,10 +12,10 @@ from typing import Final
 
 import structlog
 
+from hearth.engine.cluster_objects import KubeconfigRef, StackObject
 from hearth.engine.clusters import kubeconfig_reference
 from hearth.engine.clusters.remote_ports import RemoteCluster
 from hearth.engine.definition.sources.source_reader import SourceReader
-from hearth.engine.ports import KubeconfigRef, StackObject
 from hearth.engine.services import Services
 from hearth.model import limits, packing
 from hearth.model.errors import ApiStatusError, KubeconfigRefused, SourceForbidden, SourceNotFound, TooManyClusters

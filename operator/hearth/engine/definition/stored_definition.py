@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from hearth.engine import cooperative_work
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.sources import parameter_sources
 from hearth.engine.definition.sources.parameter_sources import SourceRef
 from hearth.engine.definition.sources.source_reader import SourceReader
-from hearth.engine.ports import StackObject
 from hearth.model.child import Object
 from hearth.model.errors import SourceNotFound
 from hearth.model.groups.group_members import GroupSize

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from hearth.engine.ports import StackObject
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.services import Services
 from hearth.engine.work_queue import DirtyScope
 from hearth.model.kinds import ObjectRef

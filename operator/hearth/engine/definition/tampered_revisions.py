@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from hearth.engine import verified_revisions
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.definition_sync import DefinitionSync
-from hearth.engine.ports import StackObject
 from hearth.engine.work_queue import DirtyItem, DirtyScope
 
 INTERVAL = 1.0

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from hearth.engine.ports import Revision, StackObject
+from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.plan.ownership.keyed_hash import HashFunction

@@ -13,6 +13,7 @@ from functools import partial
 import structlog
 
 from hearth import supervision
+from hearth.engine.cluster_objects import HealthMarkObject, StackObject
 from hearth.engine.health_marks import mark_index, mark_path, resource_locator
 from hearth.engine.health_marks.mark_index import MarkIndex
 from hearth.engine.health_marks.mark_limits import Admission
@@ -20,7 +21,6 @@ from hearth.engine.health_marks.mark_path import MarkPath
 from hearth.engine.health_marks.mark_targets import Targets
 from hearth.engine.health_marks.resource_locator import ResourceLocator
 from hearth.engine.health_marks.signed_marks import SignedMarks
-from hearth.engine.ports import HealthMarkObject, StackObject
 from hearth.engine.services import Services
 from hearth.engine.stack.stack_view import StackView
 from hearth.engine.work_queue import DirtyItem, DirtyScope

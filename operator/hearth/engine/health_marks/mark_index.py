@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hearth.engine.cluster_objects import HealthMarkObject
 from hearth.engine.health_marks.mark_path import MarkPath
 from hearth.engine.health_marks.resource_locator import ResourceKey
 from hearth.engine.health_marks.signed_marks import SignedMarks
-from hearth.engine.ports import HealthMarkObject
 from hearth.plan.health_mark_decision import ParsedHealthMark
 
 

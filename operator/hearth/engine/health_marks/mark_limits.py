@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hearth.engine.ports import HealthMarkObject
+from hearth.engine.cluster_objects import HealthMarkObject
 from hearth.model import limits
 from hearth.plan.health_mark_decision import MarkProblem
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hearth.engine.cluster_objects import HealthMarkObject
 from hearth.engine.health_marks.resource_locator import ResourceKey, ResourceLocator
-from hearth.engine.ports import HealthMarkObject
 from hearth.model import names
 from hearth.model.child import Child
 from hearth.plan import health_mark_decision

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from hearth.engine.cluster_objects import HealthMarkObject, StackObject
 from hearth.engine.health_marks import mark_targets
 from hearth.engine.health_marks.mark_targets import Targets
-from hearth.engine.ports import HealthMarkObject, StackObject
 from hearth.engine.services import Services
 from hearth.engine.stack.stack_view import StackView
 from hearth.model import names

@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.engine.ports import HealthMarkClient, HealthMarkObject
+from hearth.engine.cluster_objects import HealthMarkObject
+from hearth.engine.ports import HealthMarkClient
 from hearth.model.api import status_fields
 from hearth.model.child import Object
 from hearth.plan import health_mark_decision

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 import structlog
 
 from hearth.engine import verified_snapshots
-from hearth.engine.ports import StackObject
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.services import Services
 from hearth.engine.snapshot_ports import StackSnapshotObject
 from hearth.engine.snapshots import snapshot_limits

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hearth.engine.ports import StackObject, WorkloadCluster
+from hearth.engine.cluster_objects import StackObject
+from hearth.engine.ports import WorkloadCluster
 from hearth.engine.services import Services
 from hearth.engine.snapshot_ports import StackSnapshotObject
 from hearth.model import limits, names

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hearth.engine import verified_revisions, volume_snapshots
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.definition_sync import DefinitionSync
-from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.engine.snapshot_ports import StackSnapshotObject
 from hearth.engine.snapshots import stack_claims

@@ -9,10 +9,10 @@ import functools
 from collections.abc import Callable, Set
 
 from hearth.engine import verified_revisions
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.clusters.cluster_links import ClusterLink
 from hearth.engine.definition import revision_builder
 from hearth.engine.definition.definition_sync import DefinitionSync
-from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import packing, phases

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.sources import template_sources
-from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.model import limits, names
 from hearth.model.child import Object

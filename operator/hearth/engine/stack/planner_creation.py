@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hearth import supervision
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.clusters.cluster_links import ClusterLink
 from hearth.engine.definition import revision_builder
-from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.plan.stack.stack_planner import StackPlanner

@@ -11,10 +11,10 @@ from collections.abc import Collection
 import structlog
 
 from hearth.engine import verified_revisions
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import revision_builder
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.named_tasks import NamedTasks
-from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.work_queue import DirtyScope

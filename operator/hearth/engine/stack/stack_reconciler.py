@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from hearth import supervision
 from hearth.engine import internal_error_backoff
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.definition.tampered_revisions import TamperedRevisions
 from hearth.engine.internal_error_backoff import Faults
 from hearth.engine.named_tasks import NamedTasks
-from hearth.engine.ports import StackObject
 from hearth.engine.services import Services, StackChildren
 from hearth.engine.stack import broadcasts, field_manager_lookup, planner_creation
 from hearth.engine.stack.breakpoints import continue_requests

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.definition_sync import DefinitionSync
-from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.engine.work_queue import DirtyScope
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import structlog
 
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.named_tasks import NamedTasks
-from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.model import limits, names, packing
 from hearth.model.child import UNPROVEN, Child

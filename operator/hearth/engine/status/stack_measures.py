@@ -6,7 +6,7 @@ import collections
 import contextlib
 from collections.abc import Iterable, Mapping
 
-from hearth.engine.ports import StackObject
+from hearth.engine.cluster_objects import StackObject
 from hearth.model import times
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hearth.engine.ports import StackObject
+from hearth.engine.cluster_objects import StackObject
 from hearth.plan.status import status_builder
 
 BYTES_PER_SECOND = 50_000

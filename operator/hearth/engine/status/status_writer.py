@@ -11,7 +11,7 @@ import structlog
 
 from hearth import supervision
 from hearth.engine import internal_error_backoff
-from hearth.engine.ports import StackObject
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.services import Services
 from hearth.engine.stack.stack_view import ReportedStack
 from hearth.engine.status.status_rate_limiter import StatusRateLimiter

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
-from hearth.engine.ports import HealthMarkObject
+from hearth.engine.cluster_objects import HealthMarkObject
 from hearth.kube.cache import object_store
 from hearth.kube.cache.watched_cache import WatchedCache
 from hearth.kube.client import api_requests

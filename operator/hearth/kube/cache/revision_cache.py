@@ -9,7 +9,7 @@ import functools
 from dataclasses import dataclass
 from typing import Protocol
 
-from hearth.engine.ports import Revision
+from hearth.engine.cluster_objects import Revision
 from hearth.kube.cache import object_store
 from hearth.kube.cache.watched_cache import WatchedCache
 from hearth.kube.client import api_requests

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
+from hearth.engine.cluster_objects import ParsedSpec, StackObject
 from hearth.engine.clusters import kubeconfig_reference
-from hearth.engine.ports import ParsedSpec, StackObject
 from hearth.kube.cache import object_store
 from hearth.kube.cache.shard_filter import ShardFilter
 from hearth.kube.cache.watched_cache import WatchedCache

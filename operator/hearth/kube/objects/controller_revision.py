@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from hearth.engine.ports import Revision, StackObject
+from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.kube.objects import provenance
 from hearth.kube.well_known_kinds import CONTROLLER_REVISION
 from hearth.model import errors, limits, names, packing, sharding

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from hearth.engine.ports import StackObject
+from hearth.engine.cluster_objects import StackObject
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_client import ApiClient
 from hearth.model import errors, names

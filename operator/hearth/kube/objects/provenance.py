@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hearth.engine.ports import StackObject
+from hearth.engine.cluster_objects import StackObject
 from hearth.model import names
 
 COMMIT_ANNOTATIONS = (names.ANNOTATION_COMMIT, "configmanagement.gke.io/token")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hearth.engine.ports import StackObject
+    from hearth.engine.cluster_objects import StackObject
 
 
 @dataclass(slots=True)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.engine.ports import StackObject
 from hearth.model import packing
 from hearth.model.errors import InvalidDefinition
 from hearth.model.kinds import Kind

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hearth.engine.cluster_objects import Revision
 from hearth.engine.definition import revision_history
-from hearth.engine.ports import Revision
 
 
 def make_revisions(*kinds: str) -> list[Revision]:

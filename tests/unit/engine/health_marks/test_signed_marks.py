@@ -9,8 +9,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+from hearth.engine.cluster_objects import HealthMarkObject
 from hearth.engine.health_marks.signed_marks import SignedMarks
-from hearth.engine.ports import HealthMarkObject
 from hearth.model.child import Object
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 

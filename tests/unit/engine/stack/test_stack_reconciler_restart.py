@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections import Counter
 
-from hearth.engine.ports import StackObject
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.model import names
 from hearth.model.child import Object

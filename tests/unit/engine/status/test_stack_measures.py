@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hearth.engine.ports import StackObject
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.status import stack_measures
 
 NOON = 1_767_268_800.0

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hearth.engine.ports import StackObject
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.status import status_rate_limiter
 from hearth.model.child import Object
 from support.checks import expectations

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from hearth.engine.ports import StackObject
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.status import status_rate_limiter
 from hearth.engine.status.status_writer import StatusWriter
 from hearth.engine.unassisted import Unassisted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.engine.ports import Revision
+from hearth.engine.cluster_objects import Revision
 from hearth.kube.cache.revision_cache import RevisionCache
 from hearth.kube.cache.source_cache import SourceCache
 from hearth.kube.cache.stack_cache import StackCache

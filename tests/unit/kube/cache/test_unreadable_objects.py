@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from hearth.engine.ports import StackObject
+from hearth.engine.cluster_objects import StackObject
 from hearth.kube.cache.child_cache import ChildCache
 from hearth.kube.cache.stack_cache import StackCache
 from hearth.model.child import Child

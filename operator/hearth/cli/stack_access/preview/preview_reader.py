@@ -13,7 +13,7 @@ from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views import object_fields
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.engine.ports import Revision
+from hearth.engine.cluster_objects import Revision
 from hearth.engine.work_queue import DirtyScope, WorkQueue
 from hearth.engine.writes import nested_accounts
 from hearth.kube.cache import revision_cache, stack_cache

@@ -5,9 +5,9 @@ Must not decide where a resource stops: see `hearth.plan.resource.enforcement`.
 
 from __future__ import annotations
 
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.named_tasks import NamedTasks
-from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.engine.stack.breakpoints import continue_requests
 from hearth.engine.work_queue import DirtyItem, DirtyScope

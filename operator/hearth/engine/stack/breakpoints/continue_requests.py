@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hearth.engine.ports import StackObject
+from hearth.engine.cluster_objects import StackObject
 from hearth.model.groups import members
 from hearth.plan.environment import cleared_breakpoints
 from hearth.plan.resource import enforcement

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from hearth.engine.ports import StackObject
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.services import Services
 from hearth.model import field_paths, limits, names, tenancy
 from hearth.model.child import Child, Object

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection
 
 import structlog
 
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.named_tasks import NamedTasks
-from hearth.engine.ports import StackObject
 from hearth.engine.services import Services
 from hearth.engine.stack.checks.altered_value_check import Comparison
 from hearth.engine.work_queue import DirtyScope

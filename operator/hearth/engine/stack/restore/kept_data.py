@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hearth.engine import volume_snapshots
-from hearth.engine.ports import StackObject, WorkloadCluster
+from hearth.engine.cluster_objects import StackObject
+from hearth.engine.ports import WorkloadCluster
 from hearth.model import limits, names
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, SnapshotNotUsable

@@ -12,8 +12,9 @@ from typing import Any
 import structlog
 
 from hearth.engine import volume_snapshots
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.definition_sync import DefinitionSync
-from hearth.engine.ports import StackObject, WorkloadCluster
+from hearth.engine.ports import WorkloadCluster
 from hearth.engine.services import Services
 from hearth.engine.stack.restore.kept_data import KeptData
 from hearth.engine.work_queue import DirtyScope
