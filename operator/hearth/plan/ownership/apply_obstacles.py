@@ -126,9 +126,10 @@ def find_emptied(manifest: Object, live: Object) -> Object:
 
 
 def find_nulls(stated: Any, live: Any, owners: Owners) -> Object | list[Any] | None:
-    """Return the merge patch of one level: a map of removed keys, [] for an emptied list, or None for nothing."""
+    """Return the merge patch of one level: a map of removed keys, a whole list, or None for nothing."""
     if isinstance(live, list):
-        return [] if stated == [] and live and is_removed(live, owners) else None
+        is_emptied = stated == [] and live and is_removed(live, owners)
+        return [] if is_emptied else find_nulls_in_items(stated, live, owners)
     if not isinstance(live, dict) or owners.ours is None or owners.is_whole:
         return None
     kept = stated if isinstance(stated, dict) else {}
@@ -141,6 +142,36 @@ def find_nulls(stated: Any, live: Any, owners: Owners) -> Object | list[Any] | N
         if inner is not None:
             patch[key] = inner
     return patch or None
+
+
+def find_nulls_in_items(stated: Any, live: Sequence[Any], owners: Owners) -> list[Any] | None:
+    """Return the list without what an apply would turn into null in its items; None if there is nothing.
+
+    A merge patch replaces lists as a whole, so it states all items, also those of others.
+    """
+    elements = dict.fromkeys(owners.list_items())
+    if not isinstance(stated, list) or owners.ours is None or not elements or len(live) > limits.COMPARED_ITEMS:
+        return None
+    items: list[Any] = []
+    is_changed = False
+    for item in live:
+        element = next((each for each in elements if is_named(item, each)), "")
+        meant = next((each for each in stated if element and is_meant(each, element)), None)
+        patch = find_nulls(meant, item, owners.at(element)) if meant is not None else None
+        is_changed = is_changed or isinstance(patch, dict)
+        items.append(patched(item, patch) if isinstance(patch, dict) else item)
+    return items if is_changed else None
+
+
+def patched(value: Object, patch: Object) -> Object:
+    """Return the map after the merge patch."""
+    result = {key: found for key, found in value.items() if key not in patch}
+    for key, inner in patch.items():
+        if isinstance(inner, dict):
+            result[key] = patched(value[key], inner)
+        elif inner is not None:
+            result[key] = inner
+    return result
 
 
 def is_removed(live: Any, owners: Owners) -> bool:

@@ -59,6 +59,32 @@ def test_a_key_without_an_owner_keeps_its_map() -> None:
     assert apply_obstacles.find_emptied({"spec": {}}, live) == {}
 
 
+VOLUME: Object = {"name": "v", "emptyDir": {"sizeLimit": "1Gi"}}
+OTHER: Object = {"name": "w", "emptyDir": {"medium": "Memory"}}
+NO_LIMIT: Object = {"name": "v", "emptyDir": {}}
+
+
+@pytest.mark.parametrize(
+    ("stated", "others", "expected"),
+    [
+        pytest.param([NO_LIMIT], {}, {"spec": {"volumes": [OTHER, NO_LIMIT]}}, id="its last key"),
+        pytest.param([{"name": "v"}], {}, {"spec": {"volumes": [OTHER, {"name": "v"}]}}, id="the map itself"),
+        pytest.param([VOLUME], {}, {}, id="it stays"),
+        pytest.param([NO_LIMIT], {"f:emptyDir": {"f:sizeLimit": {}}}, {}, id="another client has the key too"),
+    ],
+)
+def test_a_map_within_a_list_item_that_becomes_empty(stated: list[Object], others: Object, expected: Object) -> None:
+    """The patch states the whole list, with the items of others as they are."""
+    ours = {'k:{"name":"v"}': {".": {}, "f:name": {}, "f:emptyDir": {"f:sizeLimit": {}}}}
+    theirs = {'k:{"name":"w"}': {".": {}, "f:name": {}, "f:emptyDir": {"f:medium": {}}}, 'k:{"name":"v"}': others}
+    live = make_live(
+        {"spec": {"volumes": [OTHER, VOLUME], "x": 1}},
+        ours={"f:spec": {"f:volumes": ours, "f:x": {}}},
+        others={"f:spec": {"f:volumes": theirs}},
+    )
+    assert apply_obstacles.find_emptied({"spec": {"x": 1, "volumes": stated}}, live) == expected
+
+
 @pytest.mark.parametrize(("stated", "expected"), [([], {"spec": {"ports": []}}), (None, {"spec": {"ports": None}})])
 def test_a_list_that_becomes_empty(stated: list[Object] | None, expected: Object) -> None:
     """It would be null as well."""
