@@ -72,7 +72,7 @@ class StackPlan(Protocol):
 
     @property
     def by_state(self) -> Mapping[ResourceState, Collection[str]]:
-        """Return the resources by state, in the order of detection."""
+        """Return the resources by state, in the order of detection, which is another one after a restart."""
 
     @property
     def ready_steps(self) -> Mapping[str, Step]:

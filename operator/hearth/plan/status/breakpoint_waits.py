@@ -13,6 +13,7 @@ from hearth.model.kinds import ObjectRef
 from hearth.plan.environment import cleared_breakpoints
 from hearth.plan.environment.environment_rules import Action, EnvironmentRule
 from hearth.plan.resource import enforcement, readiness
+from hearth.plan.stack.deletion_guard import HeldDeletion
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_conditions import ExtraCondition
@@ -76,20 +77,24 @@ class StackAddress:
 
 
 def find_waits(plan: StackPlan) -> Iterator[BreakpointWait]:
-    """Find all waits; one for several objects of a removed resource."""
-    for name, hook in plan.stopped.items():
+    """Find all waits, by name, so that a restart changes none; one for several objects of a removed resource."""
+    for name, hook in sorted(plan.stopped.items()):
         yield BreakpointWait(resource=name, hook=hook, ref=plan.statuses[name].ref)
     seen = set()
-    for held in plan.deletion_guard.held_deletions.values():
+    for held in sorted(plan.deletion_guard.held_deletions.values(), key=_sort_key):
         if held.rule is None and held.child.resource not in seen:
             seen.add(held.child.resource)
             yield BreakpointWait(
                 resource=held.child.resource, hook=enforcement.BEFORE[Action.DELETE], ref=held.child.ref
             )
-    for name in plan.find_post_delete_stops():
+    for name in sorted(plan.find_post_delete_stops()):
         yield BreakpointWait(resource=name, hook=enforcement.AFTER[Action.DELETE])
-    for name in plan.by_state[ResourceState.STOPPED]:
+    for name in sorted(plan.by_state[ResourceState.STOPPED]):
         yield from _find_waits_within(name, plan.statuses[name])
+
+
+def _sort_key(held: HeldDeletion) -> tuple[str, str]:
+    return held.child.resource, held.child.name
 
 
 def _find_waits_within(name: str, status: ResourceStatus) -> Iterator[BreakpointWait]:

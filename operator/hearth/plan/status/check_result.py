@@ -70,7 +70,7 @@ def conclude(plan: StackPlan, *, objects: int, now: float, is_reached: bool) -> 
 
 def find(plan: StackPlan) -> Iterator[tuple[str, ResourceStatus]]:
     """Find all problems by resource: states first, then drift, then obsolete objects."""
-    for name in itertools.chain.from_iterable(plan.by_state[state] for state in UNREADY):
+    for name in itertools.chain.from_iterable(sorted(plan.by_state[state]) for state in UNREADY):
         status = plan.statuses[name]
         if status.cause is not Cause.ORDER or status.child is None:
             yield name, _to_problem(status)

@@ -50,6 +50,6 @@ def _find_next(plan: StackPlan) -> list[str]:
 
 
 def _enumerate(found: Sequence[str]) -> str:
-    named = ", ".join(found[:NAMED_AT_MOST])
+    named = ", ".join(sorted(found)[:NAMED_AT_MOST])
     more = len(found) - NAMED_AT_MOST
     return f"{named} and {more} more" if more > 0 else named

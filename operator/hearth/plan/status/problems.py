@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
+import heapq
+from collections.abc import Iterator
 
 from hearth.model import times
 from hearth.model.child import Object
@@ -17,12 +18,7 @@ AT_MOST = 20
 
 def find_problems(plan: StackPlan, memory: InMemoryState) -> list[tuple[str, ResourceStatus]]:
     """Find the problems: failed resources first, then others, then failed deletions; as many as a status may list."""
-    names = itertools.chain(
-        plan.by_state[ResourceState.FAILED],
-        plan.by_state[ResourceState.RETRYING],
-        (name for name in plan.by_state[ResourceState.WAITING] if plan.statuses[name].cause is not Cause.ORDER),
-    )
-    problems = [(name, plan.statuses[name]) for name in itertools.islice(names, AT_MOST)]
+    problems = [(name, plan.statuses[name]) for name in _find_names(plan)]
     for child, attempt in plan.find_failed_deletions(memory):
         state = ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING
         status = ResourceStatus(state=state, reason=attempt.reason, message=attempt.message, child=child)
@@ -35,6 +31,23 @@ def find_problems(plan: StackPlan, memory: InMemoryState) -> list[tuple[str, Res
             )
             problems.append((held.child.resource, status))
     return problems[:AT_MOST]
+
+
+def _find_names(plan: StackPlan) -> list[str]:
+    """Find the names of the first resources that are problems: by name, so that a restart changes none."""
+    found: list[str] = []
+    for state in (ResourceState.FAILED, ResourceState.RETRYING, ResourceState.WAITING):
+        if plan.by_state[state] and len(found) < AT_MOST:
+            found += heapq.nsmallest(AT_MOST - len(found), _find_in(plan, state))
+    return found
+
+
+def _find_in(plan: StackPlan, state: ResourceState) -> Iterator[str]:
+    """Find the resources in one state, without those that only wait for others."""
+    names = plan.by_state[state]
+    if state is not ResourceState.WAITING:
+        return iter(names)
+    return (name for name in names if plan.statuses[name].cause is not Cause.ORDER)
 
 
 def list_problem(plan: StackPlan, name: str, status: ResourceStatus, offset: float) -> Object:

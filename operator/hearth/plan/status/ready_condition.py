@@ -323,7 +323,8 @@ def _waited_for(plan: StackPlan) -> str:
     """Describe the first few resources, objects or kinds that the Stack waits for."""
     progressing = plan.by_state[ResourceState.PROGRESSING] or plan.by_state[ResourceState.WAITING]
     if progressing:
-        name = next(iter(progressing))
+        # The order of detection is another one after a restart.
+        name = min(progressing)
         status = plan.statuses[name]
         others = len(progressing) - 1
         more = f", and {others} more" if others else ""

@@ -131,6 +131,19 @@ def test_problems_are_bounded_and_the_counts_are_not() -> None:
     assert (len(status["problems"]), status["resources"]["failed"]) == (problems.AT_MOST, 50)
 
 
+@pytest.mark.parametrize("step", [pytest.param(1, id="the first first"), pytest.param(-1, id="the last first")])
+def test_problems_are_those_of_the_first_names_whichever_failed_first(step: int) -> None:
+    """A restarted operator detects them in another order."""
+    given = [f"r{number:02}" for number in range(50)]
+    world, board = World(), blueprints.make_board(blueprints.make_blueprint({name: [] for name in given}))
+    world.refresh(board)
+    for name in given[::step]:
+        refuse(world, board, name, failures=9)
+    status = build(board, memory=world.memory)
+    assert [each["resource"] for each in status["problems"]] == given[: problems.AT_MOST]
+    assert headline(status)[2].startswith("r00")
+
+
 def test_a_refused_definition_is_stalled_while_the_rest_is_reported_as_it_is() -> None:
     """What runs keeps its counts; the phase is that of the target."""
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
