@@ -44,7 +44,7 @@ class Shape(enum.Enum):
     ABNORMAL = "abnormal"
     """True: failed. False proves nothing."""
     BUSY = "busy"
-    """True: progressing. False proves nothing."""
+    """True: progressing. False: failed if the reason says so."""
     NEGATED = "negated"
     """The reverse of positive."""
     MILESTONE = "milestone"
@@ -77,6 +77,8 @@ def find_shape(type_: str) -> Shape:
         return known
     if NOT in words[:-1] and vocabulary.WORDS.find(last) is Meaning.READY:
         return Shape.NEGATED
+    if len(words) > 1 and last in vocabulary.DIRECTIONS and vocabulary.WORDS.find(words[-2]) is Meaning.WAITING:
+        return Shape.BUSY
     meaning = vocabulary.find_meanings(name)[-1] or vocabulary.read(name)
     if meaning is Meaning.READY:
         return Shape.OVER if last in OVER else Shape.DEFINITE if last in DEFINITE else Shape.POSITIVE
@@ -171,7 +173,7 @@ def read_false(shape: Shape, reason: str, severity: Any) -> Meaning | None:
             return Meaning.WAITING
         case Shape.NEGATED:
             return Meaning.READY
-        case Shape.PROGRESSING | Shape.RUNNING:
+        case Shape.PROGRESSING | Shape.RUNNING | Shape.BUSY:
             return Meaning.FAILED if said is Meaning.FAILED else None
     return None
 

@@ -45,10 +45,7 @@ class FieldReader:
                     self.read_field(role, name, value)
         if not speaks_as_whole:
             for name, side in sides:
-                if isinstance(side, str):
-                    self.read_side(name, side)
-                else:
-                    self.read_flag(name, side)
+                self.read_side(name, side)
         if weak and not self._findings:
             self._findings.add(Meaning.READY, vocabulary.make_reason(weak[0]))
 
@@ -117,8 +114,11 @@ class FieldReader:
         else:
             self._findings.add(Meaning.READY, READY)
 
-    def read_side(self, name: str, text: str) -> None:
-        """Read the word of a part, which never fails the whole."""
+    def read_side(self, name: str, text: str | bool) -> None:
+        """Read the word or flag of a part, which never fails the whole."""
+        if isinstance(text, bool):
+            self.read_flag(name, text)
+            return
         meaning = vocabulary.read(text)
         if meaning is Meaning.FAILED:
             self._findings.add(Meaning.WAITING, vocabulary.make_reason(text), f"its {name} is {text}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from hearth.model import limits
 from hearth.plan.health.general import condition_types, vocabulary
 from hearth.plan.health.general.condition_types import Said, Shape
 from hearth.plan.health.general.status_fields import CONDITIONS, MAIN, WORDS, find_wanted_names
@@ -77,7 +78,8 @@ class Findings:
         for said in conditions:
             if said is decisive:
                 continue
-            counts_beside = said.type in condition_types.BESIDE and said.meaning is not Meaning.READY
+            has_failed = said.type in condition_types.FINAL and said.meaning is Meaning.FAILED
+            counts_beside = has_failed or (said.type in condition_types.BESIDE and said.meaning is not Meaning.READY)
             if decisive is None or of_parts or said.shape not in PARTS or counts_beside:
                 self.add_condition(said)
         return decisive
@@ -109,9 +111,9 @@ class Findings:
     def add_counts(self, name: str, item: Mapping[str, Any]) -> None:
         """Compare each count of an item with the number that the item wants."""
         for key, present in item.items():
-            if type(present) is not int:
-                continue
-            for wanted_key in find_wanted_names(key):
+            # Long names would fill the cache of names.
+            is_count = type(present) is int and len(key) <= limits.HEALTH_WORD_CHARACTERS
+            for wanted_key in find_wanted_names(key) if is_count else ():
                 wanted = item.get(wanted_key)
                 if type(wanted) is int and present < wanted:
                     self.add(Meaning.WAITING, "NotReady", f"{name}.{key} is {present} of {wanted}")

@@ -81,6 +81,7 @@ def read_words(written: Mapping[str, str]) -> WordList:
 
 NEUTRAL_ING: Final = frozenset(load()["ing"].split())
 WORDS: Final = read_words(load()["words"])
+DIRECTIONS: Final = frozenset(load()["directions"].split())
 LEADING: Final = frozenset(load()["leading"].split())
 NOT_FAILED: Final = frozenset(load()["not_failed"].split())
 NOT_WAITING: Final = frozenset(load()["not_waiting"].split())
