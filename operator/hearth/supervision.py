@@ -288,6 +288,7 @@ class Timer:
         self._where = where
         self._action = action
         self._failures = 0
+        self._is_canceled = False
         self._handle: asyncio.TimerHandle | None = None
 
     def arm(self, delay: float) -> Callable[[], None]:
@@ -297,18 +298,20 @@ class Timer:
 
     def cancel(self) -> None:
         """Never call it again."""
+        self._is_canceled = True
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
 
     def _fire(self) -> None:
-        fired = self._handle
+        # The handle refers to this timer. Kept, both would stay in memory until the next full garbage collection.
+        self._handle = None
         try:
             self._action()
         except Exception as error:  # noqa: BLE001 -- the purpose of this module
             self._failures += 1
             self._supervisor.report(self._where, error)
-            if self._handle is fired and fired is not None:
+            if not self._is_canceled:
                 self.arm(self._supervisor.find_backoff(self._failures))
 
 

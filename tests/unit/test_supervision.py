@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import asyncio
 import contextlib
+import gc
 import pathlib
-from collections.abc import Iterator, MutableMapping
+import weakref
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
 import pytest
 import structlog
+import uvloop
 
 import hearth
 from hearth import supervision
@@ -273,6 +276,26 @@ def test_timer_that_cancels_itself_and_fails_stays_canceled() -> None:
     with supervised():
         virtual_time.run(story)
     assert fired == [1]
+
+
+@pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("delay", [0.0, 0.01])
+def test_timer_that_fired_is_freed_at_once(delay: float, make_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    """Each Stack has several while it is created; garbage would wait for the next full collection."""
+
+    async def story() -> weakref.ref[Any]:
+        fired = asyncio.Event()
+        left = weakref.ref(supervision.call_later(delay, fired.set).__self__)  # type: ignore[attr-defined]  # a method
+        await fired.wait()
+        await asyncio.sleep(0)
+        return left
+
+    gc.disable()
+    try:
+        with asyncio.Runner(loop_factory=make_loop) as runner:
+            assert runner.run(story())() is None
+    finally:
+        gc.enable()
 
 
 def test_report_names_types_and_places_and_no_values() -> None:
