@@ -130,7 +130,7 @@ def read(item: Mapping[str, Any], *, is_work: bool) -> Said | None:
         case "True" | True | "true":
             meaning = read_true(shape, reason, is_work=is_work)
         case "False" | False | "false":
-            meaning = read_false(shape, reason, item.get("severity"))
+            meaning = read_false(shape, "" if repeats(type_, reason) else reason, item.get("severity"))
         case "Unknown":
             meaning = read_unknown(shape, reason)
         case str() if status and shape in ASSERTING:
@@ -176,6 +176,11 @@ def read_false(shape: Shape, reason: str, severity: Any) -> Meaning | None:
         case Shape.PROGRESSING | Shape.RUNNING | Shape.BUSY:
             return Meaning.FAILED if said is Meaning.FAILED else None
     return None
+
+
+def repeats(type_: str, reason: str) -> bool:
+    """Return whether the reason of a false condition says only that it is false: `Unavailable` of `Available`."""
+    return reason[:2] == "Un" and reason[2:].lower() == type_.lower()
 
 
 def read_unknown(shape: Shape, reason: str) -> Meaning | None:
