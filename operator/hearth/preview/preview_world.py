@@ -100,14 +100,7 @@ def make_world(
     """Make a world without objects. now: seconds since the epoch; evaluate: makes the evaluator of slow expressions."""
     hashes, assumptions, queue = TrustedHashes(), Assumptions(), WorkQueue()
     evaluations, copies = evaluate(queue), ObjectCopies(hashes)
-    management = CopiedManagementCluster(
-        live,
-        parse_wanted(request.wanted),
-        others=request.stacks,
-        beside=request.beside,
-        accounts=request.accounts,
-    )
-    cluster = CopiedWorkloadCluster(live, copies, assumptions.unknown, accounts=request.accounts)
+    management, cluster = _make_clusters(live, request, copies, assumptions)
     services = Services(
         management_cluster=management,
         health_marks=copied_management_cluster.NoHealthMarks(),
@@ -121,15 +114,6 @@ def make_world(
         evaluations=evaluations,
         tenancy=request.tenancy,
     )
-    builder = PreviewRevisionBuilder(
-        management_cluster=management,
-        cluster=cluster,
-        hashes=hashes,
-        evaluations=evaluations,
-        tenancy=request.tenancy,
-        find_link=services.find_link,
-        assumptions=assumptions,
-    )
     return PreviewWorld(
         request=request,
         live=live,
@@ -139,7 +123,34 @@ def make_world(
         management=management,
         cluster=cluster,
         services=services,
-        builder=builder,
+        builder=_make_builder(services, assumptions),
+    )
+
+
+def _make_clusters(
+    live: LiveCluster, request: PreviewRequest, copies: ObjectCopies, assumptions: Assumptions
+) -> tuple[CopiedManagementCluster, CopiedWorkloadCluster]:
+    """Make the ports whose writes stay in the copies."""
+    management = CopiedManagementCluster(
+        live,
+        parse_wanted(request.wanted),
+        others=request.stacks,
+        beside=request.beside,
+        accounts=request.accounts,
+    )
+    return management, CopiedWorkloadCluster(live, copies, assumptions.unknown, accounts=request.accounts)
+
+
+def _make_builder(services: Services, assumptions: Assumptions) -> PreviewRevisionBuilder:
+    """Make what compiles the definitions of the preview."""
+    return PreviewRevisionBuilder(
+        management_cluster=services.management_cluster,
+        cluster=services.workload_cluster,
+        hashes=services.hashes,
+        evaluations=services.evaluations,
+        tenancy=services.tenancy,
+        find_link=services.find_link,
+        assumptions=assumptions,
     )
 
 

@@ -19,22 +19,26 @@ class ReconcileTraces:
     def __init__(self, observer: Observer) -> None:
         """observer: what makes traces, if any."""
         self._observer = observer
-        self._traces: dict[tuple[str, str], object] = {}
+        self._traces: dict[str, dict[str, object]] = {}
+        """By UID of the Stack, then by key."""
 
     def on_planned(self, stack_uid: str, keys: Iterable[str], trace: object) -> None:
         """Record the steps that a reconcile planned. A waiting step keeps the reconcile that planned it first."""
-        self._traces[stack_uid, LATEST] = trace
+        traces = self._traces.setdefault(stack_uid, {})
+        traces[LATEST] = trace
         for key in keys:
-            self._traces.setdefault((stack_uid, key), trace)
+            traces.setdefault(key, trace)
 
     def on_started(self, stack_uid: str, key: str) -> None:
         """Assign the requests of this task to the reconcile that planned the step."""
-        self._observer.resume_reconcile(self._traces.pop((stack_uid, key), None))
+        traces = self._traces.get(stack_uid)
+        self._observer.resume_reconcile(traces.pop(key, None) if traces is not None else None)
 
     def on_status_write(self, stack_uid: str) -> None:
         """Assign the requests of this task to the latest reconcile of the Stack."""
-        self._observer.resume_reconcile(self._traces.get((stack_uid, LATEST)))
+        traces = self._traces.get(stack_uid)
+        self._observer.resume_reconcile(traces.get(LATEST) if traces is not None else None)
 
     def forget(self, stack_uid: str) -> None:
-        """Drop a deleted Stack."""
-        self._traces.pop((stack_uid, LATEST), None)
+        """Drop a deleted Stack, with its steps that never started."""
+        self._traces.pop(stack_uid, None)

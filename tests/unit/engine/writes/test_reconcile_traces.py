@@ -1,0 +1,43 @@
+"""Which reconcile the requests of a step belong to."""
+
+from __future__ import annotations
+
+from hearth.engine.writes.reconcile_traces import ReconcileTraces
+from support.fake_world.fake_world import SilentObserver
+
+
+class ResumedTraces(SilentObserver):
+    """The traces that requests were assigned to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.resumed: list[object] = []
+
+    def resume_reconcile(self, trace: object) -> None:
+        """Record it."""
+        self.resumed.append(trace)
+
+
+def test_a_step_belongs_to_the_reconcile_that_planned_it_first() -> None:
+    """Once: its next execution belongs to the next plan. A status belongs to the latest reconcile."""
+    observer = ResumedTraces()
+    traces = ReconcileTraces(observer)
+    traces.on_planned("s", ["a"], "first")
+    traces.on_planned("s", ["a"], "second")
+    traces.on_started("s", "a")
+    traces.on_started("s", "a")
+    traces.on_status_write("s")
+    assert observer.resumed == ["first", None, "second"]
+
+
+def test_nothing_is_kept_of_a_deleted_stack() -> None:
+    """Neither its latest reconcile nor that of a step that never started; other Stacks keep theirs."""
+    observer = ResumedTraces()
+    traces = ReconcileTraces(observer)
+    for stack in ("s", "t"):
+        traces.on_planned(stack, ["a"], f"of {stack}")
+    traces.forget("s")
+    for stack in ("s", "t"):
+        traces.on_started(stack, "a")
+        traces.on_status_write(stack)
+    assert observer.resumed == [None, None, "of t", "of t"]
