@@ -10,7 +10,7 @@ import binascii
 import hashlib
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -77,6 +77,14 @@ class InlineKubeconfig:
         return f"[{host}]:{url.port}" if ":" in host else f"{host}:{url.port}"
 
 
+def list_mistakes(mistakes: Sequence[str]) -> str:
+    """Return a message with one mistake a line, as for the mistakes of a definition."""
+    first, *more = mistakes
+    if not more:
+        return first
+    return "\n- ".join([f"{first} (1 of {len(mistakes)} errors)", *more[: limits.MISTAKES]])
+
+
 def parse(text: str, *, allows_loopback: bool = False) -> InlineKubeconfig:
     """Return the credentials of the current context. Raises KubeconfigRefused with every mistake.
 
@@ -96,7 +104,7 @@ def parse(text: str, *, allows_loopback: bool = False) -> InlineKubeconfig:
     if not isinstance(namespace, str) or (namespace and not NAMESPACE.fullmatch(namespace)):
         mistakes.append(f"{at}.namespace is not the name of a namespace; correct it")
     if mistakes:
-        raise errors.KubeconfigRefused("; ".join(mistakes[: limits.MISTAKES]))
+        raise errors.KubeconfigRefused(list_mistakes(mistakes))
     return make(cluster, user, namespace, is_guarded=not allows_loopback)
 
 

@@ -189,12 +189,21 @@ def refuse_duplicates(
             continue
         owner = owners.setdefault(ref, bound.name)
         if owner != bound.name:
-            place, what = f"{bound.analyzed.source.path}.manifest.metadata.name", ""
-            if members.is_member(bound.name):
-                what = f"member '{members.key_of(bound.name)}': "
-            binder.note(place, f"{what}names {ref}, which the resource '{owner}' also names; rename one of them")
+            _note_duplicate(bound, binder, ref=ref, owner=owner)
         if len(binder.mistakes) > limits.MISTAKES:
             return
+
+
+def _note_duplicate(bound: BoundResource, binder: PartialEvaluator, *, ref: ObjectRef, owner: str) -> None:
+    """Record that a resource names the object of another one; once for all members of one collection."""
+    place, what, cure = f"{bound.analyzed.source.path}.manifest.metadata.name", "", "rename one of them"
+    if members.is_member(bound.name):
+        what = f"member '{members.key_of(bound.name)}': "
+        if members.is_member(owner) and members.root_of(owner) == members.root_of(bound.name):
+            if any(mistake.path == place for mistake in binder.mistakes):
+                return
+            cure = "add ${key}, or omit the name"
+    binder.note(place, f"{what}names {ref}, which the resource '{owner}' also names; {cure}")
 
 
 def find_naming(bound: BoundResource) -> sharing_scope.ObjectNaming:

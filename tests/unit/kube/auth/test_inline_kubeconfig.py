@@ -139,6 +139,16 @@ def test_anything_but_inline_credentials_is_refused(changed: dict[str, Any], sai
     assert CANARY not in message
 
 
+def test_all_mistakes_come_at_once_each_on_a_line_of_its_own() -> None:
+    """So that a warning of the API server, which is cut off, shows each of them."""
+    lines = refuse(change(user={"exec": {"command": "/bin/sh"}, "as": "root"})).splitlines()
+
+    assert lines[0].startswith("users[")
+    assert lines[0].endswith("(1 of 2 errors)")
+    assert [line.partition(" ")[0] for line in lines[1:]] == ["-"]
+    assert {field for line in lines for field in ("user.exec", "user.as") if field in line} == {"user.exec", "user.as"}
+
+
 @pytest.mark.parametrize(
     "host",
     [

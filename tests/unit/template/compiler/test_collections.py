@@ -365,6 +365,16 @@ def test_mistakes_are_found_before_anything_runs(workers: str, more: str, path: 
     assert "hidden" not in text
 
 
+def test_one_name_for_all_members_is_one_mistake() -> None:
+    """It says what to add to the name, and not once for each member."""
+    same = "{forEach: params.zones, manifest: {apiVersion: v1, kind: ConfigMap, metadata: {name: same}}}"
+    [(found, text)] = find_mistakes(write(same), zones=[{"name": str(index)} for index in range(50)])
+    assert found == f"{RESOURCES}.workers.manifest.metadata.name"
+    assert text == (
+        "member '1': names configmap/same, which the resource 'workers[0]' also names; add ${key}, or omit the name"
+    )
+
+
 @pytest.mark.parametrize(
     ("expression", "what"),
     [
