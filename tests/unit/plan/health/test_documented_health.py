@@ -1,4 +1,4 @@
-"""Health of objects of many projects' kinds, as their documentation describes them (tests/data/documented_health)."""
+"""Health of objects of many projects' kinds, as their projects document them, to our knowledge (tests/data/documented_health)."""
 
 from __future__ import annotations
 
