@@ -316,7 +316,9 @@ class StatusWriter:
         )
         for each in (*status_events.find_warnings(before, after), *changed):
             await self._management_cluster.emit_event(stack, type_=each.type, reason=each.reason, message=each.message)
-        if news is None and status_events.is_new_outcome(before, after):
+        # A condition of the same reason names every resource, and the outcome only the first.
+        is_said = any(each.reason == new["reason"] for each in changed)
+        if news is None and not is_said and status_events.is_new_outcome(before, after):
             is_stalled = conditions.find(after, "Stalled").get("status") == "True"
             await self._management_cluster.emit_event(
                 stack, type_="Warning" if is_stalled else "Normal", reason=new["reason"], message=new["message"]
