@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
+import yaml
 
+from hearth.template.compiler.changes import outlines
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.ports import fake_connection
@@ -88,6 +91,25 @@ def test_restart_at_the_end_writes_nothing(played: Story) -> None:
 )
 def test_restart_after_any_step_writes_nothing(played: Story) -> None:
     """The same of all states in which a story comes to rest."""
+    assert find_writes(played, steps=played.steps) == []
+
+
+def test_restart_after_a_change_of_one_of_many_writes_nothing(tmp_path: Path) -> None:
+    """What is compiled and stored from the changes alone is what another process makes from everything."""
+    template = {
+        "parameters": {"members": {"type": "array", "items": {"type": "object"}}},
+        "resources": {"m": {"forEach": "params.members", "key": "item.name", "config": {"value": "${item.value}"}}},
+    }
+    values = [{"name": f"m{number}", "value": "x" * 40} for number in range(outlines.LONG)]
+    changed = [*values[:7], {**values[7], "value": "changed"}, *values[8:]]
+    lists = [values, changed, [*changed, {"name": "one-more", "value": "new"}], values]
+    first, *others = [{"parameters": {"members": members}} for members in lists]
+    steps = [
+        {"apply": {"template": template, **first}, "expect": {"phase": "CreateComplete"}},
+        *({"edit": each, "expect": {"phase": "UpdateComplete"}} for each in others),
+    ]
+    (tmp_path / "many.yaml").write_text(yaml.safe_dump({"story": "one of many members changes", "steps": steps}))
+    played = story.load(tmp_path / "many.yaml")
     assert find_writes(played, steps=played.steps) == []
 
 
