@@ -6,7 +6,6 @@ A rejected definition leaves the active revision in place. Must not know childre
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
@@ -14,10 +13,11 @@ import structlog
 
 from hearth.engine import verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.engine.definition import rejections, revision_history, rollback_end
+from hearth.engine.definition import rejections, revision_history, rollback_end, snapshot_restore, sync_schedule
 from hearth.engine.definition.definition_inputs import DefinitionInputs
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.definition.revision_resources import RevisionResources
+from hearth.engine.definition.sensitive_texts import SensitiveTexts
 from hearth.engine.definition.stack_cluster import StackCluster
 from hearth.engine.definition.sync_schedule import SyncSchedule
 from hearth.engine.definition.target_tracker import TargetTracker
@@ -39,19 +39,12 @@ from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.state import internal_errors
 from hearth.plan.status.ready_condition import DefinitionRejection
 from hearth.plan.target import volume_restore
-from hearth.plan.target.target import EMPTY_REVISION, Target, TargetCause, TargetChoice
+from hearth.plan.target.target import EMPTY_REVISION, TargetCause, TargetChoice
 from hearth.template.blueprint import Blueprint, Definition
 from hearth.template.chunked_work import Unevaluated
 from hearth.template.parser import policies
 
 logger = structlog.get_logger(__name__)
-
-RETRY = 2.0
-"""Seconds until a failed read or store of a definition is retried."""
-AWAY_RETRY = 60.0
-"""Seconds until a Stack looks again at a cluster that is away; its return is reported at once."""
-HIDDEN_KEPT = 8
-"""Number of definitions whose sensitive texts are redacted. Children no longer contain older ones."""
 
 
 @dataclass(slots=True)
@@ -83,9 +76,8 @@ class DefinitionSync:
     is_deleting: bool = False
     is_group: bool = False
     """Whether the Stack is a ResourceGroup."""
-    sensitive_texts: tuple[frozenset[str], ...] = field(default=(), repr=False)
-    """Sensitive texts of the current and earlier definitions, which a child's status may still contain."""
-    _resources: RevisionResources = field(default_factory=RevisionResources)
+    _sensitive_texts: SensitiveTexts = field(default_factory=SensitiveTexts, repr=False)
+    _resources: RevisionResources = field(init=False)
     _present: int | None = None
     """The revision with the definition in the spec, if it was accepted before."""
     _is_sound: bool = True
@@ -96,6 +88,7 @@ class DefinitionSync:
         """Prepare the cluster, which is read with the definition, and the schedule of the first sync."""
         self.schedule = SyncSchedule(uid=self.uid, services=self.services)
         self.cluster = StackCluster(self.uid, services=self.services)
+        self._resources = RevisionResources(self.acceptor.read_names)
         self._inputs = DefinitionInputs(
             services=self.services,
             acceptor=self.acceptor,
@@ -107,7 +100,7 @@ class DefinitionSync:
     @property
     def hidden_texts(self) -> frozenset[str]:
         """Texts that no user-visible output may contain."""
-        return self.cluster.hidden_texts.union(*self.sensitive_texts)
+        return self.cluster.hidden_texts.union(*self._sensitive_texts.kept)
 
     @property
     def is_suspended(self) -> bool:
@@ -198,7 +191,7 @@ class DefinitionSync:
             self.rejection = DefinitionRejection(
                 reason="RevisionStoreFailed", message=f"cannot store the definition: {error}; the operator retries"
             )
-            self.schedule.put_off(max(RETRY, error.retry_after or 0.0))
+            self.schedule.put_off(max(sync_schedule.RETRY, error.retry_after or 0.0))
         self._is_sound = True
         self.services.queue.enqueue(self.uid, DirtyScope.STACK)
         return True
@@ -274,7 +267,7 @@ class DefinitionSync:
             await self._reject(stack, self.cluster.refusal)
         else:
             # A newer spec is read when the cluster is back, which is reported.
-            self.schedule.put_off(AWAY_RETRY)
+            self.schedule.put_off(sync_schedule.AWAY_RETRY)
 
     def _runs(self, hashed: str, spec: Object) -> bool:
         """Return whether the definition of that hash is active as the spec requires."""
@@ -318,10 +311,7 @@ class DefinitionSync:
         await self.services.management_cluster.add_finalizer(stack)
         try:
             stored = await self.acceptor.compile_stored(stack, number)
-            if aim.order is not None and (missing := volume_restore.find_missing(stored.blueprint, aim.order)):
-                raise SourceNotFound(
-                    f"it has no PersistentVolumeClaims {', '.join(missing)}, which the snapshot contains"
-                )
+            snapshot_restore.require_claims(stored.blueprint, aim.order)
         except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
             if aim.order is not None and not aim.order.snapshot:
                 self.targets.record_rejected_rollback(aim.order)
@@ -349,19 +339,10 @@ class DefinitionSync:
             removed=removed,
         )
         self.rejection = None
-        await self._update_resources(stack, target, blueprint)
+        await self._resources.update(stack, target, names=blueprint.resources.keys())
         self._activate(stack, blueprint, revision=revision)
         blueprints = known, blueprint
         await rollback_end.report(stack, self.services, before=before, target=target, blueprints=blueprints)
-
-    async def _update_resources(self, stack: StackObject, target: Target, blueprint: Blueprint) -> None:
-        """Record the resources of the active revision, and of those that the target protects."""
-        await self._resources.update(
-            target,
-            number=target.revision,
-            names=blueprint.resources.keys(),
-            read=lambda kept: self.acceptor.read_names(stack, kept),
-        )
 
     async def _reject(self, stack: StackObject, refusal: DefinitionRejection | None) -> None:
         """Keep the active revision; after a restart, activate the target's stored revision.
@@ -375,7 +356,7 @@ class DefinitionSync:
             except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
                 logger.warning("cannot load the active revision", stack=self.uid, error=str(error))
             else:
-                await self._update_resources(stack, target, stored.blueprint)
+                await self._resources.update(stack, target, names=stored.blueprint.resources.keys())
                 self._activate(stack, stored.blueprint, revision=stored.revision)
         self.rejection = refusal
         self.generation = stack.generation
@@ -385,8 +366,7 @@ class DefinitionSync:
         if target is not None and target.restore is not None and not stack.deleting:
             blueprint = volume_restore.restore_volumes(blueprint, target.restore)
         self.blueprint, self.revision = blueprint, revision
-        if blueprint.sensitive_texts and blueprint.sensitive_texts not in self.sensitive_texts:
-            self.sensitive_texts = (*self.sensitive_texts, blueprint.sensitive_texts)[-HIDDEN_KEPT:]
+        self._sensitive_texts.add(blueprint.sensitive_texts)
         self.generation, self.is_deleting = stack.generation, stack.deleting
         self.on_activated(stack)
 
@@ -417,6 +397,4 @@ class DefinitionSync:
         target = self.targets.current
         if target is None or self.is_deleting:
             return CleanupPolicy()
-        # A group never goes back to an earlier revision, so no member is kept for one. Each still waits for its successor.
-        policy = self._resources.find_cleanup_policy(target)
-        return dataclasses.replace(policy, protected_names=()) if self.is_group else policy
+        return self._resources.find_cleanup_policy(target, is_group=self.is_group)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Set
 
+from hearth.engine.cluster_objects import StackObject
 from hearth.plan.environment import active_environment
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import EnvironmentRules
@@ -20,21 +21,18 @@ class RevisionResources:
     version = 0
     """Number of updates."""
 
-    def __init__(self) -> None:
+    def __init__(self, read: Callable[[StackObject, int], Awaitable[Set[str] | None]]) -> None:
+        """read: reads the names of a stored revision; None if it is unavailable."""
+        self._read = read
         self._names: dict[int, Set[str]] = {}
 
-    async def update(
-        self, target: Target, *, number: int, names: Set[str], read: Callable[[int], Awaitable[Set[str] | None]]
-    ) -> None:
-        """Record the names of the active revision `number`, and keep those of the revisions that the target protects.
-
-        read: reads the names of a stored revision; None if it is unavailable.
-        """
+    async def update(self, stack: StackObject, target: Target, *, names: Set[str]) -> None:
+        """Record the names of the active revision, and keep those of the revisions that the target protects."""
         for kept in target.protected_revisions:
-            if kept not in self._names and (found := await read(kept)) is not None:
+            if kept not in self._names and (found := await self._read(stack, kept)) is not None:
                 self._names[kept] = found
         self._names = {each: found for each, found in self._names.items() if each in target.protected_revisions}
-        self._names[number] = names
+        self._names[target.revision] = names
         self.version += 1
 
     def find_environment(self, rules: EnvironmentRules, target: Target | None) -> ActiveEnvironment:
@@ -51,10 +49,13 @@ class RevisionResources:
             previous_resources=frozenset[str]().union(*(self._names.get(number, frozenset()) for number in known)),
         )
 
-    def find_cleanup_policy(self, target: Target) -> CleanupPolicy:
+    def find_cleanup_policy(self, target: Target, *, is_group: bool) -> CleanupPolicy:
         """Return which obsolete objects the target protects."""
         names: tuple[Set[str], ...] | None = None
-        if not target.is_completed and all(kept in self._names for kept in target.protected_revisions):
+        if is_group:
+            # It never goes back to an earlier revision, so no member is kept for one. Each still waits for its successor.
+            names = ()
+        elif not target.is_completed and all(kept in self._names for kept in target.protected_revisions):
             names = tuple(self._names[kept] for kept in target.protected_revisions)
         return CleanupPolicy(
             protected_names=names,

@@ -11,13 +11,15 @@ from hearth.engine.services import Services
 from hearth.engine.snapshot_ports import StackSnapshotObject
 from hearth.engine.volume_snapshots import VolumeSnapshots
 from hearth.model import names
-from hearth.model.errors import SnapshotNotUsable
+from hearth.model.errors import SnapshotNotUsable, SourceNotFound
 from hearth.plan import snapshot_decision
 from hearth.plan.resource.readiness import enumerate_names
 from hearth.plan.snapshot_decision import ParsedSnapshot, SnapshotMemory, SnapshotPhase, SnapshotVolume, VolumeState
 from hearth.plan.state import requirements
 from hearth.plan.status import conditions
+from hearth.plan.target import volume_restore
 from hearth.plan.target.target import RestoredClaim, RollbackRequest
+from hearth.template.blueprint import Blueprint
 
 PATH = "spec.rollback.toSnapshot"
 
@@ -44,6 +46,12 @@ async def resolve(services: Services, stack: StackObject, name: str) -> Rollback
         token=names.digest(snapshot.uid, str(stack.generation)),
         claims=tuple(map(make_claim, memory.volumes)),
     )
+
+
+def require_claims(blueprint: Blueprint, order: RollbackRequest | None) -> None:
+    """Raise SourceNotFound if the revision to roll back to lacks claims of the snapshot. order: the request, if any."""
+    if order is not None and (missing := volume_restore.find_missing(blueprint, order)):
+        raise SourceNotFound(f"it has no PersistentVolumeClaims {', '.join(missing)}, which the snapshot contains")
 
 
 def make_claim(volume: SnapshotVolume) -> RestoredClaim:

@@ -14,6 +14,11 @@ from hearth.engine.work_queue import DirtyScope
 from hearth.model.kinds import ObjectRef
 from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 
+RETRY = 2.0
+"""Seconds until a failed read or store of a definition is retried."""
+AWAY_RETRY = 60.0
+"""Seconds until a Stack looks again at a cluster that is away; its return is reported at once."""
+
 
 @dataclass(slots=True)
 class SyncSchedule:
