@@ -19,6 +19,8 @@ TOGETHER = 12
 """Stories at once: they mostly wait."""
 CLUSTER_WIDE = frozenset({"Latecomer", "Newcomer"})
 """Kinds of which a story changes what other stories see."""
+OPERATOR_WIDE = frozenset({"P04-suspend-timeout", "health-rules", "health-scripts"})
+"""Stories with health rules, which belong into the operator's namespace: all operators here share one."""
 MODES = {
     "isolated": Rights(mode=Mode.ISOLATED, variant="install", account=None),
     "isolated-with-accounts": Rights(mode=Mode.ISOLATED, variant="install", account=mode_world.ACCOUNT),
@@ -48,7 +50,10 @@ SET = (
 STORIES = {
     played.slug: played
     for played in story.load_all()
-    if "fake" not in played.needs and played.tenancy is Mode.ISOLATED and not CLUSTER_WIDE & played.kinds
+    if "fake" not in played.needs
+    and played.tenancy is Mode.ISOLATED
+    and not CLUSTER_WIDE & played.kinds
+    and played.slug not in OPERATOR_WIDE
 }
 
 
