@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from support.checks.deletion_invariants import CLAIM
 from support.stateful import hostile_specs
 from support.stateful.hostile_tenant import Deed
 from support.stateful.random_templates import Draft, Edit
@@ -64,6 +65,23 @@ def test_what_an_interrupted_target_made_stays_after_a_restart() -> None:
     machine.crash(delay=0.0)
     machine.rest()
     machine.always()
+    machine.teardown()
+
+
+def test_a_target_that_supersedes_an_unfinished_one_is_known_after_a_crash() -> None:
+    """Else a mistake leads back to the unfinished target, which deletes the claim that was wanted again."""
+    first = {"e": Draft(kind="claim"), "h": Draft()}
+    machine = Targets()
+    machine.begin(delay=None, first=first, on_failure=False, rests=True)
+    machine.order(drafts={"e": Draft(kind="config"), "h": Draft(value=2, ready_after=6)})
+    machine.wait(seconds=1.2)
+    machine.order(drafts=first)
+    machine.wait(seconds=0.1)
+    machine.mistake()
+    machine.crash(delay=0.0)
+    machine.rest()
+    machine.always()
+    assert [each["metadata"]["name"] for each in machine.now.children() if each["kind"] == CLAIM] == ["shop-e"]
     machine.teardown()
 
 

@@ -62,6 +62,8 @@ class TargetTracker:
     """Whether no status was ever written."""
     _written: object = None
     """Identity of the target in the status."""
+    _supersedes: bool = False
+    """Whether the target superseded an incomplete one."""
 
     @property
     def needed(self) -> frozenset[int]:
@@ -119,8 +121,12 @@ class TargetTracker:
 
     @property
     def is_persisted(self) -> bool:
-        """Whether the status contains the target and its cleared breakpoints, or the spec alone suffices."""
-        if self.current is None or not needs_persistence(self.current):
+        """Whether the status contains the target and its cleared breakpoints, or the spec alone suffices.
+
+        The spec does not suffice if another target is incomplete: a definition that is rejected after a crash leads back
+        to the target in the status, whose cleanup deletes what the later target needs.
+        """
+        if self.current is None or not (self._supersedes or needs_persistence(self.current)):
             return True
         return self._written == persisted_identity(self.current)
 
@@ -205,6 +211,8 @@ class TargetTracker:
         )
         self._is_restored = self._is_restored and persisted_identity(before) == persisted_identity(target)
         self.failure, self._is_retried = "", False
+        if before is not None and persisted_identity(before) != persisted_identity(target):
+            self._supersedes = not before.is_completed
         self.current = target
         return target
 
