@@ -44,7 +44,9 @@ class HttpConnection(asyncio.Protocol):
 
         After an error or a cancellation, the connection is unusable.
         """
-        assert self._transport is not None  # noqa: S101 -- an open connection always has a transport
+        if self._transport is None:
+            # The server closed it before the caller could use it.
+            raise ConnectionDropped("the server closed the connection")
         self._reader = HttpResponseParser()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[HttpResponse] = loop.create_future()
@@ -84,7 +86,8 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Implement `asyncio.Protocol`."""
-        self.is_open = False
+        # The pool keeps idle connections until it needs one. The buffers of TLS must not stay as long.
+        self.is_open, self._transport = False, None
         if self._answer is None or self._answer.done():
             return
         if not self._reader.has_begun:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import weakref
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
@@ -103,6 +105,31 @@ async def test_a_connection_that_the_server_ends_is_not_used_again() -> None:
         await until(lambda: not any(link.is_open for link in pool._links))
         await send(pool, "PATCH")
         assert len(server.writers) == 3
+
+
+async def test_an_idle_connection_that_the_server_ends_keeps_no_buffers() -> None:
+    """After many requests at once there are dozens, which nothing may need for days."""
+    async with run([OK]) as (server, pool):
+        await send(pool)
+        left = weakref.ref(next(iter(pool._links))._transport)
+        server.writers[0].close()
+        await until(lambda: not any(link.is_open for link in pool._links))
+        # The transport of this event loop refers to itself.
+        gc.collect()
+        assert left() is None
+
+
+async def test_a_connection_that_ends_before_its_first_request_fails_at_once() -> None:
+    """Not when the time for the answer is over."""
+    async with run([OK]) as (server, pool), asyncio.timeout(10):
+        soon = asyncio.get_running_loop().time() + 1000
+        link = await pool._connect(soon)
+        await until(lambda: bool(server.writers))
+        server.writers[0].close()
+        await until(lambda: not link.is_open)
+        with pytest.raises(ConnectionDropped):
+            await pool._ask(link, b"", soon)
+        assert pool._links == set()
 
 
 async def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
