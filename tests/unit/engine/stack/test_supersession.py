@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from hearth.engine.definition import definition_sync as intake_module
+from hearth.engine.definition import sync_schedule
 from hearth.engine.stack import supersession
 from hearth.engine.stack.supersession import Supersession
 from hearth.engine.work_queue import WorkQueue
@@ -133,7 +133,7 @@ def test_a_newer_target_that_is_rejected_stops_no_rollout(spec: Object) -> None:
         seconds = asyncio.get_running_loop().time() - begun
         asked = sum(request.verb == "revision" for request in world.traffic.requests) - asked
         assert seconds < supersession.MAX_HOLD
-        assert asked <= 2 + seconds / intake_module.RETRY
+        assert asked <= 2 + seconds / sync_schedule.RETRY
 
     fake_world.run(story)
 
