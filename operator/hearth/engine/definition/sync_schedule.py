@@ -40,6 +40,8 @@ class SyncSchedule:
     """The same number at the last accepted or rejected definition."""
     _started_version: int = 0
     """The resource version of the last processed Stack."""
+    is_running: bool = False
+    """Whether a definition is being processed, with what the spec requests of snapshots."""
     _put_off: int | None = None
     """The resource version of the Stack whose processing waits for a retry."""
 
@@ -68,18 +70,18 @@ class SyncSchedule:
 
     def start(self, stack: StackObject) -> bool:
         """Start a sync of this Stack; return whether it was requested besides the spec."""
-        self._started_version, self._started_changes = stack.resource_version, self._changes
+        self._started_version, self._started_changes, self.is_running = stack.resource_version, self._changes, True
         is_requested, self._is_requested = self._is_requested, False
         return is_requested
 
     def finish(self) -> None:
         """Record that the started sync accepted or rejected the definition."""
-        self._handled_changes = self._started_changes
+        self._handled_changes, self.is_running = self._started_changes, False
 
     def put_off(self, delay: float) -> None:
         """Sync again after `delay` seconds or once the Stack changes."""
         self.request()
-        self._put_off = self._started_version
+        self._put_off, self.is_running = self._started_version, False
         self.services.clock.call_later(delay, self._end_wait)
 
     def follow_sources(self, sources: Collection[ObjectRef]) -> None:

@@ -66,6 +66,11 @@ class TargetTracker:
     """Whether the target superseded an incomplete one."""
 
     @property
+    def is_loaded(self) -> bool:
+        """Whether the state of an earlier process was loaded, so that the present target is known."""
+        return self._is_known
+
+    @property
     def needed(self) -> frozenset[int]:
         """The numbers of the revisions that must be retained; all of them were stored."""
         target = self.current

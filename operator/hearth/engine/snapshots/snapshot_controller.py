@@ -169,7 +169,10 @@ class SnapshotController:
 
     async def _decide_deletion(self, snapshot: StackSnapshotObject, state: ParsedSnapshot) -> SnapshotDecision:
         """Decide on a snapshot that is being deleted; first delete its VolumeSnapshots."""
-        if self._stacks.is_being_restored(snapshot, state.memory):
+        is_being_restored = self._stacks.is_being_restored(snapshot, state.memory)
+        if is_being_restored is None:
+            return snapshot_decision.NOTHING
+        if is_being_restored:
             message = f"waits until Stack {snapshot.stack_name} is restored from this StackSnapshot"
             return snapshot_decision.decide_blocked(state, message, now=self._services.clock.now())
         volumes = self._find_volumes(snapshot, state)

@@ -67,11 +67,23 @@ class StackObserver:
         if snapshot is not None and runner is not None:
             runner.definition.on_snapshot_changed(snapshot.name)
 
-    def is_being_restored(self, snapshot: StackSnapshotObject, memory: SnapshotMemory) -> bool:
-        """Return whether its Stack is being restored from this snapshot."""
+    def is_being_restored(self, snapshot: StackSnapshotObject, memory: SnapshotMemory) -> bool | None:
+        """Return whether its Stack is being restored from this snapshot; None if that is unknown now.
+
+        After a start, it is unknown until the target of the Stack is loaded. Later, while a request is processed that may
+        become the target: it may have checked the snapshot before its deletion.
+        """
+        if self.services.management_cluster.find_stack(memory.stack_uid) is None:
+            return False
         runner = self.find_runner(memory.stack_uid)
-        target = runner.definition.targets.current if runner is not None else None
-        return target is not None and target.restore is not None and target.restore.snapshot_uid == snapshot.uid
+        if runner is None or not runner.definition.targets.is_loaded:
+            return None
+        definition = runner.definition
+        target = definition.targets.current
+        if target is not None and target.restore is not None and target.restore.snapshot_uid == snapshot.uid:
+            return True
+        is_requested = definition.schedule.is_running and definition.options.to_snapshot == snapshot.name
+        return None if is_requested else False
 
     def observe_bound(self, memory: SnapshotMemory) -> ObservedStack:
         """Return what is known of the Stack of a bound snapshot."""

@@ -21,6 +21,8 @@ from support.stories.volume_driver import StatusBinder
 
 WAYS = ("kill-after", "lost", "kill-before")
 """Those that are not tried at a write are tried at its neighbors; all of them together take minutes."""
+OTHERS = 60
+"""More Stacks than the operator reconciles in one go."""
 ALL = pytest.mark.parametrize("scenario", snapshot_scenarios.SCENARIOS, ids=lambda each: each.__name__)
 
 
@@ -105,6 +107,39 @@ def play(story: Callable[[Scene, FakeWorld], Awaitable[None]], *, has_kind: bool
         await story(Scene(world, StatusBinder(world)), world)
 
     fake_world.run(begin)
+
+
+def test_a_restart_among_many_stacks_keeps_what_a_restore_needs() -> None:
+    """The snapshot is looked at before the Stack that is being restored from it."""
+
+    async def story(scene: Scene, world: FakeWorld) -> None:
+        manifest = {"apiVersion": "v1", "kind": "ConfigMap"}
+        for number in range(OTHERS):
+            await world.user.create(
+                {
+                    "apiVersion": API,
+                    "kind": "Stack",
+                    "metadata": {"name": f"other-{number}", "namespace": world.namespace},
+                    "spec": {"template": {"resources": {"a": {"manifest": manifest}}}},
+                }
+            )
+        await snapshot_scenarios.prepare(scene)
+        scene.is_binding = False
+        await scene.request(toSnapshot="before")
+        await scene.reach(lambda: snapshot_scenarios.find_new_claim(scene))
+        await scene.delete("StackSnapshot", "before")
+        await scene.reach_snapshot("Complete", "Deleting")
+        await world.kill_controller()
+        await world.start_controller()
+        await world.wait(60)
+        volumes = await scene.find_volumes()
+        assert len(volumes) == 1
+        assert None not in volumes
+        scene.is_binding = True
+        await scene.reach_stack("RollbackComplete")
+        await scene.reach_gone(scene.address("StackSnapshot", "before"))
+
+    play(story)
 
 
 def test_volume_snapshots_are_written_as_the_account() -> None:
