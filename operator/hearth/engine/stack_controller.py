@@ -20,6 +20,7 @@ from hearth.engine.services import Services
 from hearth.engine.snapshots.snapshot_controller import SnapshotController
 from hearth.engine.stack.nesting import Nesting
 from hearth.engine.stack.stack_reconciler import StackReconciler
+from hearth.engine.start_limiter import StartLimiter
 from hearth.engine.status.status_writer import StatusWriter
 from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope, SourceChanged
 from hearth.engine.writes import repair_observation, step_execution
@@ -79,6 +80,7 @@ class StackController:
         self._reactions = WriteLatency(now=services.clock.monotonic, observe=observer.on_event_to_write)
         self._traces = ReconcileTraces(observer)
         self._runners: dict[str, StackReconciler] = {}
+        self._starts = StartLimiter(most=concurrency, queue=services.queue, clock=services.clock)
         self._lanes = WriteLanes(
             concurrency=concurrency,
             clock=services.clock,
@@ -189,11 +191,14 @@ class StackController:
             # No child was ever written, or all are gone: the rest of the Stack is not the operator's.
             self._forget(uid)
             return 0.0
-        each = self._runners.get(uid)
-        if each is None:
-            each = self._runners[uid] = StackReconciler(uid, services=self._services, acceptor=self._acceptor)
         self._health_marks.on_reconcile(stack, dirty)
         self._snapshots.on_reconcile(stack)
+        each = self._runners.get(uid)
+        if each is None and not self._may_start(stack):
+            return 0.0
+        self._starts.begin(uid)
+        if each is None:
+            each = self._runners[uid] = StackReconciler(uid, services=self._services, acceptor=self._acceptor)
         self._services.evaluations.begin(uid)
         trace = self._observer.begin_reconcile()
         started = self._services.clock.monotonic()
@@ -202,6 +207,8 @@ class StackController:
         if trace is not None:
             self._traces.on_planned(uid, planned, trace)
         self._lanes.enqueue(self._services.find_link(uid).key, uid, planned)
+        if each.is_known and not self._lanes.home.executor.is_queued(uid):
+            self._starts.finish(uid)
         if each.is_unsettled:
             self._unsettled[uid] = each
         else:
@@ -210,6 +217,11 @@ class StackController:
         self._observer.on_reconcile(result="success", seconds=seconds, stack=stack)
         self._recorder.request(uid, is_urgent=each.is_status_urgent)
         return seconds
+
+    def _may_start(self, stack: StackObject) -> bool:
+        """Return whether to reconcile a Stack for the first time now, or when others have started."""
+        is_remote = stack.kubeconfig is not None
+        return is_remote or stack.deleting or self._starts.admit(stack.uid, stack.namespace)
 
     def _note_broken_pass(self, uid: str) -> float:
         """Report the error in the Stack's status and schedule a retry.
@@ -235,6 +247,7 @@ class StackController:
             self._services.queue.enqueue(uid, DirtyScope.STACK)
 
     def _forget(self, uid: str) -> None:
+        self._starts.finish(uid)
         self._unsettled.pop(uid, None)
         each = self._runners.pop(uid, None)
         if each is not None:
@@ -247,6 +260,8 @@ class StackController:
         self._services.read_rights.forget(uid)
 
     async def _execute_step(self, lane: WriteLane, stack_uid: str, key: str) -> None:
+        if not lane.executor.is_queued(stack_uid):
+            self._starts.finish(stack_uid)
         each, stack = self._runners.get(stack_uid), self._services.management_cluster.find_stack(stack_uid)
         step = each.take_step(key) if each is not None and stack is not None else None
         self._reactions.on_started(stack_uid, key, is_wanted=step is not None)

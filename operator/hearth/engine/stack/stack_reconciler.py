@@ -16,19 +16,19 @@ from hearth.engine.internal_error_backoff import Faults
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services, StackChildren
 from hearth.engine.stack import broadcasts, field_manager_lookup, planner_creation
-from hearth.engine.stack.breakpoints import continue_requests
 from hearth.engine.stack.breakpoints.breakpoint_control import BreakpointControl
 from hearth.engine.stack.broadcasts import BroadcastHandler
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.stack.checks.check_control import CheckControl
+from hearth.engine.stack.checks.unproven_objects import UnprovenObjects
 from hearth.engine.stack.repair_reports import RepairReports
 from hearth.engine.stack.requeue_timer import RequeueTimer
 from hearth.engine.stack.rolling_progress import RollingProgress
 from hearth.engine.stack.stack_deletion import StackDeletion
+from hearth.engine.stack.status_inputs import StatusInputs
 from hearth.engine.stack.step_results import StepResults
 from hearth.engine.stack.supersession import Supersession
 from hearth.engine.stack.target_progress import TargetProgress
-from hearth.engine.stack.unproven_objects import UnprovenObjects
 from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope
 from hearth.engine.writes import step_execution
 from hearth.model.child import Object
@@ -80,6 +80,15 @@ class StackReconciler:
             uid, services=services, find_requeues=lambda: self.planner.requeues if self.planner is not None else {}
         )
         self._repairs = RepairReports(uid=uid, services=services, definition_sync=self.definition, tasks=self._tasks)
+        self._status_inputs = StatusInputs(
+            uid,
+            services=services,
+            definition_sync=self.definition,
+            progress=self._progress,
+            checking=self._checking,
+            leaving=self._leaving,
+            faults=self._faults,
+        )
         self._was_held = False
         """Whether the last reconcile deferred its steps."""
 
@@ -261,31 +270,7 @@ class StackReconciler:
 
     def make_status_input(self, *, is_writable: bool = True) -> ready_condition.StatusInput:
         """Make the input of the next status. is_writable: whether the complete status can be written."""
-        definition_sync, targets = self.definition, self.definition.targets
-        return ready_condition.StatusInput(
-            generation=max(0, definition_sync.generation),
-            address=continue_requests.find_address(self._services.management_cluster.find_stack(self.uid)),
-            group_uid=self.uid if definition_sync.is_group else "",
-            is_deleting=definition_sync.is_deleting,
-            target=targets.current,
-            is_recorded=targets.is_persisted,
-            completed=targets.completed,
-            last_failed=targets.last_failed,
-            rejection=definition_sync.rejection or definition_sync.cluster.refusal,
-            cluster_problem=definition_sync.cluster.problem,
-            handled=targets.handled,
-            refreshed_parameters=definition_sync.refreshed_parameters,
-            tampered=definition_sync.tampered,
-            is_paused=definition_sync.options.is_paused,
-            is_suspended=definition_sync.is_suspended,
-            timed_out_after=definition_sync.options.timeout if self._progress.seconds_left() <= 0 else None,
-            fault=self._faults.describe(besides=internal_error_backoff.STATUS if is_writable else ""),
-            blocked_by=self._leaving.blocked_by,
-            halted_by=self._progress.halted_by,
-            check=self._checking.result,
-            check_error=self._checking.error,
-            polled=tuple(map(str, self._services.management_cluster.find_polled_sources(self.uid))),
-        )
+        return self._status_inputs.make(is_writable=is_writable)
 
     def on_broadcast(self, event: Broadcast) -> None:
         """Handle an event that names no single Stack."""

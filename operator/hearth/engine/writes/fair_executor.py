@@ -95,6 +95,10 @@ class FairExecutor:
             line[stack_uid] = None
         self.wake()
 
+    def is_queued(self, stack_uid: str) -> bool:
+        """Return whether any step of the Stack waits for its turn."""
+        return stack_uid in self._queues
+
     def count_queued(self) -> int:
         """Return the number of queued steps."""
         return sum(map(len, self._queues.values()))

@@ -1,1 +1,1 @@
-"""Requested checks of one Stack: its objects compared with what the API server stores."""
+"""Checks of one Stack's objects: requested comparisons with what the API server stores, and reports of unproven ones."""

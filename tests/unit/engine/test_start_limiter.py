@@ -1,0 +1,83 @@
+"""A burst of new Stacks starts in portions, namespaces take turns, and nothing that hangs keeps the others waiting."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hearth.engine.start_limiter import START_LASTS, StartLimiter
+from hearth.engine.work_queue import DirtyScope, WorkQueue
+from support import virtual_time
+from support.virtual_time import VirtualClock
+
+AT_ONCE = 2
+
+
+def make() -> tuple[StartLimiter, WorkQueue]:
+    """A limiter of two starts at once, and the queue that it fills."""
+    queue = WorkQueue()
+    return StartLimiter(most=AT_ONCE, queue=queue, clock=VirtualClock()), queue
+
+
+def start(limiter: StartLimiter, uid: str, namespace: str = "one") -> bool:
+    """As the controller does with a Stack that has no reconciler."""
+    is_admitted = limiter.admit(uid, namespace)
+    if is_admitted:
+        limiter.begin(uid)
+    return is_admitted
+
+
+def take(queue: WorkQueue) -> list[str]:
+    """The Stacks that were enqueued."""
+    uids = []
+    while (taken := queue.get()) is not None:
+        assert taken[1] == {DirtyScope.ALL_RESOURCES}
+        uids.append(taken[0])
+    return uids
+
+
+def test_a_stack_starts_when_another_has_started() -> None:
+    """However often it asks meanwhile."""
+
+    async def run() -> None:
+        limiter, queue = make()
+        assert [start(limiter, uid) for uid in ("a", "b", "c", "d", "c")] == [True, True, False, False, False]
+        assert (len(limiter), take(queue)) == (2, [])
+        limiter.finish("a")
+        limiter.finish("a")
+        assert (len(limiter), take(queue)) == (1, ["c"])
+        assert start(limiter, "c")
+        assert not start(limiter, "e")
+
+    virtual_time.run(run)
+
+
+def test_namespaces_take_turns() -> None:
+    """The first Stack of a namespace does not wait for a thousand of another one."""
+
+    async def run() -> None:
+        limiter, queue = make()
+        order = [(f"flood-{number}", "one") for number in range(1000)] + [("alone", "two"), ("second", "two")]
+        for uid, namespace in order:
+            start(limiter, uid, namespace)
+        for number in range(3):
+            limiter.finish(f"flood-{number}")
+        assert take(queue) == ["flood-2", "alone", "flood-3"]
+
+    virtual_time.run(run)
+
+
+def test_a_start_that_hangs_ends() -> None:
+    """Its time runs from its first reconcile: the queue before it may be long."""
+
+    async def run() -> None:
+        limiter, queue = make()
+        for uid in ("a", "b", "c", "d", "e"):
+            start(limiter, uid)
+        await asyncio.sleep(START_LASTS * 1.01)
+        assert take(queue) == ["c", "d"]
+        await asyncio.sleep(START_LASTS * 3)
+        assert (take(queue), start(limiter, "c")) == ([], True)
+        await asyncio.sleep(START_LASTS * 1.01)
+        assert take(queue) == ["e"]
+
+    virtual_time.run(run)
