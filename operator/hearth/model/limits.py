@@ -217,6 +217,8 @@ SNAPSHOT_VOLUMES = 500
 """PersistentVolumeClaims in one StackSnapshot. Each takes 300 bytes of its status."""
 CLAIMS_BEYOND_REPLICAS = 1_000
 """Replicas of one StatefulSet whose claims are looked for: with several templates, more than `SNAPSHOT_VOLUMES`."""
+CLAIM_GAP = 4
+"""Claims of earlier replicas that may be missing in a row before the search for further ones ends. Each costs a read."""
 MISTAKE_LENGTH = 1_000
 """Characters of one mistake that are shown."""
 

@@ -43,23 +43,27 @@ class Burst:
         self.server = FakeServer(VirtualClock().now)
         self.traffic = Traffic()
         self.complete: dict[str, float] = {}
+        self.expected = 0
+        self.is_done = asyncio.Event()
         self.server.watchers.append(self._on_change)
 
     def _on_change(self, kind: Kind, _before: Object | None, after: Object | None) -> None:
-        if kind == fake_kinds.STACK.kind and after is not None:
-            if after.get("status", {}).get("phase") == "CreateComplete":
-                self.complete.setdefault(after["metadata"]["name"], asyncio.get_running_loop().time())
+        if kind != fake_kinds.STACK.kind or after is None or after.get("status", {}).get("phase") != "CreateComplete":
+            return
+        self.complete.setdefault(after["metadata"]["name"], asyncio.get_running_loop().time())
+        if len(self.complete) == self.expected:
+            self.is_done.set()
 
     async def play(self, stacks: list[Object]) -> None:
         """Create the Stacks at once, and wait until all are complete."""
         controller = Controller(self.server, self.traffic, Share(index=0, count=1), concurrency=WRITES)
         controller.wire.latency = LATENCY
         await controller.start()
+        self.expected = len(stacks)
         self.server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-b"}}, manager="user")
         for stack in stacks:
             self.server.create(stack, manager="user")
-        while len(self.complete) < len(stacks):
-            await asyncio.sleep(0.1)
+        await self.is_done.wait()
         controller.kill()
 
 

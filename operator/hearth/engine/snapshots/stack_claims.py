@@ -79,21 +79,28 @@ def list_templates(stateful_set: Mapping[str, Any]) -> list[str]:
 async def find_claims(
     cluster: WorkloadCluster, stateful_set: Mapping[str, Any], template: str, *, kind: Kind
 ) -> list[str]:
-    """Find the claims of one template by their names: those of all replicas, and of replicas that are scaled down."""
+    """Find the claims of one template by their names: those of all replicas, and of earlier ones.
+
+    Earlier replicas were scaled down, or had lower ordinals. Some of their claims may be deleted, so the search ends after
+    a few that are missing in a row.
+    """
     metadata, spec = stateful_set["metadata"], stateful_set["spec"]
     first = (spec.get("ordinals") or {}).get("start") or 0
-    replicas = spec.get("replicas", 1) or 0
-    found = []
-    for index in range(limits.CLAIMS_BEYOND_REPLICAS):
-        name = f"{template}-{metadata['name']}-{first + index}"
-        ref = ObjectRef(group=CLAIM[0], kind=CLAIM[1], namespace=metadata["namespace"], name=name)
-        live = await find_live(cluster, ref, kind=kind)
-        if live is not None and "deletionTimestamp" not in live["metadata"]:
-            found.append(name)
-        elif index >= replicas:
-            break
-        if len(found) > limits.SNAPSHOT_VOLUMES:
-            break
+    end = first + (spec.get("replicas", 1) or 0)
+    found: list[str] = []
+    for ordinals in (range(first, first + limits.CLAIMS_BEYOND_REPLICAS), range(first)[::-1]):
+        misses = 0
+        for ordinal in ordinals:
+            name = f"{template}-{metadata['name']}-{ordinal}"
+            ref = ObjectRef(group=CLAIM[0], kind=CLAIM[1], namespace=metadata["namespace"], name=name)
+            live = await find_live(cluster, ref, kind=kind)
+            if live is not None and "deletionTimestamp" not in live["metadata"]:
+                found.append(name)
+                misses = 0
+            elif not first <= ordinal < end:
+                misses += 1
+            if misses > limits.CLAIM_GAP or len(found) > limits.SNAPSHOT_VOLUMES:
+                break
     return found
 
 
