@@ -15,8 +15,14 @@ METADATA = frozenset(
     map(ipaddress.ip_address, ("169.254.169.254", "100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::254"))
 )
 """Metadata services of clouds outside the link-local range, and the most common one within it."""
-NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-"""IPv6 addresses that a gateway translates to IPv4."""
+WITH_IPV4_AT_THE_END = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "::/96")))
+"""IPv6 addresses whose last 32 bits are an IPv4 address: those that gateways translate (RFC 6052), and the compatible ones
+(RFC 4291).
+"""
+LOCAL_TRANSLATION = ipaddress.IPv6Network("64:ff9b:1::/48")
+"""The prefix of gateways within one network (RFC 8215). The IPv4 address is at the end, or behind the 48 bits."""
+ISATAP = (0x00005EFE, 0x02005EFE)
+"""The third 32 bits of addresses of IPv6 within IPv4 (RFC 5214); the IPv4 address follows."""
 
 
 def deny(text: str) -> str:
@@ -40,11 +46,17 @@ def explain(host: str) -> str:
 def embedded(address: Address) -> Iterator[Address]:
     """Yield the address and the IPv4 addresses that it stands for."""
     yield address
-    if isinstance(address, ipaddress.IPv6Address):
-        found = (address.ipv4_mapped, address.sixtofour, *(address.teredo or ()))
-        yield from (each for each in found if each is not None)
-        if address in NAT64:
-            yield ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    if not isinstance(address, ipaddress.IPv6Address):
+        return
+    found = (address.ipv4_mapped, address.sixtofour, *(address.teredo or ()))
+    yield from (each for each in found if each is not None)
+    bits = int(address)
+    if any(address in each for each in WITH_IPV4_AT_THE_END) or bits >> 32 & 0xFFFFFFFF in ISATAP:
+        yield ipaddress.IPv4Address(bits & 0xFFFFFFFF)
+    if address in LOCAL_TRANSLATION:
+        # Behind the 48 bits (RFC 6052, section 2.2): 16 bits, an octet of zeros, 16 bits.
+        either = (bits & 0xFFFFFFFF, (bits >> 64 & 0xFFFF) << 16 | bits >> 40 & 0xFFFF)
+        yield from (ipaddress.IPv4Address(each) for each in either if each)
 
 
 def is_local(address: Address) -> bool:

@@ -155,6 +155,8 @@ def test_all_mistakes_come_at_once_each_on_a_line_of_its_own() -> None:
         *("127.0.0.1", "127.8.9.10", "0.0.0.0", "[::1]", "[::]", "localhost", "LOCALHOST.", "api.localhost"),
         *("169.254.169.254", "[fe80::1]", "[::ffff:127.0.0.1]", "[::ffff:169.254.169.254]", "[fd00:ec2::254]"),
         *("100.100.100.200", "192.0.0.192", "168.63.129.16", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "224.0.0.1"),
+        *("[64:ff9b:1::7f00:1]", "[64:ff9b:1:a9fe:a9:fe00::]", "[64:ff9b:1:a9fe:a9:fe00:a00:1]", "[::7f00:1]"),
+        *("[2001:db8::5efe:7f00:1]", "[2001:db8::200:5efe:a9fe:a9fe]"),
     ],
 )
 def test_the_operators_own_machine_and_metadata_services_are_refused(host: str) -> None:
@@ -165,7 +167,13 @@ def test_the_operators_own_machine_and_metadata_services_are_refused(host: str) 
     assert parse(content, allows_loopback=True).credentials.is_guarded is False
 
 
-@pytest.mark.parametrize("host", ["10.0.0.1", "192.168.1.1", "[2001:db8::1]", "kubernetes.default.svc", "203.0.113.9"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("10.0.0.1", "192.168.1.1", "203.0.113.9", "[2001:db8::1]", "[fd12::1]", "kubernetes.default.svc"),
+        *("[64:ff9b::a00:1]", "[64:ff9b:1::a00:1]", "[64:ff9b:1:a00:0:100::]"),
+    ],
+)
 def test_other_addresses_are_allowed(host: str) -> None:
     """Clusters are in private networks too."""
     assert parse(change(cluster={"server": f"https://{host}"})).server == f"https://{host}:443"
