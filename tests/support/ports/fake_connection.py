@@ -36,6 +36,8 @@ class FakeWire:
         self.latency = latency
         self.delay = 2 * latency
         """Seconds that events travel: a little more than answers; with none they come before them, as some really do."""
+        self.slow: dict[str, float] = {}
+        """By verb, seconds that pass before a request takes effect, as in a webhook."""
         self.desk: Desk | None = None
         """Where requests are served; None: as they come."""
         self._is_alive = True
@@ -59,6 +61,7 @@ class FakeWire:
     async def send(self, request: Request, act: Callable[[], Answer]) -> Answer:
         """The answer to one request, after its way there and back."""
         await self.travel()
+        await asyncio.sleep(self.slow.get(request.verb, 0.0))
         if self.desk is not None:
             await self.desk.serve()
         how = self.traffic.record(request)
