@@ -80,7 +80,7 @@ class StackController:
         self._reactions = WriteLatency(now=services.clock.monotonic, observe=observer.on_event_to_write)
         self._traces = ReconcileTraces(observer)
         self._runners: dict[str, StackReconciler] = {}
-        self._starts = StartLimiter(most=concurrency, queue=services.queue, clock=services.clock)
+        self._starts = StartLimiter(concurrency=concurrency, queue=services.queue, clock=services.clock)
         self._lanes = WriteLanes(
             concurrency=concurrency,
             clock=services.clock,
@@ -207,6 +207,7 @@ class StackController:
         if trace is not None:
             self._traces.on_planned(uid, planned, trace)
         self._lanes.enqueue(self._services.find_link(uid).key, uid, planned)
+        self._starts.weigh(uid, len(planned))
         if each.is_known and not self._lanes.home.executor.is_queued(uid):
             self._starts.finish(uid)
         if each.is_unsettled:

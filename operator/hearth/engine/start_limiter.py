@@ -7,12 +7,35 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from hearth.engine.ports import Clock
 from hearth.engine.work_queue import DirtyScope, WorkQueue
 
 START_LASTS = 1.0
 """Seconds after which a start counts no longer, so that writes that hang delay no other Stack for longer."""
+STEPS_PER_WRITE = 8
+"""Steps of starting Stacks for each write that may be in flight. 256 take some 0.6 s, so a Stack is complete within the
+second in which its status need not report the start. With half of that, the executor is sometimes idle.
+"""
+FIRST_ASSUMPTION = 4.0
+"""Steps that the first Stacks count for until they are planned."""
+ADAPTATION = 0.125
+"""Share of the last planned Stack in what is assumed of the next one."""
+COUNTED_STEPS = 16
+"""Steps that a large Stack counts for at most; its other steps take turns with those of the others."""
+
+
+@dataclass(slots=True)
+class Start:
+    """The start of one Stack."""
+
+    steps: float
+    """What it counts for."""
+    is_planned: bool = False
+    """Whether that is the number of its first steps."""
+    cancel: Callable[[], None] | None = None
+    """Cancels its timer; None until the first reconcile."""
 
 
 class StartLimiter:
@@ -21,19 +44,17 @@ class StartLimiter:
     Namespaces take turns, so a thousand Stacks in one of them do not delay the first one in another.
     """
 
-    def __init__(self, *, most: int, queue: WorkQueue, clock: Clock) -> None:
-        """most: starts at once."""
-        self._most = most
+    def __init__(self, *, concurrency: int, queue: WorkQueue, clock: Clock) -> None:
+        """concurrency: maximum writes in flight."""
+        self._assumed = FIRST_ASSUMPTION
+        """Steps that a Stack counts for until they are planned: as many as those before it had."""
+        self._room = float(STEPS_PER_WRITE * concurrency)
+        """Steps for which further Stacks may start; negative if the planned ones are more than assumed."""
         self._queue = queue
         self._clock = clock
         self._held: OrderedDict[str, OrderedDict[str, None]] = OrderedDict()
         """By namespace, in the order of their turns: the UIDs of the Stacks that wait."""
-        self._starting: dict[str, Callable[[], None] | None] = {}
-        """By UID: cancels the timer of the start; None until the first reconcile."""
-
-    def __len__(self) -> int:
-        """Return the number of Stacks that wait."""
-        return sum(map(len, self._held.values()))
+        self._starting: dict[str, Start] = {}
 
     def admit(self, uid: str, namespace: str) -> bool:
         """Return whether the Stack may start now. A Stack that may not is enqueued once it may."""
@@ -41,32 +62,48 @@ class StartLimiter:
             return True
         if uid in self._held.get(namespace, ()):
             return False
-        if self._held or len(self._starting) >= self._most:
+        if self._held or self._room < self._assumed:
             self._held.setdefault(namespace, OrderedDict())[uid] = None
             return False
-        self._starting[uid] = None
+        self._add(uid)
         return True
 
     def begin(self, uid: str) -> None:
         """Record a reconcile of a Stack: if it is starting, its time runs."""
-        if uid in self._starting and self._starting[uid] is None:
-            self._starting[uid] = self._clock.call_later(START_LASTS, lambda: self.finish(uid))
+        start = self._starting.get(uid)
+        if start is not None and start.cancel is None:
+            start.cancel = self._clock.call_later(START_LASTS, lambda: self.finish(uid))
+
+    def weigh(self, uid: str, steps: int) -> None:
+        """Count a start for as many steps as were planned first."""
+        start = self._starting.get(uid)
+        if start is None or start.is_planned or not steps:
+            return
+        counted = min(steps, COUNTED_STEPS)
+        self._room += start.steps - counted
+        start.steps, start.is_planned = counted, True
+        self._assumed += ADAPTATION * (counted - self._assumed)
+        self._release()
 
     def finish(self, uid: str) -> None:
         """End the start of a Stack, if it is starting, and let others start."""
-        if uid not in self._starting:
+        start = self._starting.pop(uid, None)
+        if start is None:
             return
-        cancel = self._starting.pop(uid)
-        if cancel is not None:
-            cancel()
-        while self._held and len(self._starting) < self._most:
-            following = self._take_next()
-            self._starting[following] = None
-            self._queue.enqueue(following, DirtyScope.ALL_RESOURCES)
+        if start.cancel is not None:
+            start.cancel()
+        self._room += start.steps
+        self._release()
 
-    def _take_next(self) -> str:
-        namespace, uids = self._held.popitem(last=False)
-        uid, _ = uids.popitem(last=False)
-        if uids:
-            self._held[namespace] = uids
-        return uid
+    def _add(self, uid: str) -> None:
+        self._starting[uid] = Start(self._assumed)
+        self._room -= self._assumed
+
+    def _release(self) -> None:
+        while self._held and self._room >= self._assumed:
+            namespace, uids = self._held.popitem(last=False)
+            uid, _ = uids.popitem(last=False)
+            if uids:
+                self._held[namespace] = uids
+            self._add(uid)
+            self._queue.enqueue(uid, DirtyScope.ALL_RESOURCES)

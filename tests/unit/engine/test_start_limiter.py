@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
-from hearth.engine.start_limiter import START_LASTS, StartLimiter
+from hearth.engine.start_limiter import FIRST_ASSUMPTION, START_LASTS, STEPS_PER_WRITE, StartLimiter
 from hearth.engine.work_queue import DirtyScope, WorkQueue
 from support import virtual_time
 from support.virtual_time import VirtualClock
 
-AT_ONCE = 2
-
 
 def make() -> tuple[StartLimiter, WorkQueue]:
-    """A limiter of two starts at once, and the queue that it fills."""
+    """A limiter of two starts at once, as long as their steps are not planned, and the queue that it fills."""
     queue = WorkQueue()
-    return StartLimiter(most=AT_ONCE, queue=queue, clock=VirtualClock()), queue
+    assert STEPS_PER_WRITE == 2 * FIRST_ASSUMPTION
+    return StartLimiter(concurrency=1, queue=queue, clock=VirtualClock()), queue
 
 
 def start(limiter: StartLimiter, uid: str, namespace: str = "one") -> bool:
@@ -41,10 +40,10 @@ def test_a_stack_starts_when_another_has_started() -> None:
     async def run() -> None:
         limiter, queue = make()
         assert [start(limiter, uid) for uid in ("a", "b", "c", "d", "c")] == [True, True, False, False, False]
-        assert (len(limiter), take(queue)) == (2, [])
+        assert take(queue) == []
         limiter.finish("a")
         limiter.finish("a")
-        assert (len(limiter), take(queue)) == (1, ["c"])
+        assert take(queue) == ["c"]
         assert start(limiter, "c")
         assert not start(limiter, "e")
 
@@ -79,5 +78,42 @@ def test_a_start_that_hangs_ends() -> None:
         assert (take(queue), start(limiter, "c")) == ([], True)
         await asyncio.sleep(START_LASTS * 1.01)
         assert take(queue) == ["e"]
+
+    virtual_time.run(run)
+
+
+def test_small_stacks_start_in_larger_numbers() -> None:
+    """What counts is the number of their steps; a large Stack counts for a limited number."""
+
+    async def run() -> None:
+        limiter, queue = make()
+        for number in range(12):
+            start(limiter, str(number))
+        limiter.weigh("0", 1)
+        limiter.weigh("1", 1)
+        assert take(queue) == ["2"]
+        limiter.weigh("2", 5000)
+        limiter.finish("0")
+        limiter.finish("1")
+        assert take(queue) == []
+        limiter.finish("2")
+        assert take(queue) == ["3"]
+
+    virtual_time.run(run)
+
+
+def test_stacks_are_expected_to_be_like_those_before() -> None:
+    """Of Stacks with one step each, as many start as there is room for steps."""
+
+    async def run() -> None:
+        limiter, queue = make()
+        for number in range(200):
+            start(limiter, str(number))
+        started = ["0", "1"]
+        for number in range(100):
+            limiter.weigh(started[number], 1)
+            limiter.finish(started[number])
+            started += take(queue)
+        assert len(started) - 100 == STEPS_PER_WRITE - 1
 
     virtual_time.run(run)
