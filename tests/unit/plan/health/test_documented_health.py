@@ -32,7 +32,7 @@ def describe(values: list[Any]) -> dict[str, Any]:
         key: describe([value[key] for value in values if isinstance(value, dict) and key in value]) for key in keys
     }
     if not fields:
-        return {"type": "string"}
+        return {"type": "boolean" if any(isinstance(value, bool) for value in values) else "string"}
     # A list and a map are declared by their items: which of them it is does not matter here.
     return {"type": "object", "properties": fields, "items": {"type": "object", "properties": fields}}
 

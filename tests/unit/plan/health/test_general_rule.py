@@ -55,7 +55,7 @@ def describe(value: Any) -> dict[str, Any]:
     if isinstance(value, list):
         merged = {key: inner for item in value if isinstance(item, dict) for key, inner in item.items()}
         return {"type": "array", "items": describe(merged)}
-    return {"type": "string"}
+    return {"type": "boolean" if isinstance(value, bool) else "string"}
 
 
 def find_schema(row: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -26,6 +26,7 @@ RESTING: Final = frozenset(_WRITTEN["resting"].split())
 NOT, RUNNING = "not", "Running"
 ERROR, MINOR = "Error", ("Info", "Warning")
 """Severities that a condition states beside False (Cluster API, Knative)."""
+FALSE_STATUSES: Final = ("False", "false", False)
 LOOPS: Final = ("Running", "Successful")
 """Reasons of `Running` by which operators made with Ansible describe their own loop."""
 UNREACHED: Final = frozenset({"lost", "unreachable", "unknown", "disconnected"})
@@ -42,9 +43,9 @@ class Shape(enum.Enum):
     OVER = "over"
     """Like positive, but a failing reason counts beside True as well."""
     ABNORMAL = "abnormal"
-    """True: failed. False proves nothing."""
+    """True: failed. False proves nothing, unless the reason says that all is well."""
     BUSY = "busy"
-    """True: progressing. False: failed if the reason says so."""
+    """True: progressing. False: failed or ready if the reason says so."""
     NEGATED = "negated"
     """The reverse of positive."""
     MILESTONE = "milestone"
@@ -52,7 +53,7 @@ class Shape(enum.Enum):
     SCHEDULED = "scheduled"
     """False: waiting for room, never failed. True proves nothing."""
     PROGRESSING = "progressing"
-    """True: progressing, unless the reason means done. False: failed if the reason says so."""
+    """True: progressing, unless the reason means done. False: failed or ready if the reason says so."""
     RUNNING = "running"
     """True: done, or at work in a kind of work. The reason `Running` proves nothing."""
     RESTING = "resting"
@@ -72,6 +73,8 @@ def find_shape(type_: str) -> Shape:
     last = words[-1]
     if name in IGNORED or last in IGNORED_LAST:
         return Shape.IGNORED
+    if last in vocabulary.RESTING_ALONE and len(words) > 1:
+        return Shape.BUSY
     known = WHOLE.get(name.lower()) or LAST.get(last)
     if known is not None:
         return known
@@ -85,7 +88,7 @@ def find_shape(type_: str) -> Shape:
     return _SHAPES.get(meaning, Shape.UNREAD)
 
 
-WHOLE: Final = {"progressing": Shape.PROGRESSING, "running": Shape.RUNNING}
+WHOLE: Final = {"progressing": Shape.PROGRESSING, "running": Shape.RUNNING, "health": Shape.POSITIVE}
 LAST: Final[Mapping[str, Shape]] = {
     **dict.fromkeys(MILESTONES, Shape.MILESTONE),
     **dict.fromkeys(RESTING, Shape.RESTING),
@@ -108,6 +111,8 @@ class Said:
     type: str
     reason: str
     message: str
+    is_false: bool = False
+    """Whether its status is False."""
 
     @property
     def is_of_parts(self) -> bool:
@@ -129,7 +134,7 @@ def read(item: Mapping[str, Any], *, is_work: bool) -> Said | None:
     match status:
         case "True" | True | "true":
             meaning = read_true(shape, reason, is_work=is_work)
-        case "False" | False | "false":
+        case "False" | "false" | False:
             meaning = read_false(shape, "" if repeats(type_, reason) else reason, item.get("severity"))
         case "Unknown":
             meaning = read_unknown(shape, reason)
@@ -138,7 +143,8 @@ def read(item: Mapping[str, Any], *, is_work: bool) -> Said | None:
             meaning = Meaning.READY if vocabulary.read(status) is Meaning.READY else Meaning.WAITING
         case _:
             meaning = None
-    return Said(meaning, shape, type_, reason, message if isinstance(message, str) else "")
+    is_false = status in FALSE_STATUSES
+    return Said(meaning, shape, type_, reason, message if isinstance(message, str) else "", is_false)
 
 
 def read_true(shape: Shape, reason: str, *, is_work: bool) -> Meaning | None:
@@ -164,18 +170,8 @@ def read_false(shape: Shape, reason: str, severity: Any) -> Meaning | None:
         return Meaning.FAILED
     if severity in MINOR and said is not Meaning.RESTING:
         said = Meaning.WAITING
-    match shape:
-        case Shape.POSITIVE | Shape.OVER | Shape.MILESTONE:
-            return said if said in (Meaning.FAILED, Meaning.RESTING) else Meaning.WAITING
-        case Shape.DEFINITE:
-            return said if said in (Meaning.WAITING, Meaning.RESTING) else Meaning.FAILED
-        case Shape.SCHEDULED:
-            return Meaning.WAITING
-        case Shape.NEGATED:
-            return Meaning.READY
-        case Shape.PROGRESSING | Shape.RUNNING | Shape.BUSY:
-            return Meaning.FAILED if said is Meaning.FAILED else None
-    return None
+    telling, otherwise = FALSE.get(shape, (frozenset(), None))
+    return said if said in telling else otherwise
 
 
 def repeats(type_: str, reason: str) -> bool:
@@ -185,13 +181,28 @@ def repeats(type_: str, reason: str) -> bool:
 
 def read_unknown(shape: Shape, reason: str) -> Meaning | None:
     """Return what a condition says that is unknown: it is in progress, unless contact was lost."""
-    if shape not in ASSERTING and shape is not Shape.SCHEDULED:
+    if shape not in ASSERTING and shape not in (Shape.SCHEDULED, Shape.RUNNING):
         return None
     words = vocabulary.split(reason[: limits.HEALTH_WORD_CHARACTERS])
     return Meaning.WAITING if UNREACHED.isdisjoint(words) else Meaning.UNKNOWN
 
 
 ASSERTING: Final = frozenset({Shape.POSITIVE, Shape.OVER, Shape.DEFINITE, Shape.MILESTONE})
+NOT_READY: Final = (frozenset({Meaning.FAILED, Meaning.RESTING}), Meaning.WAITING)
+NOT_BUSY: Final = (frozenset({Meaning.FAILED, Meaning.READY}), None)
+FALSE: Final[Mapping[Shape, tuple[frozenset[Meaning], Meaning | None]]] = {
+    Shape.POSITIVE: NOT_READY,
+    Shape.OVER: NOT_READY,
+    Shape.MILESTONE: NOT_READY,
+    Shape.DEFINITE: (frozenset({Meaning.WAITING, Meaning.RESTING}), Meaning.FAILED),
+    Shape.SCHEDULED: (frozenset(), Meaning.WAITING),
+    Shape.NEGATED: (frozenset(), Meaning.READY),
+    Shape.PROGRESSING: NOT_BUSY,
+    Shape.BUSY: NOT_BUSY,
+    Shape.RUNNING: (frozenset({Meaning.FAILED}), None),
+    Shape.ABNORMAL: (frozenset({Meaning.READY}), None),
+}
+"""The meanings of a reason that tell what False means, and what it means with any other reason."""
 TRUE: Final[Mapping[Shape, Meaning]] = {
     Shape.POSITIVE: Meaning.READY,
     Shape.DEFINITE: Meaning.READY,

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hearth.plan.health.general import vocabulary
+from hearth.plan.health.general import error_texts, vocabulary
 from hearth.plan.health.general.findings import Findings
-from hearth.plan.health.general.status_fields import COUNTS, FLAGS_PROVING_NOTHING, Role, find_role
+from hearth.plan.health.general.status_fields import (
+    COUNTS,
+    FLAGS_PROVING_NOTHING,
+    Role,
+    find_role,
+    find_wanted_names,
+)
 from hearth.plan.health.general.vocabulary import Meaning
 from hearth.plan.health.health_result import Fields
 
 TRUTHS: Final[Mapping[str, bool]] = {"True": True, "true": True, "False": False, "false": False}
+TRUE: Final[Mapping[Role, Meaning]] = {Role.BUSY: Meaning.WAITING, Role.RESTING: Meaning.RESTING}
+"""What booleans without a fixed name say where they are true."""
 READY = "Ready"
+NOTE_WORDS = 3
+"""Words of a note that is a state and no sentence."""
 DIGITS = 9
 """Digits of a count in a text."""
 
@@ -46,31 +56,50 @@ class FieldReader:
         if not speaks_as_whole:
             for name, side in sides:
                 self.read_side(name, side)
+            if not self._findings:
+                self.read_parts(status)
         if weak and not self._findings:
             self._findings.add(Meaning.READY, vocabulary.make_reason(weak[0]))
 
+    def read_parts(self, status: Mapping[str, Any]) -> None:
+        """Read the words and flags within the maps of a status of which nothing else tells, and its short notes."""
+        for name in sorted(status):
+            value, role = status[name], find_role(name)
+            if isinstance(value, dict) and role is not Role.UNREAD:
+                for key in sorted(value):
+                    self.read_part(f"{name}.{key}", find_role(key), value[key])
+            elif role is Role.NOTE and isinstance(value, str) and len(value.split()) <= NOTE_WORDS:
+                self.read_part(name, Role.SIDE, value)
+
+    def read_part(self, name: str, role: Role, value: Any) -> None:
+        """Read a field within a map of the status, or a short note."""
+        if role is Role.SIDE and isinstance(value, str) and vocabulary.read(value) is not None:
+            self.read_side(name, value)
+        elif role in (Role.SIDE, Role.FLAG) and isinstance(value, bool):
+            self.read_flag(name, value)
+
     def read_field(self, role: Role, name: str, value: Any) -> None:
         """Read a field that speaks of the whole object, or of items."""
-        if name in COUNTS and isinstance(value, int) and not isinstance(value, bool):
-            self.read_count(name, value)
+        if role is Role.AMISS and (error := error_texts.find_error(value)):
+            self._findings.add(Meaning.WAITING, vocabulary.make_reason(name), error)
         elif isinstance(value, list | dict):
             self.read_items(name, value)
         elif role is Role.MAIN:
             self.read_main(name, value)
+        elif type(value) is int:
+            self.read_count(role, name, value)
         elif role is Role.FLAG:
             self.read_flag(name, value)
+        elif value is True and role in TRUE:
+            self._findings.add(TRUE[role], vocabulary.make_reason(name), f"its {name} is true")
         elif role is Role.WORD and isinstance(value, str) and vocabulary.read(value) is not None:
             self._findings.add_text(name, value)
 
     def read_error(self, name: str, value: Any) -> None:
         """Read a field that holds errors if it holds anything."""
-        if isinstance(value, list):
-            value = next((item for item in value if item), None)
-        if isinstance(value, Mapping):
-            texts = (value.get(key) for key in ("message", "description", "reason"))
-            value = next((text for text in texts if isinstance(text, str) and text), next(iter(value), None))
-        if isinstance(value, str) and value.strip():
-            self._findings.add(Meaning.FAILED, vocabulary.make_reason(name), value)
+        error = error_texts.find_error(value)
+        if error is not None:
+            self._findings.add(Meaning.FAILED, vocabulary.make_reason(name), error)
         elif value is True:
             self._findings.add(Meaning.FAILED, vocabulary.make_reason(name), f"its {name} is true")
 
@@ -93,14 +122,20 @@ class FieldReader:
             if slash and present.isdecimal() and wanted.isdecimal():
                 self.compare(name, int(present[:DIGITS]), int(wanted[:DIGITS]))
             value = TRUTHS.get(value)
-        if value is False:
+        if self._findings.is_work and name in vocabulary.AT_WORK:
+            # Work that has ended does not run either.
+            if value is True:
+                self._findings.add(Meaning.WAITING, vocabulary.make_reason(name), f"its {name} is true")
+        elif value is False:
             self._findings.add(Meaning.WAITING, f"Not{vocabulary.make_reason(name)}", f"its {name} is false")
         elif value is True:
             self._findings.add(Meaning.READY, vocabulary.make_reason(name))
 
-    def read_count(self, name: str, present: int) -> None:
-        """Compare a count with each number that the object wants."""
-        for path in COUNTS[name]:
+    def read_count(self, role: Role, name: str, present: int) -> None:
+        """Compare a count with each number that the object wants, or with none if it counts what is amiss."""
+        if role is Role.AMISS and present > 0:
+            self._findings.add(Meaning.WAITING, "NotReady", f"its {name} is {present}")
+        for path in (*COUNTS.get(name, ()), *(("status", each) for each in find_wanted_names(name))):
             wanted: Any = self._fields
             for key in path:
                 wanted = wanted.get(key) if isinstance(wanted, Mapping) else None

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hearth.model import limits
-from hearth.plan.health.general import condition_types, vocabulary
+from hearth.plan.health.general import condition_types, error_texts, vocabulary
 from hearth.plan.health.general.condition_types import Said, Shape
-from hearth.plan.health.general.status_fields import CONDITIONS, MAIN, WORDS, find_wanted_names
+from hearth.plan.health.general.status_fields import CONDITIONS, ITEM_ERRORS, MAIN, WORDS, find_wanted_names
 from hearth.plan.health.general.vocabulary import Meaning
 from hearth.plan.health.health_result import Fields, HealthResult, HealthState, is_outdated
 
@@ -21,6 +21,7 @@ STATES: Final[Mapping[Meaning, HealthState]] = {
 }
 """By weight: what comes first decides."""
 SUSPENDED: Final = "Suspended"
+IN_PROGRESS: Final = frozenset({Shape.BUSY, Shape.PROGRESSING})
 PARTS: Final = frozenset(
     {Shape.POSITIVE, Shape.OVER, Shape.DEFINITE, Shape.MILESTONE, Shape.SCHEDULED, Shape.RUNNING, Shape.NEGATED}
 )
@@ -56,7 +57,7 @@ class Findings:
         if meaning is Meaning.UNREAD:
             self.add_untold(name)
             return
-        if meaning is Meaning.READY and self.is_work and vocabulary.is_at_work(text):
+        if meaning is Meaning.READY and vocabulary.is_at_work(text, of_work=self.is_work):
             meaning = Meaning.WAITING
         self.add(meaning or Meaning.WAITING, vocabulary.make_reason(text), f"its {name} is {text}")
 
@@ -71,6 +72,7 @@ class Findings:
         """Add what the conditions say, and return the decisive one, if there is one."""
         decisive = find_decisive(conditions)
         of_parts = decisive is not None and decisive.is_of_parts
+        runs = self.is_work and decisive is not None and decisive.type in condition_types.DECISIVE
         if decisive is not None and of_parts:
             self.add(Meaning.WAITING, vocabulary.make_reason(decisive.reason), decisive.message)
         elif decisive is not None:
@@ -80,8 +82,12 @@ class Findings:
                 continue
             has_failed = said.type in condition_types.FINAL and said.meaning is Meaning.FAILED
             counts_beside = has_failed or (said.type in condition_types.BESIDE and said.meaning is not Meaning.READY)
+            # Work that was accepted is Ready while it runs, and may be Running for ever once it is Complete.
+            counts_beside = counts_beside or (runs and said.shape is Shape.RUNNING)
             if decisive is None or of_parts or said.shape not in PARTS or counts_beside:
                 self.add_condition(said)
+        if not self and not self.is_work and is_settled(conditions):
+            self.add(Meaning.READY, "Reconciled", "none of its conditions says that it is in progress or has failed")
         return decisive
 
     def add_item(self, name: str, item: Mapping[str, Any], fields: Fields) -> bool:
@@ -95,10 +101,8 @@ class Findings:
         if conditions and not said:
             inner.add(Meaning.WAITING, "NotObserved", f"the conditions of {name} describe an older generation")
         if not inner:
-            for key in (*MAIN, *WORDS):
-                text = item.get(key)
-                if isinstance(text, str) and text and vocabulary.read(text) is not None:
-                    inner.add_text(f"{name}.{key}", text)
+            inner.add_item_texts(name, item)
+        inner.add_item_errors(name, item)
         if item.get("ready") is False:
             inner.add(Meaning.WAITING, "NotReady", f"{name}.ready is false")
         inner.add_counts(name, item)
@@ -106,7 +110,24 @@ class Findings:
             if meaning in inner._found:
                 self.add(ITEM_MEANINGS.get(meaning, meaning), *inner._found[meaning])
                 return True
+        self.untold = self.untold or inner.untold
         return False
+
+    def add_item_texts(self, name: str, item: Mapping[str, Any]) -> None:
+        """Add the main words of an item."""
+        for key in (*MAIN, *WORDS):
+            text = item.get(key)
+            if isinstance(text, str) and text and vocabulary.read(text) is not None:
+                self.add_text(f"{name}.{key}", text)
+            elif isinstance(text, str) and text and key in MAIN:
+                self.add_untold(f"{name}.{key}")
+
+    def add_item_errors(self, name: str, item: Mapping[str, Any]) -> None:
+        """Add the errors of an item, which do not fail the object."""
+        for key in ITEM_ERRORS:
+            error = error_texts.find_error(item[key]) if key in item else None
+            if error is not None:
+                self.add(Meaning.WAITING, vocabulary.make_reason(key), f"{name}: {error}")
 
     def add_counts(self, name: str, item: Mapping[str, Any]) -> None:
         """Compare each count of an item with the number that the item wants."""
@@ -148,6 +169,13 @@ def find_decisive(conditions: list[Said]) -> Said | None:
         if name in condition_types.FINAL and said.meaning is Meaning.READY:
             return said
     return None
+
+
+def is_settled(conditions: list[Said]) -> bool:
+    """Return whether all conditions report what is amiss or in progress, and none of that is so."""
+    shapes = {said.shape for said in conditions}
+    is_known = Shape.ABNORMAL in shapes and shapes <= {Shape.ABNORMAL, *IN_PROGRESS} and len(shapes) > 1
+    return is_known and all(said.is_false for said in conditions)
 
 
 def name_negative(said: Said) -> str:

@@ -13,6 +13,7 @@ from hearth.plan.health.general.condition_types import DECISIVE
 from hearth.plan.health.general.field_reader import FieldReader
 from hearth.plan.health.general.findings import SUSPENDED, Findings
 from hearth.plan.health.general.status_fields import (
+    BEGINS,
     CONDITIONS,
     ENDS,
     REPORTING,
@@ -45,7 +46,7 @@ class GeneralRule:
         """kind: `group/Kind`, for messages. shape: what its schema declares."""
         self._kind = kind
         self._shape = shape
-        self._is_work = kind.endswith(vocabulary.WORK)
+        self._is_work = shape.ends or kind.endswith(vocabulary.WORK)
 
     def __call__(self, fields: Fields, /) -> HealthResult:
         """Assess the object. Accepts any shape."""
@@ -57,6 +58,8 @@ class GeneralRule:
             return self._judge_silent({})
         findings = Findings(is_work=self._is_work or not ENDS.isdisjoint(status))
         conditions = status.get(CONDITIONS)
+        if isinstance(conditions, Mapping):
+            conditions = [{"type": name, **item} for name, item in conditions.items() if isinstance(item, Mapping)]
         is_decided = False
         if isinstance(conditions, list) and conditions:
             current = [item for item in conditions if isinstance(item, Mapping) and not is_outdated(item, fields)]
@@ -72,6 +75,8 @@ class GeneralRule:
         """Return the verdict on an object of which nothing tells how it is."""
         if findings.untold:
             return progressing("NotReady", f"its status does not tell whether it is ready ({findings.untold})")
+        if self._is_work and ENDS.isdisjoint(status) and not BEGINS.isdisjoint(status):
+            return progressing("NotFinished", "it has started, and has not finished")
         return self._judge_silent(status)
 
     def _judge_silent(self, status: Mapping[str, Any]) -> HealthResult:

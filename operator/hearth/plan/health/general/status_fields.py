@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from hearth.model import limits
 from hearth.model.child import Path
 from hearth.plan.health.general import vocabulary
+from hearth.plan.health.general.vocabulary import Meaning
 
 FindDefinition: TypeAlias = Callable[[str], Mapping[str, Any] | None]
 """Returns the target of a `$ref`."""
@@ -25,7 +26,10 @@ SIDE_FLAGS: Final = frozenset(_WRITTEN["side_flags"])
 FLAGS: Final = frozenset(_WRITTEN["flags"])
 FLAGS_PROVING_NOTHING: Final = frozenset(_WRITTEN["milestones"])
 ERRORS: Final = frozenset(_WRITTEN["errors"])
+NO_ERRORS: Final = frozenset(_WRITTEN["no_errors"])
 ENDS: Final = frozenset(_WRITTEN["ends"])
+BEGINS: Final = frozenset(_WRITTEN["begins"])
+ITEM_ERRORS: Final = tuple(_WRITTEN["item_errors"])
 SUSPEND: Final = tuple(vocabulary.load()["suspend"])
 REPORTING: Final = frozenset(vocabulary.load()["reporting"])
 SIDE_SUFFIXES: Final = frozenset(word.lower() for word in _WRITTEN["side_suffixes"])
@@ -33,12 +37,19 @@ UNREAD_PREFIXES: Final = frozenset(_WRITTEN["unread_prefixes"])
 UNREAD_SUFFIXES: Final = frozenset(word.lower() for word in _WRITTEN["unread_suffixes"])
 UNREAD: Final = frozenset(_WRITTEN["unread"])
 STATUS, CONDITIONS, OBSERVED = "status", "conditions", "observedGeneration"
-ITEM_KEYS: Final = frozenset({CONDITIONS, "ready", *MAIN, *WORDS})
+ITEM_KEYS: Final = frozenset({CONDITIONS, "ready", *MAIN, *WORDS, *ITEM_ERRORS})
 """Fields of an item, one of which makes the item report."""
 
 
-ITEM_COUNTS: Final[Mapping[str, tuple[str, ...]]] = {
-    name: tuple(vocabulary.load()["item_counts"][name]) for name in ("present", "wanted")
+PAIRED_COUNTS: Final[Mapping[str, tuple[str, ...]]] = {
+    present: tuple(wanted) for present, wanted in vocabulary.load()["paired_counts"].items()
+}
+
+
+ERROR_SUFFIXES: Final = frozenset(_WRITTEN["error_suffixes"])
+NOTES: Final = tuple(_WRITTEN["notes"])
+AMISS: Final[Mapping[str, frozenset[str]]] = {
+    name: frozenset(words.split()) for name, words in vocabulary.load()["amiss_counts"].items()
 }
 
 
@@ -51,6 +62,14 @@ class Role(enum.Enum):
     SIDE = "side"
     FLAG = "flag"
     ERROR = "error"
+    RESTING = "resting"
+    """A boolean of which true means that the object is at rest."""
+    AMISS = "amiss"
+    """A number of parts that are amiss, or an error of a part."""
+    BUSY = "busy"
+    """A boolean of which true means that something is in progress, or wrong: `isUpgrading`."""
+    NOTE = "note"
+    """A text that counts where nothing else reports."""
     UNREAD = "unread"
     OTHER = "other"
     """Read only if it holds items that report."""
@@ -72,6 +91,8 @@ ROLES: Final[Mapping[str, Role]] = {
     **dict.fromkeys(FLAGS, Role.FLAG),
     **dict.fromkeys(MAIN, Role.MAIN),
     **dict.fromkeys(WORDS, Role.WORD),
+    **dict.fromkeys(SUSPEND, Role.RESTING),
+    **dict.fromkeys(NOTES, Role.NOTE),
 }
 
 
@@ -84,16 +105,29 @@ def find_role(name: str) -> Role:
     words = vocabulary.split(name[: limits.HEALTH_WORD_CHARACTERS])
     if not words or words[0] in UNREAD_PREFIXES or words[-1] in UNREAD_SUFFIXES:
         return Role.UNREAD
-    return Role.SIDE if words[-1] in SIDE_SUFFIXES or words[-1] in SIDE_FLAGS else Role.OTHER
+    if words[-1] in SIDE_SUFFIXES or words[-1] in SIDE_FLAGS:
+        return Role.SIDE
+    if words[-1] in ERROR_SUFFIXES:
+        return Role.AMISS
+    if words[0] in AMISS["first"] and (words[0] not in AMISS["past"] or words[-1] in AMISS["last"]):
+        return Role.AMISS
+    return Role.BUSY if is_busy(name) else Role.OTHER
+
+
+def is_busy(name: str) -> bool:
+    """Return whether the name of a boolean says that something is in progress, or wrong."""
+    meanings = vocabulary.find_meanings(name)
+    meaning = meanings[-1] or next((each for each in meanings if each is not None), None)
+    return meaning in (Meaning.FAILED, Meaning.WAITING)
 
 
 @functools.lru_cache(maxsize=limits.HEALTH_WORDS_KEPT)
 def find_wanted_names(name: str) -> tuple[str, ...]:
-    """Return the fields of an item with which its count `name` is compared; none if it counts nothing that is ready."""
-    for prefix in ITEM_COUNTS["present"]:
+    """Return the fields with which the count `name` beside them is compared; none if it counts nothing that is ready."""
+    for prefix, wanted in PAIRED_COUNTS.items():
         rest = name[len(prefix) :]
         if name.startswith(prefix) and rest[:1] in ("", rest[:1].upper()):
-            return tuple(wanted + rest for wanted in ITEM_COUNTS["wanted"])
+            return tuple(each + rest for each in wanted)
     return ()
 
 
@@ -103,6 +137,8 @@ class StatusShape:
 
     declared: frozenset[str] | None = None
     """The declared reporting fields. None: no schema is known."""
+    ends: bool = False
+    """Whether it declares a field that is set once work has ended."""
     paths: frozenset[Path]
     """The fields that the general rule reads of objects of this kind, besides the metadata."""
 
@@ -138,7 +174,8 @@ def find_shape(schema: Mapping[str, Any] | None, find_definition: FindDefinition
             reads.add(path)
     # Built-in types refer to their status. Their controllers may leave any field out, and silence says nothing.
     declared = frozenset(find_properties(status)) & REPORTING if written is status else frozenset()
-    return StatusShape(declared=declared, paths=frozenset(reads))
+    ends = not ENDS.isdisjoint(find_properties(status))
+    return StatusShape(declared=declared, ends=ends, paths=frozenset(reads))
 
 
 def resolve(schema: Any, find_definition: FindDefinition) -> Mapping[str, Any]:
@@ -168,19 +205,29 @@ def find_status_paths(status: Mapping[str, Any], find_definition: FindDefinition
     if is_open(status):
         yield (STATUS,)
         return
-    for name, schema in find_properties(status).items():
-        if name in (CONDITIONS, OBSERVED) or name in ENDS or name in COUNTS:
+    properties = find_properties(status)
+    for name, schema in properties.items():
+        if name in (CONDITIONS, OBSERVED) or name in ENDS or name in BEGINS or name in COUNTS:
             yield STATUS, name
             continue
         role = find_role(name)
-        is_read = role not in (Role.UNREAD, Role.OTHER) or (
-            role is Role.OTHER and has_items(resolve(schema, find_definition), find_definition)
-        )
-        if is_read:
+        if role not in (Role.UNREAD, Role.OTHER, Role.BUSY) or (
+            role is not Role.UNREAD and is_flag_or_items(role, resolve(schema, find_definition), find_definition)
+        ):
             yield STATUS, name
     for wanted in {path for each in COUNTS.values() for path in each if path[0] == STATUS}:
-        if wanted[1] in find_properties(status):
+        if wanted[1] in properties:
             yield wanted
+    for name in properties:
+        pairs = [wanted for wanted in find_wanted_names(name) if wanted in properties]
+        if pairs:
+            yield from ((STATUS, each) for each in (name, *pairs))
+
+
+def is_flag_or_items(role: Role, schema: Mapping[str, Any], find_definition: FindDefinition) -> bool:
+    """Return whether a field of no fixed name is read: a boolean that can say that something is wrong, or items."""
+    is_flag = role is Role.BUSY and schema.get("type", "boolean") == "boolean"
+    return is_flag or has_items(schema, find_definition)
 
 
 def has_items(schema: Mapping[str, Any], find_definition: FindDefinition) -> bool:
@@ -197,4 +244,5 @@ def has_items(schema: Mapping[str, Any], find_definition: FindDefinition) -> boo
 def reports(properties: Mapping[str, Any]) -> bool:
     """Return whether an item with these fields reports for itself."""
     is_counted = any(not properties.keys().isdisjoint(find_wanted_names(name)) for name in properties)
-    return is_counted or not ITEM_KEYS.isdisjoint(properties)
+    is_part = any(find_role(name) in (Role.SIDE, Role.FLAG) for name in properties)
+    return is_counted or is_part or not ITEM_KEYS.isdisjoint(properties)

@@ -20,7 +20,9 @@ from hearth.model import limits
 FILE = "general_rule.yaml"
 """File name beside this module."""
 PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
-NOT, NO, IN, PROGRESS = ("not", "non"), "no", "in", "progress"
+NOT, NO = ("not", "non"), "no"
+REACH: Final = 3
+"""Words before a word among which a negation counts."""
 ING = "ing"
 WORD_CHARACTERS = re.compile(r"[A-Za-z0-9]+")
 
@@ -82,11 +84,23 @@ def read_words(written: Mapping[str, str]) -> WordList:
 NEUTRAL_ING: Final = frozenset(load()["ing"].split())
 WORDS: Final = read_words(load()["words"])
 DIRECTIONS: Final = frozenset(load()["directions"].split())
+PLAIN_ERRORS: Final = frozenset(load()["plain_errors"].split())
+ABSENCES: Final = tuple(load()["absences"])
+NEGATIONS: Final = frozenset(load()["negations"].split())
 LEADING: Final = frozenset(load()["leading"].split())
 NOT_FAILED: Final = frozenset(load()["not_failed"].split())
 NOT_WAITING: Final = frozenset(load()["not_waiting"].split())
+PHRASES: Final = {phrase: Meaning(meaning) for phrase, meaning in load()["phrases"].items()}
+RESTING_ALONE: Final = frozenset(load()["resting_alone"].split())
 AT_WORK: Final = frozenset(load()["at_work"].split())
 WORK: Final = tuple(load()["work"])
+WORK_WORDS: Final = frozenset(name.lower() for name in WORK)
+NO_MEANINGS: Final[Mapping[Meaning | None, Meaning]] = {
+    Meaning.FAILED: Meaning.READY,
+    Meaning.WAITING: Meaning.READY,
+    Meaning.READY: Meaning.WAITING,
+}
+"""What `no` makes of the following word."""
 
 
 def split(text: str) -> tuple[str, ...]:
@@ -101,21 +115,29 @@ def find_meanings(text: str) -> tuple[Meaning | None, ...]:
     while at < len(words):
         following = words[at + 1] if at + 1 < len(words) else ""
         joined = find_pair(words[at], following) if following else None
-        found.append(joined or WORDS.find(words[at]))
+        meaning = joined or WORDS.find(words[at])
+        # `not all pods ready`
+        is_negated = (
+            meaning is Meaning.READY and joined is None and not NEGATIONS.isdisjoint(words[max(at - REACH, 0) : at])
+        )
+        found.append(Meaning.WAITING if is_negated else meaning)
         at += 2 if joined is not None else 1
     return tuple(found)
 
 
 def find_pair(word: str, following: str) -> Meaning | None:
     """Return the meaning of two words together, or None if each counts by itself."""
+    phrase = PHRASES.get(f"{word} {following}")
+    if phrase is not None:
+        return phrase
     if word in NOT:
         if following in NOT_FAILED:
             return Meaning.FAILED
         meaning = WORDS.find(following)
+        if meaning is Meaning.FAILED:
+            return Meaning.READY
         return Meaning.WAITING if following in NOT_WAITING or meaning is Meaning.READY else None
-    if word == NO and WORDS.find(following) is Meaning.FAILED:
-        return Meaning.READY
-    return Meaning.WAITING if (word, following) == (IN, PROGRESS) else None
+    return NO_MEANINGS.get(WORDS.find(following)) if word == NO else None
 
 
 def read(text: str) -> Meaning | None:
@@ -125,16 +147,26 @@ def read(text: str) -> Meaning | None:
 
 @functools.lru_cache(maxsize=limits.HEALTH_WORDS_KEPT)
 def _read(text: str) -> Meaning | None:
-    meanings = find_meanings(text)
-    if LEADING.intersection(split(text)[:1]):
+    words, meanings = split(text), find_meanings(text)
+    if LEADING.intersection(words[:1]):
         return Meaning.WAITING
     found = next((meaning for meaning in Meaning if meaning in meanings), None)
+    if found is Meaning.FAILED and any(absence in text.lower() for absence in ABSENCES):
+        failing = {word for word in words if WORDS.find(word) is found}
+        return Meaning.WAITING if failing <= PLAIN_ERRORS else found
+    if found is Meaning.RESTING and len(words) > 1:
+        resting = {word for word in words if WORDS.find(word) is found}
+        return Meaning.WAITING if resting <= RESTING_ALONE else found
     return Meaning.WAITING if found is Meaning.WEAK else found
 
 
-def is_at_work(text: str) -> bool:
-    """Return whether a text that means ready elsewhere means progress in a kind of work."""
-    return not AT_WORK.isdisjoint(split(text[: limits.HEALTH_WORD_CHARACTERS]))
+def is_at_work(text: str, *, of_work: bool) -> bool:
+    """Return whether a text that means ready elsewhere means progress here. of_work: whether it is of a kind of work.
+
+    A text can name the work itself: `Build Running`.
+    """
+    words = frozenset(split(text[: limits.HEALTH_WORD_CHARACTERS]))
+    return not AT_WORK.isdisjoint(words) and (of_work or not WORK_WORDS.isdisjoint(words))
 
 
 def make_reason(text: str) -> str:
