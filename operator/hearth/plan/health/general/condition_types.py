@@ -27,6 +27,7 @@ NOT, RUNNING = "not", "Running"
 ERROR, MINOR = "Error", ("Info", "Warning")
 """Severities that a condition states beside False (Cluster API, Knative)."""
 FALSE_STATUSES: Final = ("False", "false", False)
+WAITS_IN_MESSAGE: Final = tuple(vocabulary.load()["waits_in_message"])
 LOOPS: Final = ("Running", "Successful")
 """Reasons of `Running` by which operators made with Ansible describe their own loop."""
 UNREACHED: Final = frozenset({"lost", "unreachable", "unknown", "disconnected"})
@@ -135,7 +136,8 @@ def read(item: Mapping[str, Any], *, is_work: bool) -> Said | None:
         case "True" | True | "true":
             meaning = read_true(shape, reason, is_work=is_work)
         case "False" | "false" | False:
-            meaning = read_false(shape, "" if repeats(type_, reason) else reason, item.get("severity"))
+            is_empty = repeats(type_, reason) or only_waits(reason, message)
+            meaning = read_false(shape, "" if is_empty else reason, item.get("severity"))
         case "Unknown":
             meaning = read_unknown(shape, reason)
         case str() if status and shape in ASSERTING:
@@ -177,6 +179,14 @@ def read_false(shape: Shape, reason: str, severity: Any) -> Meaning | None:
 def repeats(type_: str, reason: str) -> bool:
     """Return whether the reason of a false condition says only that it is false: `Unavailable` of `Available`."""
     return reason[:2] == "Un" and reason[2:].lower() == type_.lower()
+
+
+def only_waits(reason: str, message: Any) -> bool:
+    """Return whether the reason is just an error, of which the message says that something is awaited."""
+    if reason.lower() not in vocabulary.PLAIN_ERRORS or not isinstance(message, str):
+        return False
+    text = message[: limits.HEALTH_WORD_CHARACTERS].lower()
+    return any(waits in text for waits in WAITS_IN_MESSAGE)
 
 
 def read_unknown(shape: Shape, reason: str) -> Meaning | None:
