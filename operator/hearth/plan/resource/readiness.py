@@ -49,6 +49,15 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
     return status
 
 
+def serves(child: Child, rules: HealthRules) -> bool:
+    """Return whether an object is in service by the rules of its kind, although no resource describes it any more."""
+    if child.deleting or child.unhealthy_reason is not None:
+        return False
+    verdict = rules.assess(child.fields, kind=child.kind)
+    # A slow rule answers later.
+    return verdict.is_pending or verdict.state is health_rules.HealthState.READY
+
+
 def interpret(verdict: HealthResult, child: Child) -> ResourceStatus:
     """Return the status of a child with this health."""
     match verdict.state:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from hearth.model.child import Child
+from hearth.model.groups import members
 from hearth.plan.environment.active_environment import ActiveEnvironment
-from hearth.plan.resource import enforcement, removal
+from hearth.plan.resource import enforcement, readiness, removal
 from hearth.plan.resource.suspend import suspend_object
 from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.stack import cleanup
@@ -46,6 +47,8 @@ class CleanupPlanner:
         self._users = UsageIndex()
         self._was = (False, False, False)
         """Whether all resources were ready, any had failed, and an object might be unseen, at the last refresh."""
+        self._short: Collection[str] = ()
+        """The collections with too few members in service at the last refresh."""
 
     @property
     def names(self) -> Collection[str]:
@@ -118,15 +121,23 @@ class CleanupPlanner:
             self.sort_out(obsolete.resource, chosen=chosen, children=children.of(obsolete.resource))
 
     def refresh(
-        self, dirty: Collection[str], *, is_ready: bool, may_miss_children: bool, memory: InMemoryState, now: float
+        self,
+        dirty: Collection[str],
+        *,
+        is_ready: bool,
+        short: Collection[str],
+        may_miss_children: bool,
+        memory: InMemoryState,
+        now: float,
     ) -> None:
         """Plan what changed, and the objects in `dirty`, by UID.
 
-        is_ready: whether all resources are ready; may_miss_children: whether the caches may lack objects of the Stack.
+        is_ready: whether all resources are ready; short: the collections with too few members in service;
+        may_miss_children: whether the caches may lack objects of the Stack.
         """
         found = (is_ready, self._index.has_failed, may_miss_children)
-        if found != self._was:
-            self._was = found
+        if (found, short) != (self._was, self._short):
+            self._was, self._short = found, short
             self.refresh_all()
         self.obsolete.changed.update(key for key in dirty if key in self.obsolete.children)
         changed, self.obsolete.changed = self.obsolete.changed, set()
@@ -181,7 +192,9 @@ class CleanupPlanner:
         if self._policy.is_waived:
             # A request for cleanup makes room for the next object. It does not pass what holds that one back.
             return status is None or not enforcement.is_held(status)
-        return not self._is_kept(child) and (status is None or status.is_ready)
+        if self._is_kept(child) or self._is_in_service(child):
+            return False
+        return status is None or status.is_ready
 
     def _is_kept(self, child: Child) -> bool:
         """Return whether a completed revision needs that object."""
@@ -190,9 +203,18 @@ class CleanupPlanner:
         present = (*self._by_resource.get(child.resource, ()), *chosen)
         return self._policy.protects(child, oldest=min(each.incarnation for each in present))
 
+    def _is_in_service(self, child: Child) -> bool:
+        """Return whether it is a removed member that is ready while too few of the others are.
+
+        One that is not ready may go, so that what keeps the next from being created, for example a quota, has room.
+        """
+        if child.resource in self._index.statuses or members.root_of(child.resource) not in self._short:
+            return False
+        return readiness.serves(child, self._records.rules)
+
     def find_deferred(self) -> list[Child]:
-        """Find the objects that a completed revision needs. Checks all of them."""
-        return [child for child in self.obsolete.children.values() if self._is_kept(child)]
+        """Find the objects that a completed revision needs, or that are in service. Checks all of them."""
+        return [each for each in self.obsolete.children.values() if self._is_kept(each) or self._is_in_service(each)]
 
     def find_post_delete_stops(self) -> list[str]:
         """Find the deleted resources that still stop at their post-delete hook."""

@@ -264,8 +264,8 @@ class StackPlanner:
             self._refresh_suspension(self.suspension, dirty, children=children, memory=memory, now=now)
         else:
             self._refresh_resources(dirty, children=children, memory=memory, now=now)
-            may_miss = self.kinds.may_miss_objects
-            self._cleanup.refresh(dirty, is_ready=self.is_ready, may_miss_children=may_miss, memory=memory, now=now)
+            ready, may_miss, short = self.is_ready, self.kinds.may_miss_objects, self.rolling.find_short()
+            self._cleanup.refresh(dirty, is_ready=ready, short=short, may_miss_children=may_miss, memory=memory, now=now)
         # A Stack at rest need not keep what its last refresh found.
         self._index.result = RefreshResult()
         return result

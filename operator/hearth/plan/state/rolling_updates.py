@@ -44,6 +44,8 @@ class RollingUpdate:
     """Whether an earlier process worked on this target, so that a batch may have ended without a record."""
     carried: frozenset[str] | None = None
     """The batch in which another size or template met this update in the same process. None: it is unknown."""
+    updated: frozenset[str] | None = None
+    """That batch, and the members that were up to date then. None: it is unknown."""
     batch: dict[str, None] = field(default_factory=dict)
     """The members that may change now, until they are ready."""
     waiting: dict[str, PendingChange] = field(default_factory=dict)
@@ -121,6 +123,11 @@ class RollingUpdate:
         return len(self.settled) - len(self._broken) + self.waiting_in_service
 
     @property
+    def is_short(self) -> bool:
+        """Whether fewer members are in service than must be."""
+        return self.available < self.policy.min_ready
+
+    @property
     def needs_surge(self) -> bool:
         """Whether members in service wait for their change."""
         return any(change.is_available and change.is_outdated for change in self.waiting.values())
@@ -129,6 +136,9 @@ class RollingUpdate:
         """Return the members that may change from now on, in their order; they leave the waiting ones."""
         if not self.is_known:
             return []
+        if not (self.waiting or self.unsettled or self.batch):
+            # Not needed any more, and as large as the collection.
+            self.updated = None
         ended, self._has_ended = self._has_ended, False
         if self.waiting and not self._is_started:
             ended = self._start() or ended
@@ -159,11 +169,19 @@ class RollingUpdate:
         self.batch.update(dict.fromkeys(present))
         for name in present:
             del self.unsettled[name]
-        if not self.settled:
-            # No member is up to date, so this is the first batch of another update.
+        if not self._has_updated:
+            # This is the first batch of another update.
             self.last = None
             return False
         return self._is_end_lost() or self._is_carried_done()
+
+    @property
+    def _has_updated(self) -> bool:
+        """Whether a batch led to the present template. Not if none has ended, or if the template was changed back."""
+        known = self.settled if self.updated is None else self.updated
+        still = known.intersection(self.policy.members)
+        # Those that were removed tell nothing, and the pause continues.
+        return not self.settled.isdisjoint(still) if still else bool(known)
 
     def _is_carried_done(self) -> bool:
         """Return whether the batch that was carried over is ready or was removed."""
@@ -242,6 +260,10 @@ class RollingUpdates:
         """Return how many members a group needs beyond its size, so that a change leaves enough of them in service."""
         return max((each.policy.surge for each in self._updates if each.needs_surge), default=0)
 
+    def find_short(self) -> tuple[str, ...]:
+        """Return the collections with fewer members in service than must be."""
+        return tuple(each.policy.collection for each in self._updates if each.is_short)
+
     def find_warnings(self) -> Iterator[str]:
         """Yield a warning for each group that was scaled below its minimum in service."""
         for policy in (each.policy for each in self._updates):
@@ -260,4 +282,5 @@ def continue_update(
     if before is None or not before.is_known:
         is_resumed = is_resumed or (before is not None and before.is_resumed)
         return RollingUpdate(policy=policy, last=last, is_resumed=is_resumed)
-    return RollingUpdate(policy=policy, last=last, carried=frozenset(before.batch))
+    carried = frozenset(before.batch)
+    return RollingUpdate(policy=policy, last=before.last, carried=carried, updated=carried.union(before.settled))

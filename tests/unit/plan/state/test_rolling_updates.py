@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hearth.plan.state.rolling_updates import BatchEnd, PendingChange, RollingUpdate
+from hearth.plan.state.rolling_updates import BatchEnd, PendingChange, RollingUpdate, continue_update
 from hearth.template.blueprint import RollingPolicy
 
 IN_SERVICE = PendingChange(is_available=True, is_outdated=True)
@@ -146,3 +146,57 @@ def test_a_broken_member_that_must_not_change_is_not_in_service() -> None:
     update.note_settled("1")
     update.note_settled("0")
     assert update.choose(now=1) == ["2", "3"]
+
+
+def proceed(before: RollingUpdate, *, settled: str, waiting: str, missing: str = "") -> RollingUpdate:
+    """The update as the next planner of the process continues it, with the members as they are then."""
+    names = tuple(sorted(settled + waiting + missing))
+    policy = RollingPolicy(collection="member", members=names, max_batch=2, pause=before.policy.pause)
+    update = continue_update(policy, before, last=before.last, is_resumed=False)
+    for name in settled:
+        update.note_settled(name)
+    for name in waiting:
+        update.note_waiting(name, IN_SERVICE)
+    for name in missing:
+        update.note_unsettled(name)
+    return update
+
+
+def make_paused() -> RollingUpdate:
+    """An update of four members whose first two are done, in the pause after that."""
+    update = make(pause=60)
+    update.choose(now=0)
+    update.note_settled("0")
+    update.note_settled("1")
+    update.choose(now=5)
+    return update
+
+
+def test_a_template_that_is_changed_back_does_not_wait_for_the_pause() -> None:
+    """What was changed goes back at once; the pause was for the others, which never change."""
+    back = proceed(make_paused(), settled="23", waiting="01")
+    assert back.choose(now=6) == ["0", "1"]
+
+
+def test_a_template_that_is_changed_back_within_a_batch_starts_with_a_batch() -> None:
+    """The members of a batch in progress go back at once as well, also after an earlier update with a pause."""
+    update = make(pause=60, last=BatchEnd(collection="member", since=0, updated=4))
+    update.choose(now=5)
+    assert proceed(update, settled="23", waiting="01").choose(now=6) == ["0", "1"]
+
+
+def test_another_size_keeps_the_pause() -> None:
+    """The pause continues when members come and go, even if all of those that were done go."""
+    assert proceed(make_paused(), settled="01", waiting="23", missing="4").choose(now=6) == []
+    removed = proceed(make_paused(), settled="45", waiting="23")
+    assert removed.choose(now=6) == []
+    assert removed.choose(now=65) == ["2", "3"]
+
+
+def test_another_size_within_the_first_batch_keeps_the_pause_after_it() -> None:
+    """A batch that became ready while the size changed is followed by its pause."""
+    update = make(pause=60)
+    update.choose(now=0)
+    resized = proceed(update, settled="014", waiting="23")
+    assert resized.choose(now=5) == []
+    assert resized.choose(now=65) == ["2", "3"]
