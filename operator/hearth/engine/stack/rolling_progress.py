@@ -48,7 +48,7 @@ class RollingProgress:
 
     def update(self, planner: StackPlanner, *, is_group: bool) -> None:
         """Record what ended; grow or shrink a group as its members need it."""
-        if not planner.blueprint.rolling:
+        if not (planner.blueprint.rolling or planner.blueprint.surge):
             return
         targets, clock = self.definition_sync.targets, self.services.clock
         if targets.current is not None and (ends := planner.rolling.ends()):
