@@ -126,16 +126,16 @@ class CleanupPlanner:
         *,
         is_ready: bool,
         short: Collection[str],
-        may_miss_children: bool,
+        may_miss: bool,
         memory: InMemoryState,
         now: float,
     ) -> None:
         """Plan what changed, and the objects in `dirty`, by UID.
 
         is_ready: whether all resources are ready; short: the collections with too few members in service;
-        may_miss_children: whether the caches may lack objects of the Stack.
+        may_miss: whether the caches may lack objects of the Stack.
         """
-        found = (is_ready, self._index.has_failed, may_miss_children)
+        found = (is_ready, self._index.has_failed, may_miss)
         if (found, short) != (self._was, self._short):
             self._was, self._short = found, short
             self.refresh_all()
@@ -182,8 +182,8 @@ class CleanupPlanner:
             return False
         if self.guard.is_required(child.resource, self._by_resource) or any(map(memory.is_being_used, keys)):
             return False
-        is_ready, _, may_miss_children = self._was
-        if may_miss_children:
+        is_ready, _, may_miss = self._was
+        if may_miss:
             # An object that is not seen yet may require this one.
             return False
         if is_ready:

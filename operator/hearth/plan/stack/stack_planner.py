@@ -265,7 +265,7 @@ class StackPlanner:
         else:
             self._refresh_resources(dirty, children=children, memory=memory, now=now)
             ready, may_miss, short = self.is_ready, self.kinds.may_miss_objects, self.rolling.find_short()
-            self._cleanup.refresh(dirty, is_ready=ready, short=short, may_miss_children=may_miss, memory=memory, now=now)
+            self._cleanup.refresh(dirty, is_ready=ready, short=short, may_miss=may_miss, memory=memory, now=now)
         # A Stack at rest need not keep what its last refresh found.
         self._index.result = RefreshResult()
         return result

@@ -216,3 +216,50 @@ def test_the_outputs_in_the_docs_are_those_of_the_commands(monkeypatch: pytest.M
         written = click.testing.CliRunner().invoke(stack_group.stack, arguments).output.splitlines()
         pattern = "".join(".*\n" if line == "…" else re.escape(line) + "\n" for line in shown)
         assert re.match(pattern, "\n".join(written) + "\n", re.DOTALL), command
+
+
+def make_group(manifest: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """A ResourceGroup beside the Stacks."""
+    return {
+        "apiVersion": "hearth.dev/v1alpha1",
+        "kind": "ResourceGroup",
+        "metadata": {"name": "workers"},
+        "spec": {"replicas": 2, "template": {"manifest": {**CONFIG, **manifest}}} | spec,
+    }
+
+
+def test_groups_are_checked_as_stacks_are(tmp_path: Path) -> None:
+    """All mistakes of a group are reported with their paths in it: of its size, its updates and its template."""
+    group = make_group(
+        {"metadata": {"name": "same"}, "data": {"size": "${params.size}"}},
+        removalPolicies=[{"resources": ["01"]}],
+        rollingUpdate={"maxBatchSize": 0},
+    )
+    code, output = run(tmp_path, "lint", make({"a": {"manifest": CONFIG}}), group)
+    lines = output.splitlines()
+    assert code == 1
+    assert [line.removeprefix("DIR/stack.yaml: resourcegroup/workers: ").partition(": ")[0] for line in lines] == [
+        "spec.removalPolicies[0].resources[0]",
+        "spec.template.manifest.metadata.name",
+        "spec.rollingUpdate.maxBatchSize",
+        "spec.template.manifest.data.size",
+    ]
+
+
+def test_a_minimum_above_the_size_of_a_group_is_a_mistake_with_its_line(tmp_path: Path) -> None:
+    """As the operator finds it, for programs with the kind and the line."""
+    group = make_group({}, rollingUpdate={"minInService": 3})
+    _, output = run(tmp_path, "lint", make({"a": {"manifest": CONFIG}}), group, options=("-o", "json"))
+    (mistake,) = json.loads(output)
+    text = (tmp_path / "stack.yaml").read_text().splitlines()
+    assert (mistake["kind"], mistake["path"]) == ("ResourceGroup", "spec.rollingUpdate.minInService")
+    assert "minInService: 3" in text[mistake["line"] - 1]
+
+
+def test_the_members_of_a_group_are_rendered(tmp_path: Path) -> None:
+    """With their names; and a group without a mistake is counted."""
+    group = make_group({"data": {"i": "${key}"}}, removalPolicies=[{"resources": ["0"]}])
+    _, output = run(tmp_path, "render", group)
+    found = [each["metadata"]["name"] for each in yaml.safe_load_all(output)]
+    assert found == ["workers-1", "workers-2"]
+    assert run(tmp_path, "lint", group) == (0, "1 ResourceGroup: no mistake\n")

@@ -61,7 +61,7 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def lint(
     cluster: ClusterOptions, files: tuple[str, ...], more: tuple[str, ...], *, uses_cluster: bool, **options: Any
 ) -> None:
-    """Report all mistakes of the Stacks in files. Without schemas, fields of objects are not checked.
+    """Report all mistakes of the Stacks and ResourceGroups in files. Without schemas, fields of objects are not checked.
 
     Exit code 0: no mistake; 1: mistakes, or a file cannot be read; 2: a mistake on the command line.
     """
@@ -75,7 +75,7 @@ def lint(
 @click.command(cls=ExampleCommand, examples=("kubectl stack render -f stack.yaml",))
 @file_options
 def render(cluster: ClusterOptions, files: tuple[str, ...], schemas: str | None, *, uses_cluster: bool) -> None:
-    """Write the manifests that the Stacks in files give. What only a run can know is a comment."""
+    """Write the manifests that the Stacks and ResourceGroups in files give. What only a run can know is a comment."""
     from hearth.cli.stack_commands.files import file_execution
 
     if not files:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -16,7 +16,7 @@ from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.files import line_numbers, sarif, stack_files
 from hearth.cli.stack_views.files.stack_files import StackFile
-from hearth.model import errors
+from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kinds
 from hearth.template.text import kubectl_yaml
@@ -40,8 +40,8 @@ def read_texts(files: Sequence[str]) -> dict[str, str]:
     return texts
 
 
-def find_stacks(texts: Mapping[str, str]) -> list[StackFile]:
-    """Return the Stacks in the texts. Ends the program if one is no YAML."""
+def find_stacks(texts: Mapping[str, str], *, kinds: Collection[str]) -> list[StackFile]:
+    """Return the Stacks in the texts. kinds: Stack, ResourceGroup, or both. Ends the program if one is no YAML."""
     documents: dict[str, Sequence[Any]] = {}
     for file, text in texts.items():
         try:
@@ -49,12 +49,15 @@ def find_stacks(texts: Mapping[str, str]) -> list[StackFile]:
         except yaml.YAMLError as error:
             message = f"{file} is not valid YAML: {kubectl_yaml.describe(error)}"
             raise click.ClickException(safe_text.clean(message)) from error
-    return stack_files.find_stacks(documents)
+    return stack_files.find_stacks(documents, kinds=kinds)
 
 
-def read_stacks(files: Sequence[str]) -> list[StackFile]:
-    """Return the Stacks in the files. Ends the program if a file cannot be read, or there is no Stack."""
-    stacks = find_stacks(read_texts(files))
+def read_stacks(files: Sequence[str], *, kinds: Collection[str] = (names.STACK,)) -> list[StackFile]:
+    """Return the Stacks in the files. Ends the program if a file cannot be read, or there is no Stack.
+
+    kinds: as for `find_stacks`.
+    """
+    stacks = find_stacks(read_texts(files), kinds=kinds)
     if not stacks:
         raise click.ClickException(safe_text.clean(f"there is no Stack in {', '.join(files)}"))
     return stacks
@@ -81,6 +84,9 @@ def list_kinds(found: StackFile) -> list[tuple[str, str]]:
     """Return apiVersion and kind of each manifest in a Stack, none if it has no template."""
     from hearth.cli.stack_views import object_fields
 
+    if found.is_group:
+        manifest = object_fields.mapping(found.manifest, "spec", "template", "manifest")
+        return [(object_fields.text(manifest, "apiVersion"), object_fields.text(manifest, "kind"))]
     try:
         resources = object_fields.mapping(stack_files.find_template(found), "resources")
     except errors.InvalidDefinition:
@@ -100,22 +106,24 @@ def lint(
 ) -> NoReturn:
     """Write the mistakes, and end the program. allows_none: whether files without a Stack are no error."""
     texts = read_texts(files)
-    stacks = find_stacks(texts)
+    stacks = find_stacks(texts, kinds=names.STACK_KINDS)
     if not stacks and not allows_none:
         raise click.ClickException(safe_text.clean(f"there is no Stack in {', '.join(files)}"))
 
     def act(kinds: Kinds) -> int:
         found = [mistake for each in stacks for mistake in find_mistakes(each, kinds)]
         for mistake in found:
-            mistake["line"] = line_numbers.find_line(texts[mistake["file"]], mistake["stack"], mistake["path"])
-        write_mistakes(found, output=output, count=len(stacks))
+            mistake["line"] = line_numbers.find_line(
+                texts[mistake["file"]], mistake["stack"], mistake["path"], kind=mistake["kind"]
+            )
+        write_mistakes(found, output=output, stacks=stacks)
         return FAILED if found else DONE
 
     with_kinds(cluster, stacks, schemas=schemas, uses_cluster=uses_cluster, act=act)
 
 
-def write_mistakes(found: Sequence[Object], *, output: str, count: int) -> None:
-    """Write the mistakes. count: the number of Stacks."""
+def write_mistakes(found: Sequence[Object], *, output: str, stacks: Sequence[StackFile]) -> None:
+    """Write the mistakes. stacks: those that were checked."""
     match output:
         case "json":
             text_output.write_object(found, output="json")
@@ -123,11 +131,17 @@ def write_mistakes(found: Sequence[Object], *, output: str, count: int) -> None:
             text_output.write_object(sarif.report(found), output="json")
         case _ if found:
             for mistake in found:
-                text_output.write_text(
-                    f"{mistake['file']}: stack/{mistake['stack']}: {mistake['path']}: {mistake['message']}"
-                )
+                text_output.write_text(f"{mistake['file']}: {stack_files.describe_mistake(mistake)}")
         case _:
-            click.echo(f"{count} Stack{'s'[: count != 1]}: no mistake")
+            click.echo(f"{count_kinds(stacks)}: no mistake")
+
+
+def count_kinds(stacks: Sequence[StackFile]) -> str:
+    """Return how many Stacks and ResourceGroups there are: `2 Stacks, 1 ResourceGroup`."""
+    groups = sum(each.is_group for each in stacks)
+    counts = {names.STACK: len(stacks) - groups, names.GROUP_KIND: groups}
+    found = [f"{count} {kind}{'s'[: count != 1]}" for kind, count in counts.items() if count]
+    return ", ".join(found) or "0 Stacks"
 
 
 def find_mistakes(found: StackFile, kinds: Kinds) -> list[Object]:
@@ -135,18 +149,16 @@ def find_mistakes(found: StackFile, kinds: Kinds) -> list[Object]:
     try:
         stack_files.compile_stack(found, kinds)
     except errors.InvalidDefinition as error:
-        where = {"file": found.source, "stack": found.identity.name}
+        where = {"file": found.source, "kind": found.manifest["kind"], "stack": found.identity.name}
         return [{**where, "path": mistake.path, "message": mistake.message} for mistake in error.mistakes]
     except errors.SourceNotFound as unknown:
-        click.echo(
-            safe_text.clean(f"note: {found.source}: stack/{found.identity.name}: not checked: {unknown}"), err=True
-        )
+        click.echo(safe_text.clean(f"note: {found.source}: {found.title}: not checked: {unknown}"), err=True)
     return []
 
 
 def render(cluster: ClusterOptions, files: Sequence[str], *, schemas: str | None, uses_cluster: bool) -> NoReturn:
     """Write the manifests, and end the program."""
-    stacks = read_stacks(files)
+    stacks = read_stacks(files, kinds=names.STACK_KINDS)
 
     def act(kinds: Kinds) -> int:
         code = DONE
@@ -154,7 +166,7 @@ def render(cluster: ClusterOptions, files: Sequence[str], *, schemas: str | None
             try:
                 write_manifests(found, stack_files.compile_stack(found, kinds))
             except errors.HearthError as error:
-                cluster_options.complain(f"error: {found.source}: stack/{found.identity.name}: {error}")
+                cluster_options.complain(f"error: {found.source}: {found.title}: {error}")
                 code = FAILED
         return code
 

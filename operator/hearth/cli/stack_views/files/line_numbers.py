@@ -10,23 +10,24 @@ from hearth.model import names
 from hearth.template.text import kubectl_yaml
 
 
-def find_line(text: str, stack: str, path: str) -> int:
+def find_line(text: str, stack: str, path: str, *, kind: str = names.STACK) -> int:
     """Return the line, from 1, of the field, else of the nearest one around it; 1 if the Stack is not found.
 
-    text: one that `kubectl_yaml` accepts, which bounds its size and nesting; stack: a name; path: as in a Mistake.
+    text: one that `kubectl_yaml` accepts, which bounds its size and nesting; stack: a name; path: as in a Mistake; kind: Stack or
+    ResourceGroup.
     """
     for root in yaml.compose_all(text, Loader=kubectl_yaml.Loader):
-        if isinstance(root, yaml.MappingNode) and is_stack(root, stack):
+        if isinstance(root, yaml.MappingNode) and is_stack(root, stack, kind=kind):
             line: int = walk(root, path).start_mark.line
             return line + 1
     return 1
 
 
-def is_stack(root: yaml.MappingNode, name: str) -> bool:
-    """Return whether a document is the Stack of that name."""
-    kind, metadata = find_value(root, "kind"), find_value(root, "metadata")
+def is_stack(root: yaml.MappingNode, name: str, *, kind: str) -> bool:
+    """Return whether a document is the Stack, or another kind, of that name."""
+    found, metadata = find_value(root, "kind"), find_value(root, "metadata")
     named = find_value(metadata, "name") if isinstance(metadata, yaml.MappingNode) else None
-    is_kind = isinstance(kind, yaml.ScalarNode) and kind.value == names.STACK
+    is_kind = isinstance(found, yaml.ScalarNode) and found.value == kind
     return is_kind and (named.value if isinstance(named, yaml.ScalarNode) else "") == name
 
 

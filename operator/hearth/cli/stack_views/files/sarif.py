@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import quote
 
 import hearth
+from hearth.cli.stack_views.files import stack_files
 from hearth.model.child import Object
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
@@ -26,14 +27,17 @@ PLACES: Final = (
     (re.compile(r"spec\.(template\.)?parameters\b"), "invalid-parameter"),
     (re.compile(r".*\.dependsOn(\[\d+\])?$"), "invalid-dependency"),
     (re.compile(r"spec\.template\.conditions\b"), "invalid-condition"),
-    (re.compile(r"spec\.template\.resources\.[^.]+\.manifest\b"), "invalid-manifest"),
-    (re.compile(r"spec\.template\.resources\.[^.]+\.(when|forEach|key|readyWhen|failedWhen)\b"), "invalid-condition"),
+    (re.compile(r"spec\.template\.(resources\.[^.]+\.)?manifest\b"), "invalid-manifest"),
+    (
+        re.compile(r"spec\.template\.(resources\.[^.]+\.)?(when|forEach|key|readyWhen|failedWhen)\b"),
+        "invalid-condition",
+    ),
 )
 """By pattern of a path; the first that matches counts."""
 
 
 def report(mistakes: Sequence[Object]) -> Object:
-    """Return the log of one run. mistakes: with file, line, stack, path and message."""
+    """Return the log of one run. mistakes: with file, line, kind, stack, path and message."""
     rules = [{"id": name, "shortDescription": {"text": text}} for name, text in RULES.items()]
     driver = {"name": "kubectl-stack-lint", "version": hearth.__version__, "rules": rules}
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": [*map(describe, mistakes)]}
@@ -52,7 +56,7 @@ def describe(mistake: Object) -> Object:
         "ruleId": rule,
         "ruleIndex": list(RULES).index(rule),
         "level": "error",
-        "message": {"text": f"stack/{mistake['stack']}: {mistake['path']}: {mistake['message']}"},
+        "message": {"text": stack_files.describe_mistake(mistake)},
         "locations": [{"physicalLocation": place, "logicalLocations": [{"fullyQualifiedName": mistake["path"]}]}],
     }
 

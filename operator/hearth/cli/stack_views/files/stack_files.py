@@ -1,8 +1,8 @@
-"""Stacks in documents of files: found, completed from the documents beside them, compiled, rendered. Pure."""
+"""Stacks and ResourceGroups in documents of files: found, completed from the documents beside them, compiled, rendered. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,7 +13,10 @@ from hearth.cli.stack_views import object_fields
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.errors import Mistake
+from hearth.model.groups import group_members
+from hearth.model.groups.group_members import GroupSize
 from hearth.model.kinds import Kinds
+from hearth.template import resource_group
 from hearth.template.blueprint import (
     Blueprint,
     Definition,
@@ -32,13 +35,23 @@ DEFAULT_NAMESPACE: Final = "default"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackFile:
-    """One Stack in a file."""
+    """One Stack or ResourceGroup in a file."""
 
     source: str
     """The name of the file."""
     manifest: Object
     beside: Sequence[Any]
     """All documents of all files."""
+
+    @property
+    def is_group(self) -> bool:
+        """Return whether it is a ResourceGroup."""
+        return object_fields.text(self.manifest, "kind") == names.GROUP_KIND
+
+    @property
+    def title(self) -> str:
+        """Return how messages name it: `stack/shop`."""
+        return f"{'resourcegroup' if self.is_group else 'stack'}/{self.identity.name}"
 
     @property
     def identity(self) -> StackIdentity:
@@ -48,25 +61,27 @@ class StackFile:
         return StackIdentity(name=object_fields.text(metadata, "name"), namespace=namespace, uid="")
 
 
-def find_stacks(documents: Mapping[str, Sequence[Any]]) -> list[StackFile]:
-    """Return the Stacks among the documents. documents: by file."""
+def find_stacks(documents: Mapping[str, Sequence[Any]], *, kinds: Collection[str]) -> list[StackFile]:
+    """Return the Stacks among the documents. documents: by file; kinds: Stack, ResourceGroup, or both."""
     beside = [each for found in documents.values() for each in found]
     return [
         StackFile(source=source, manifest=each, beside=beside)
         for source, found in documents.items()
         for each in found
-        if isinstance(each, dict) and is_stack(each)
+        if isinstance(each, dict) and is_one_of(each, kinds)
     ]
 
 
-def is_stack(document: Object) -> bool:
-    """Return whether a document is a Stack."""
+def is_one_of(document: Object, kinds: Collection[str]) -> bool:
+    """Return whether a document is of one of these kinds of Hearth."""
     group = object_fields.text(document, "apiVersion").partition("/")[0]
-    return object_fields.text(document, "kind") == names.STACK and group == names.GROUP
+    return object_fields.text(document, "kind") in kinds and group == names.GROUP
 
 
 def compile_stack(found: StackFile, kinds: Kinds) -> Blueprint:
-    """Compile a Stack as the operator does. Raises InvalidDefinition with every mistake."""
+    """Compile a Stack or a group as the operator does. Raises InvalidDefinition with every mistake."""
+    if found.is_group:
+        return compile_group(found, kinds)
     template = find_template(found)
     parameters = object_fields.find(found.manifest, "spec", "parameters") or {}
     try:
@@ -80,6 +95,34 @@ def compile_stack(found: StackFile, kinds: Kinds) -> Blueprint:
                 "its parameters come from spec.parametersFrom, which only a cluster knows"
             ) from None
         raise errors.InvalidDefinition(kept) from None
+
+
+def compile_group(found: StackFile, kinds: Kinds) -> Blueprint:
+    """Compile a ResourceGroup. Raises InvalidDefinition."""
+    spec = resource_group.make_spec(object_fields.mapping(found.manifest, "spec"))
+    if not spec:
+        raise errors.InvalidDefinition([Mistake(path="spec.template", message="is missing; set template")])
+    stated = spec[resource_group.SIZE]
+    mistakes = list(group_members.find_mistakes(stated))
+    # What is wrong with the size must not hide what is wrong with the template.
+    is_sized = all(mistake.path != "spec.replicas" for mistake in mistakes)
+    size = group_members.make_size(stated, known=()) if is_sized else GroupSize(replicas=1)
+    definition = Definition(template=spec["template"], parameters=spec["parameters"], size=size)
+    mistakes += resource_group.find_mistakes(
+        definition.template, size, timeout=spec.get("timeout"), is_scaled=not is_sized
+    )
+    try:
+        blueprint = compiler.compile_template(definition, stack=found.identity, kinds=kinds)
+    except errors.InvalidDefinition as error:
+        raise resource_group.translate(error, mistakes) from None
+    if mistakes:
+        raise errors.InvalidDefinition(mistakes)
+    return blueprint
+
+
+def describe_mistake(mistake: Object) -> str:
+    """Return where a mistake is, and what. mistake: with kind, stack, path and message."""
+    return f"{mistake['kind'].lower()}/{mistake['stack']}: {mistake['path']}: {mistake['message']}"
 
 
 def is_given_elsewhere(found: StackFile, mistake: Mistake) -> bool:
