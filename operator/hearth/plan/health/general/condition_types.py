@@ -23,7 +23,8 @@ MILESTONES: Final = frozenset(_WRITTEN["milestones"].split())
 IGNORED: Final = frozenset(_WRITTEN["ignored"].split())
 IGNORED_LAST: Final = frozenset(word.lower() for word in IGNORED)
 RESTING: Final = frozenset(_WRITTEN["resting"].split())
-NOT, RUNNING = "not", "Running"
+NOT_DONE: Final = frozenset(_WRITTEN["not_done"])
+NOT, RUNNING, PARTICIPLE = "not", "Running", "ed"
 ERROR, MINOR = "Error", ("Info", "Warning")
 """Severities that a condition states beside False (Cluster API, Knative)."""
 FALSE_STATUSES: Final = ("False", "false", False)
@@ -86,7 +87,8 @@ def find_shape(type_: str) -> Shape:
     meaning = vocabulary.find_meanings(name)[-1] or vocabulary.read(name)
     if meaning is Meaning.READY:
         return Shape.OVER if last in OVER else Shape.DEFINITE if last in DEFINITE else Shape.POSITIVE
-    return _SHAPES.get(meaning, Shape.UNREAD)
+    is_done = meaning is None and last.endswith(PARTICIPLE) and last not in NOT_DONE
+    return Shape.POSITIVE if is_done else _SHAPES.get(meaning, Shape.UNREAD)
 
 
 WHOLE: Final = {"progressing": Shape.PROGRESSING, "running": Shape.RUNNING, "health": Shape.POSITIVE}

@@ -67,7 +67,9 @@ class FieldReader:
             value, role = status[name], find_role(name)
             if isinstance(value, dict) and role is not Role.UNREAD:
                 for key in sorted(value):
-                    self.read_part(f"{name}.{key}", find_role(key), value[key])
+                    # In `nodeStatus` the parts are named by the keys.
+                    is_text = role is Role.SIDE and isinstance(value[key], str)
+                    self.read_part(f"{name}.{key}", role if is_text else find_role(key), value[key])
             elif role is Role.NOTE and isinstance(value, str) and len(value.split()) <= NOTE_WORDS:
                 self.read_part(name, Role.SIDE, value)
 
