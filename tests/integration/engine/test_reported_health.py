@@ -1,0 +1,107 @@
+"""Health of a kind without a rule on a real API server: by fields that only its published schema tells the cache to keep."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import pytest
+
+from hearth.kube.client import api_requests
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from support.checks import expectations
+from support.real import real_user
+from support.real.real_world import RealWorld
+from support.stories.world import Address
+
+TIMEOUT = 45.0
+"""Seconds for all that is waited for, on a machine that is busy with other tests."""
+POLL = 0.1
+GADGET: Final = Kind(group="reports.example.org", version="v1", name="Gadget", plural="gadgets", namespaced=True)
+TEXT, BOOLEAN, NUMBER = {"type": "string"}, {"type": "boolean"}, {"type": "integer"}
+PART = {"type": "object", "properties": {"runStatus": TEXT, "url": TEXT}}
+STATUS: Final = {
+    "phase": TEXT,
+    "isRollingUpdate": BOOLEAN,
+    "matchedPods": NUMBER,
+    "updatedPods": NUMBER,
+    "importError": TEXT,
+    "nodeStatus": {"type": "object", "additionalProperties": TEXT},
+    "run": PART,
+}
+DEFINITION: Final[Object] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": f"{GADGET.plural}.{GADGET.group}"},
+    "spec": {
+        "group": GADGET.group,
+        "scope": "Namespaced",
+        "names": {"kind": GADGET.name, "plural": GADGET.plural},
+        "versions": [
+            {
+                "name": GADGET.version,
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                            "status": {"type": "object", "properties": STATUS},
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+REPORTS: Final[tuple[tuple[Object, str], ...]] = (
+    ({"phase": "Running", "isRollingUpdate": True}, "its isRollingUpdate is true"),
+    ({"phase": "Running", "matchedPods": 4, "updatedPods": 2}, "its updatedPods is 2 of 4"),
+    ({"phase": "Running", "importError": "quota"}, "quota"),
+    ({"nodeStatus": {"a": "NodeDownloading"}}, "its nodeStatus.a is NodeDownloading"),
+    ({"run": {"runStatus": "planning"}}, "its run.runStatus is planning"),
+)
+"""Statuses that are not ready, and what the Stack then says."""
+
+
+async def report(world: RealWorld, name: str, status: Object) -> None:
+    """Write a status of the gadget as its controller does, with no field of the one before."""
+    path = api_requests.object_path(GADGET, world.namespace, name) + "/status"
+    body = {"status": {**dict.fromkeys(STATUS), **status}}
+    await world.user.connection.request("PATCH", path, body=body, content_type=api_requests.MERGE_PATCH)
+
+
+async def wait_message(world: RealWorld, address: Address, *, is_ready: bool, part: str) -> None:
+    """Wait until the Stack is ready, or is not, and says so."""
+    condition: dict[str, Any] = {}
+    deadline = asyncio.get_running_loop().time() + TIMEOUT
+    while asyncio.get_running_loop().time() < deadline:
+        stack = await world.user.find(address)
+        condition = dict(expectations.find_condition(stack or {}, "Ready"))
+        if (condition.get("status") == "True") is is_ready and part in condition.get("message", ""):
+            return
+        await asyncio.sleep(POLL)
+    raise AssertionError(f"it says {condition}, not {part!r}")
+
+
+@pytest.mark.cluster
+async def test_a_kind_without_a_rule_is_read_by_what_its_schema_declares(world: RealWorld) -> None:
+    """Each report makes the Stack wait in the object's own words, and the next good one makes it ready again."""
+    await real_user.install(world.user, [DEFINITION])
+    await world.start_controller()
+    address = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace=world.namespace, name="own")
+    template = {"resources": {"it": {"manifest": {"apiVersion": GADGET.api_version, "kind": GADGET.name, "spec": {}}}}}
+    metadata = {"name": address.name, "namespace": world.namespace}
+    await world.user.create(
+        {"apiVersion": address.api_version, "kind": "Stack", "metadata": metadata, "spec": {"template": template}}
+    )
+    await wait_message(world, address, is_ready=False, part="has not set status.phase")
+    for status, said in REPORTS:
+        await report(world, "own-it", status)
+        await wait_message(world, address, is_ready=False, part=said)
+        await report(world, "own-it", {"phase": "Running"})
+        await wait_message(world, address, is_ready=True, part="")
