@@ -64,8 +64,8 @@ class StackDeletion:
         self._unusable_since: float | None = None
         """Monotonic time since which the cluster cannot be used; None while it can."""
 
-    def update(self, plan: StackPlan, *, is_writing: bool) -> None:
-        """Finalize what can be finalized after a reconcile. is_writing: whether steps are in flight."""
+    def update(self, plan: StackPlan) -> None:
+        """Finalize what can be finalized after a reconcile."""
         is_cut_off = self._note_cluster()
         if not self._definition_sync.is_deleting:
             return
@@ -73,8 +73,7 @@ class StackDeletion:
             # Without the cluster, no list tells what is left.
             if self._may_let_go(plan):
                 self._tasks.run("part", self._let_go)
-        elif plan.is_complete and not is_writing:
-            # A list does not show what an apply in flight is about to create.
+        elif plan.is_complete:
             self._tasks.run("part", self._part)
         if (
             self._definition_sync.options.is_paused

@@ -122,7 +122,7 @@ class StackReconciler:
         self._progress.update(planner, describe=self.make_status_input, grace_left=self._cache_sync.grace_left())
         self._check(stack, planner)
         self._timer.arm(seconds_left=self._progress.seconds_left())
-        self._leaving.update(planner, is_writing=bool(self.memory.in_flight))
+        self._leaving.update(planner)
         if self._is_held:
             self._was_held = True
             return []

@@ -43,12 +43,19 @@ class ObsoleteChildren:
     """UIDs of those that no other obsolete child requires."""
     changed: set[str] = field(default_factory=set)
     """UIDs that were added, changed, removed or made deletable since the planner last emptied this set."""
+    is_expected: bool = False
+    """Whether a write in flight may create another one."""
     _dependents: dict[str, dict[str, set[str]]] = field(default_factory=dict)
     """By resource and incarnation key the UIDs of the obsolete children that require it."""
     _places: dict[str, set[str]] = field(default_factory=dict)
     """By incarnation key the UIDs of the obsolete children."""
     _resources: dict[str, set[str]] = field(default_factory=dict)
     """By resource, and by collection as a whole, the UIDs of its obsolete children."""
+
+    @property
+    def has_any(self) -> bool:
+        """Return whether there is one, or may be soon."""
+        return bool(self.children) or self.is_expected
 
     def replace(self, old: Iterable[Child], new: Iterable[Child]) -> None:
         """Remove `old` and add `new`; refresh the children in both."""

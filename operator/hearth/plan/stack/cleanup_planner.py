@@ -139,6 +139,7 @@ class CleanupPlanner:
         if (found, short) != (self._was, self._short):
             self._was, self._short = found, short
             self.refresh_all()
+        self.obsolete.is_expected = memory.is_creating_besides(self._blueprint.resources)
         self.obsolete.changed.update(key for key in dirty if key in self.obsolete.children)
         changed, self.obsolete.changed = self.obsolete.changed, set()
         for uid in changed:

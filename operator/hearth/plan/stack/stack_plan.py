@@ -42,6 +42,10 @@ class ObsoleteView(Protocol):
     def children(self) -> Mapping[str, Child]:
         """Return them by UID."""
 
+    @property
+    def is_expected(self) -> bool:
+        """Return whether a write in flight may create another one."""
+
 
 class DeletionsView(Protocol):
     """Deletions that the environment prevents."""

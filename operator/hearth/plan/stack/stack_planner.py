@@ -107,7 +107,7 @@ class StackPlanner:
         """Return whether the target is complete: all resources ready and no obsolete object left; or all suspended."""
         if self.suspension is not None:
             return self.suspension.is_complete and not self.kinds.unsynced
-        is_clean = not self.cleanup.children and not self.kinds.unsynced and not self.blueprint.surge
+        is_clean = not self.cleanup.has_any and not self.kinds.unsynced and not self.blueprint.surge
         return self.is_ready and is_clean and not self.find_post_delete_stops()
 
     @property

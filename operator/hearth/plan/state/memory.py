@@ -26,7 +26,7 @@ from hearth.plan.state.memory_updates import (
     SilenceNoticed,
 )
 from hearth.plan.state.resource_conditions import ManagerQuery
-from hearth.plan.state.steps import Delete, Release, Step
+from hearth.plan.state.steps import Apply, Delete, Release, Step
 
 SLACK = 100
 """Deleted objects that may remain in memory."""
@@ -143,6 +143,13 @@ class InMemoryState:
     def is_being_used(self, place: str) -> bool:
         """Return whether a write in flight uses values of that incarnation."""
         return any(place in steps.find_inputs(step) for step in self.in_flight.values())
+
+    def is_creating_besides(self, wanted: Container[str]) -> bool:
+        """Return whether a write in flight may create an object of a resource that is not wanted any more."""
+        return any(
+            isinstance(step, Apply) and step.uid is None and step.resource not in wanted
+            for step in self.in_flight.values()
+        )
 
     def is_leaving(self, child: Child) -> bool:
         """Return whether a deletion or release of that object is in flight."""

@@ -340,6 +340,8 @@ def _waited_for(plan: StackPlan) -> str:
         named = ", ".join(refs[: readiness.NAMED_AT_MOST])
         more = f" and {len(children) - readiness.NAMED_AT_MOST} more" if len(children) > readiness.NAMED_AT_MOST else ""
         return f"waits for the deletion of {named}{more}"
+    if plan.cleanup.is_expected:
+        return "waits for a write in flight; the object that it creates is then deleted"
     unwatched = sorted(kind.key for kind in plan.kinds.unsynced)
     for kind, words in plan.kinds.denied.items():
         if kind in plan.kinds.unsynced:

@@ -1,4 +1,4 @@
-"""The end of a Stack: nothing is left, and its finalizer goes although its status is written at the same time."""
+"""The end of a Stack: its finalizer goes although its status is written at the same time."""
 
 from __future__ import annotations
 
@@ -36,26 +36,5 @@ def test_a_finalizer_that_could_not_be_taken_away(word: str, slowest: float) -> 
         seconds = asyncio.get_running_loop().time() - begun
         assert seconds < slowest
         assert (word == "conflict") is (seconds < 1.0)
-
-    fake_world.run(story)
-
-
-def test_no_write_in_flight_outlives_the_stack() -> None:
-    """An apply that takes effect after the deletion was requested creates an object that no list showed before."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        world.controllers[0].wire.slow["apply"] = 10.0
-        kind = {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": "Stack"}
-        template = {"resources": {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}}}
-        metadata = {"name": "shop", "namespace": "default"}
-        address = Address.of(await world.user.create({**kind, "metadata": metadata, "spec": {"template": template}}))
-        await asyncio.sleep(5)
-        await world.user.delete(address)
-        await asyncio.sleep(4)
-        assert await world.user.find(address) is not None
-        await asyncio.sleep(30)
-        assert await world.user.find(address) is None
-        assert [raw["metadata"]["name"] for kind, raw in world.server.everything() if kind.name == "ConfigMap"] == []
 
     fake_world.run(story)
