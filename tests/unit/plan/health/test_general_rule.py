@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -189,6 +190,21 @@ def test_any_status_is_judged(status: dict[str, Any]) -> None:
     verdict = health_rules.assess({"metadata": {"generation": 2}, "status": status}, kind=make_kind("Widget"))
     assert verdict.reason
     assert not verdict.terminal
+
+
+def test_long_names_are_not_kept() -> None:
+    """A tenant cannot fill the operator's memory by the names of fields, of the status or of its parts."""
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            name = f"{number}" + "aReady" * 10_000
+            status = {name: 1, f"{name}Flag": True, "nodeStatus": {f"{name}State": "Pulling", f"ready{name}": 1}}
+            health_rules.assess({"metadata": {}, "status": status}, kind=make_kind("Widget"))
+        del name, status
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1_000_000
 
 
 def test_a_long_text_costs_little() -> None:

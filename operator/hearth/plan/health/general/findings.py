@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hearth.model import limits
 from hearth.plan.health.general import condition_types, error_texts, vocabulary
 from hearth.plan.health.general.condition_types import Said, Shape
 from hearth.plan.health.general.status_fields import CONDITIONS, ITEM_ERRORS, MAIN, WORDS, find_wanted_names
@@ -132,9 +131,7 @@ class Findings:
     def add_counts(self, name: str, item: Mapping[str, Any]) -> None:
         """Compare each count of an item with the number that the item wants."""
         for key, present in item.items():
-            # Long names would fill the cache of names.
-            is_count = type(present) is int and len(key) <= limits.HEALTH_WORD_CHARACTERS
-            for wanted_key in find_wanted_names(key) if is_count else ():
+            for wanted_key in find_wanted_names(key) if type(present) is int else ():
                 wanted = item.get(wanted_key)
                 if type(wanted) is int and present < wanted:
                     self.add(Meaning.WAITING, "NotReady", f"{name}.{key} is {present} of {wanted}")

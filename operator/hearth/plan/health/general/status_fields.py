@@ -96,13 +96,17 @@ ROLES: Final[Mapping[str, Role]] = {
 }
 
 
-@functools.lru_cache(maxsize=limits.HEALTH_WORDS_KEPT)
 def find_role(name: str) -> Role:
-    """Return the role of a field of the status."""
+    """Return the role of a field of the status. Only the first part of its name is read."""
+    return _find_role(name[: limits.HEALTH_WORD_CHARACTERS])
+
+
+@functools.lru_cache(maxsize=limits.HEALTH_WORDS_KEPT)
+def _find_role(name: str) -> Role:
     known = ROLES.get(name)
     if known is not None:
         return known
-    words = vocabulary.split(name[: limits.HEALTH_WORD_CHARACTERS])
+    words = vocabulary.split(name)
     if not words or words[0] in UNREAD_PREFIXES or words[-1] in UNREAD_SUFFIXES:
         return Role.UNREAD
     if words[-1] in SIDE_SUFFIXES or words[-1] in SIDE_FLAGS:
@@ -121,9 +125,14 @@ def is_busy(name: str) -> bool:
     return meaning in (Meaning.FAILED, Meaning.WAITING)
 
 
-@functools.lru_cache(maxsize=limits.HEALTH_WORDS_KEPT)
 def find_wanted_names(name: str) -> tuple[str, ...]:
     """Return the fields with which the count `name` beside them is compared; none if it counts nothing that is ready."""
+    # Long names would fill the cache of names.
+    return _find_wanted_names(name) if len(name) <= limits.HEALTH_WORD_CHARACTERS else ()
+
+
+@functools.lru_cache(maxsize=limits.HEALTH_WORDS_KEPT)
+def _find_wanted_names(name: str) -> tuple[str, ...]:
     for prefix, wanted in PAIRED_COUNTS.items():
         rest = name[len(prefix) :]
         if name.startswith(prefix) and rest[:1] in ("", rest[:1].upper()):
