@@ -21,15 +21,12 @@ TIMEOUT = 45.0
 POLL = 0.1
 GADGET: Final = Kind(group="reports.example.org", version="v1", name="Gadget", plural="gadgets", namespaced=True)
 TEXT, BOOLEAN, NUMBER = {"type": "string"}, {"type": "boolean"}, {"type": "integer"}
-PART = {"type": "object", "properties": {"runStatus": TEXT, "url": TEXT}}
 STATUS: Final = {
     "phase": TEXT,
     "isRollingUpdate": BOOLEAN,
     "matchedPods": NUMBER,
     "updatedPods": NUMBER,
-    "importError": TEXT,
     "nodeStatus": {"type": "object", "additionalProperties": TEXT},
-    "run": PART,
 }
 DEFINITION: Final[Object] = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -61,9 +58,7 @@ DEFINITION: Final[Object] = {
 REPORTS: Final[tuple[tuple[Object, str], ...]] = (
     ({"phase": "Running", "isRollingUpdate": True}, "its isRollingUpdate is true"),
     ({"phase": "Running", "matchedPods": 4, "updatedPods": 2}, "its updatedPods is 2 of 4"),
-    ({"phase": "Running", "importError": "quota"}, "quota"),
     ({"nodeStatus": {"a": "NodeDownloading"}}, "its nodeStatus.a is NodeDownloading"),
-    ({"run": {"runStatus": "planning"}}, "its run.runStatus is planning"),
 )
 """Statuses that are not ready, and what the Stack then says."""
 
