@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.services import Services
 from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.rolling_updates import BatchEnd, RollingUpdates
 from hearth.plan.target.target import LastBatch
 from hearth.template.blueprint import Blueprint
@@ -64,8 +65,21 @@ class RollingProgress:
 
     def _resize(self, planner: StackPlanner) -> None:
         present, wanted = self.definition_sync.targets.surge, planner.rolling.find_surge()
-        if wanted > present or (present and planner.is_ready):
-            self.definition_sync.set_surge(wanted)
+        if wanted > present or (present and are_own_members_ready(planner)):
+            self.definition_sync.set_surge(wanted if wanted > present else 0)
+
+
+def are_own_members_ready(planner: StackPlanner) -> bool:
+    """Return whether all members within the size of a group are ready, so that it needs no others.
+
+    Those beyond may not be: what they were created from may have been changed back.
+    """
+    resources, beyond = planner.blueprint.resources, planner.blueprint.surge
+    ready = len(planner.by_state[ResourceState.READY])
+    if ready < len(resources) - beyond:
+        return False
+    others = tuple(resources)[len(resources) - beyond :]
+    return ready - sum(planner.statuses[name].is_ready for name in others) == len(resources) - beyond
 
 
 def make_record(end: BatchEnd, *, offset: float) -> LastBatch:
