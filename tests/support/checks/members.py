@@ -30,8 +30,9 @@ def resource_of(raw: Mapping[str, Any]) -> str:
 
 
 def all_of(resource: str) -> str:
-    """The name of all members of the collection of that member."""
-    return f"{resource.partition('[')[0]}[*]"
+    """The name of all members of the collection of that member; "" for a resource that is none."""
+    collection, bracket, _ = resource.partition("[")
+    return f"{collection}[*]" if bracket else ""
 
 
 def expand(definition: Mapping[str, Any]) -> dict[str, Any]:

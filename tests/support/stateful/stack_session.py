@@ -157,6 +157,9 @@ class Session:
         self.minds = target_model.spread(self.minds, self.circumstances())
         if len(self.minds) > MOST_MINDS:
             self.rest()
+            if self.find_stack() is None:
+                # Its deletion ended meanwhile.
+                return
         self.since.edits += 1
         spec = self.ordered.make_spec()
         self.tell(apply=spec)
