@@ -61,6 +61,8 @@ class Oversight:
         self._children: dict[str, Object] = {}
         self._born: dict[str, float] = {}
         """By UID when a child was made."""
+        self._unanswered: set[str] = set()
+        """The children whose creation was not answered, so that only an event tells of them."""
         self._touched: dict[tuple[str, str], float] = {}
         """By Stack and resource when another client changed or deleted an object of it last."""
 
@@ -151,7 +153,10 @@ class Oversight:
         if self._is_deleted_now(before, after):
             self.wrong += self._judge_deletion(raw)
         # Made, or adopted.
-        self._born.setdefault(raw["metadata"]["uid"], self._now())
+        if raw["metadata"]["uid"] not in self._born:
+            self._born[raw["metadata"]["uid"]] = self._now()
+            if self._traffic.acting is not None and self._traffic.is_answer_lost:
+                self._unanswered.add(raw["metadata"]["uid"])
         if after is None or "deletionTimestamp" in after["metadata"]:
             self._children.pop(raw["metadata"]["uid"], None)
         else:
@@ -215,7 +220,9 @@ class Oversight:
 
     def _is_known(self, raw: Object) -> bool:
         """Whether the operator can know of an object: late events and a lost answer to its creation hide it for a while."""
-        return self.slack == TRIP or self._now() > self._born[raw["metadata"]["uid"]] + self.slack
+        uid = raw["metadata"]["uid"]
+        is_told = self.slack == TRIP and uid not in self._unanswered
+        return is_told or self._now() > self._born[uid] + self.slack
 
     def _find_users(self, raw: Object, live: list[Object]) -> Iterator[str]:
         """Objects of the same Stack that name the one that is being deleted."""

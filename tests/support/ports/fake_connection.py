@@ -75,7 +75,7 @@ class FakeWire:
                 self._die()
             await self.travel()
             raise refusal
-        self.traffic.acting = request
+        self.traffic.acting, self.traffic.is_answer_lost = request, refusal is not None
         try:
             answer = act()
         except errors.ApiStatusError as error:

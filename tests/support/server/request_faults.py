@@ -129,6 +129,8 @@ class Traffic:
     """Of every Event posted: the Stack's name, type, reason and message."""
     acting: Request | None = None
     """The request that is taking effect at this very moment."""
+    is_answer_lost: bool = False
+    """Whether its answer is lost."""
     troubles: list[Trouble] = field(default_factory=list)
     interruption: Interruption | None = None
     kill: Callable[[], None] = lambda: None
