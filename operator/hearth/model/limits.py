@@ -301,6 +301,8 @@ FINALIZERS_KEPT = 16
 HEALTH_WORD_CHARACTERS = 200
 """Characters of a reason or phase whose words are read. The longest of 429 condition types and of the phases of 250 kinds
 have less than 100."""
+HEALTH_PARTS = 2_000
+"""Fields, conditions and parts of one status that tell its health. Each takes some 30 µs, during which nothing else runs."""
 HEALTH_WORDS_KEPT = 2_048
 """Texts of statuses whose meaning is cached: some thousand differ in a large cluster, and each takes 0.3 KiB."""
 SILENCE = 30.0

@@ -62,7 +62,7 @@ class Oversight:
         self._born: dict[str, float] = {}
         """By UID when a child was made."""
         self._unanswered: set[str] = set()
-        """The children whose creation was not answered, so that only an event tells of them."""
+        """The children whose creation was not answered, so that only an event shows them."""
         self._touched: dict[tuple[str, str], float] = {}
         """By Stack and resource when another client changed or deleted an object of it last."""
 
@@ -221,8 +221,8 @@ class Oversight:
     def _is_known(self, raw: Object) -> bool:
         """Whether the operator can know of an object: late events and a lost answer to its creation hide it for a while."""
         uid = raw["metadata"]["uid"]
-        is_told = self.slack == TRIP and uid not in self._unanswered
-        return is_told or self._now() > self._born[uid] + self.slack
+        is_known = self.slack == TRIP and uid not in self._unanswered
+        return is_known or self._now() > self._born[uid] + self.slack
 
     def _find_users(self, raw: Object, live: list[Object]) -> Iterator[str]:
         """Objects of the same Stack that name the one that is being deleted."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from hearth.model import limits
 from hearth.plan.health.general import error_texts, vocabulary
 from hearth.plan.health.general.findings import Findings
 from hearth.plan.health.general.status_fields import (
@@ -34,6 +35,7 @@ class FieldReader:
         """findings: take what is read. fields: of the whole object."""
         self._findings = findings
         self._fields = fields
+        self._parts_left = limits.HEALTH_PARTS
 
     def read(self, status: Mapping[str, Any], *, is_decided: bool) -> None:
         """Read all fields besides the conditions. is_decided: whether `Ready` outweighs everything but errors."""
@@ -41,7 +43,7 @@ class FieldReader:
         weak: list[str] = []
         speaks_as_whole = bool(self._findings)
         # Sorted, since the cache keeps fields in any order, and the first finding gives the reason.
-        for name in sorted(status):
+        for name in sorted(status)[: limits.HEALTH_PARTS]:
             value, role = status[name], find_role(name)
             if role is Role.ERROR:
                 self.read_error(name, value)
@@ -63,10 +65,10 @@ class FieldReader:
 
     def read_parts(self, status: Mapping[str, Any]) -> None:
         """Read the words and flags within the maps of a status of which nothing else tells, and its short notes."""
-        for name in sorted(status):
+        for name in sorted(status)[: limits.HEALTH_PARTS]:
             value, role = status[name], find_role(name)
             if isinstance(value, dict) and role is not Role.UNREAD:
-                for key in sorted(value):
+                for key in self._take(sorted(value)):
                     # In `nodeStatus` the parts are named by the keys.
                     is_text = role is Role.SIDE and isinstance(value[key], str)
                     self.read_part(f"{name}.{key}", role if is_text else find_role(key), value[key])
@@ -170,6 +172,12 @@ class FieldReader:
             if self._findings.add_item(name, value, self._fields):
                 return
             value = list(value.values())
-        for item in value:
+        for item in self._take(value):
             if isinstance(item, dict):
                 self._findings.add_item(name, item, self._fields)
+
+    def _take(self, parts: list[Any]) -> list[Any]:
+        """Return as many parts as may still be read."""
+        taken = parts[: self._parts_left]
+        self._parts_left -= len(taken)
+        return taken

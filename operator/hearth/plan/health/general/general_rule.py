@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from hearth.model import limits
 from hearth.plan.health.general import vocabulary
 from hearth.plan.health.general.condition_types import DECISIVE
 from hearth.plan.health.general.field_reader import FieldReader
@@ -62,6 +63,7 @@ class GeneralRule:
             conditions = [{"type": name, **item} for name, item in conditions.items() if isinstance(item, Mapping)]
         is_decided = False
         if isinstance(conditions, list) and conditions:
+            conditions = conditions[: limits.HEALTH_PARTS]
             current = [item for item in conditions if isinstance(item, Mapping) and not is_outdated(item, fields)]
             if len(current) < len(conditions) and (outdated := find_outdated(conditions, current)):
                 return outdated
