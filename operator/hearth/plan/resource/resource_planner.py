@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from hearth.model import field_paths, tenancy
 from hearth.model.child import Child, Path
@@ -73,6 +73,8 @@ class ResourcePlanner:
         """Consecutive internal errors by resource."""
         self.environment: ActiveEnvironment = active_environment.UNRESTRICTED
         self.rolling = RollingUpdates(blueprint.rolling)
+        self.is_protected: Callable[[str], bool] = lambda _name: False
+        """Whether a completed revision has, or may have, an object of that resource."""
         self.is_paused = False
         self.is_at_rest = False
         """See `ResourceContext`."""
@@ -236,6 +238,18 @@ class ResourcePlanner:
             self._claims.release((resource.name,))
         return desired
 
+    def _create(self, subject: ResourceContext, desired: DesiredObject) -> ResourceStatus:
+        """Plan the object of a resource that has none."""
+        if self.is_protected(subject.name) and (unlisted := self.kinds.find_unlisted()) is not None:
+            # The number of the next object follows from those that exist, and tells later which one a completed revision
+            # needs.
+            return blocked_status.waiting(
+                f"waits for the first list of all {unlisted.key} objects, of which one may be of this resource"
+            )
+        # The answer comes no later than that of the apply.
+        self.reader.expect(desired.kind, desired.ref.namespace)
+        return step_planning.plan_apply(subject, desired, None)
+
     def _decide(self, subject: ResourceContext) -> ResourceStatus:
         """Plan a resource whose manifest is known."""
         wanted = subject.desired
@@ -251,9 +265,7 @@ class ResourcePlanner:
         if refused := self._refuse(subject.name, desired, child):
             return refused
         if child is None:
-            # The answer comes no later than that of the apply.
-            self.reader.expect(desired.kind, desired.ref.namespace)
-            return step_planning.plan_apply(subject, desired, None)
+            return self._create(subject, desired)
         if child.deleting:
             return decide.assess_child(subject, child)
         if child.defect and child.hash == desired.hash:

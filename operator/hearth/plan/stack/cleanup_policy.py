@@ -45,8 +45,8 @@ class CleanupPolicy:
         """
         if self.is_waived:
             return False
-        return self._is_protected(child.resource) and child.incarnation <= oldest
+        return self.covers(child.resource) and child.incarnation <= oldest
 
-    def _is_protected(self, resource: str) -> bool:
+    def covers(self, resource: str) -> bool:
         """Return whether a protected revision has, or may have, that resource."""
         return self.protected_names is None or any(resource in names for names in self.protected_names)

@@ -170,6 +170,7 @@ class StackPlanner:
     def set_cleanup_policy(self, retention: CleanupPolicy) -> None:
         """Change the cleanup policy. The next refresh plans the deletions that it allows."""
         self._cleanup.set_policy(retention)
+        self._resolver.is_protected = retention.covers
 
     @property
     def rolling(self) -> RollingUpdates:

@@ -41,7 +41,11 @@ class WatchedKinds:
     @property
     def may_miss_objects(self) -> bool:
         """Whether objects may exist that a list in progress will show. Those of denied kinds are never shown."""
-        return any(kind not in self.denied for kind in self.unsynced)
+        return self.find_unlisted() is not None
+
+    def find_unlisted(self) -> Kind | None:
+        """Return a kind whose first list is in progress; None if there is none."""
+        return next((kind for kind in self.unsynced if kind not in self.denied), None)
 
     def find(self, resource: ResourceBlueprint, *, namespace: str) -> Kind | Denial | KindUnavailable:
         """Return the kind of a resource, or why its objects cannot be planned. namespace: of the Stack."""
