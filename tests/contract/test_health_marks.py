@@ -126,7 +126,8 @@ async def test_a_status_is_not_written_over_a_new_word(bench: Bench, made: Objec
 
 
 async def test_the_status_of_what_is_gone_needs_no_writing(bench: Bench, made: Object) -> None:
-    """There is no one to read it."""
+    """There is no one to read it, and its event may be late."""
     before = find(bench, made)
     await bench.user.delete(Address.of(made))
     await bench.marks.write_mark_status(before, {"observedUID": "u1"})
+    assert bench.marks.find_mark(before.uid) is None

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from hearth.kube.client.connection import Connection
     from hearth.model.child import Object
 
+NOT_FOUND = 404
+
 
 class KubeHealthMarkClient:
     """Reader of cached HealthMarks and writer of their statuses."""
@@ -41,5 +43,7 @@ class KubeHealthMarkClient:
         try:
             self._cache.put(await self._sender.send("patch", HEALTH_MARK, path, body=body))
         except errors.ApiStatusError as refused:
-            if refused.code != 404:
+            if refused.code != NOT_FOUND:
                 raise
+            # Its event may be late, and the next look must not write again.
+            self._cache.forget(mark.uid)

@@ -71,6 +71,8 @@ class KubeSnapshotClient:
         except errors.ApiStatusError as refused:
             if refused.code != NOT_FOUND:
                 raise
+            # Its event may be late, and the next look must not write again.
+            self._cache.forget(snapshot.uid)
             return
         if "deletionTimestamp" in answer["metadata"] and not answer["metadata"].get("finalizers"):
             self._cache.forget(snapshot.uid)

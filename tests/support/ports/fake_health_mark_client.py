@@ -69,6 +69,7 @@ class FakeMarks:
         except errors.ApiStatusError as error:
             if error.code != 404:
                 raise
+            self._marks.pop(mark.uid, None)
             return
         known = self._marks.get(answer.uid)
         if known is not None and known.resource_version < answer.resource_version:

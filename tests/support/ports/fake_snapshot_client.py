@@ -113,6 +113,7 @@ class FakeSnapshots:
         except errors.ApiStatusError as error:
             if error.code != 404:
                 raise
+            self._replace(snapshot.uid, None)
             return
         found = stack_snapshot_cache.parse_snapshot(answer)
         known = self._snapshots.get(found.uid)

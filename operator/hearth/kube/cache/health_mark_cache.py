@@ -56,6 +56,10 @@ class HealthMarkCache(WatchedCache[HealthMarkObject]):
         """Store the response to a write of the operator; notify no listener, neither now nor on its watch event."""
         return self._store.record_write(raw, passed=self._watch.version)
 
+    def forget(self, uid: str) -> None:
+        """Drop a HealthMark that an answer of the server shows to be deleted."""
+        self._store.forget(uid)
+
     def parse(self, raw: Object) -> HealthMarkObject:
         """Return the cached part of a HealthMark."""
         return parse_mark(raw)

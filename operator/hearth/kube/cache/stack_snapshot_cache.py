@@ -95,7 +95,7 @@ class StackSnapshotCache:
         return self._store.record_write(raw, passed=self._watch.version)
 
     def forget(self, uid: str) -> None:
-        """Drop a StackSnapshot that the operator's write deleted."""
+        """Drop a StackSnapshot that an answer of the server shows to be deleted."""
         self._store.forget(uid)
 
     def parse(self, raw: Object) -> StackSnapshotObject:
