@@ -21,7 +21,7 @@ from hearth.template.cel import expressions, field_references
 from hearth.template.cel.expressions import Expression
 from hearth.template.text import kubectl_yaml
 
-WORDS = ("set", "doneWhen", "unless")
+WORDS = ("set", "override", "doneWhen", "unless")
 ANNOTATIONS: Path = ("metadata", "annotations")
 
 
@@ -31,6 +31,8 @@ class SuspendRule:
 
     sets: Mapping[Path, Any]
     """The fields that suspend an object, and their values."""
+    overrides: Mapping[Path, Any]
+    """Further fields, and the values that they must have meanwhile. They are set where the object has other values."""
     done_when: Expression | None = None
     """Test whether the object runs nothing anymore. None: as soon as the fields are set."""
     unless: Expression | None = None
@@ -44,7 +46,17 @@ class SuspendRule:
 
     def is_set(self, child: Child) -> bool:
         """Return whether the object's fields have their suspended values."""
-        return all(read(child.fields, path) == value for path, value in self.sets.items())
+        is_suspended = all(read(child.fields, path) == value for path, value in self.sets.items())
+        return is_suspended and not self.find_overridden(child)
+
+    def find_overridden(self, child: Child) -> dict[Path, Any]:
+        """Return the values of the further fields that the object has with other values. An absent field has none."""
+        return {path: value for path, value in self.overrides.items() if read(child.fields, path) not in (None, value)}
+
+    @property
+    def values(self) -> dict[Path, Any]:
+        """All fields that the rule may set, and their values."""
+        return {**self.sets, **self.overrides}
 
     def is_done(self, child: Child) -> bool:
         """Return whether an object with suspended fields runs nothing anymore."""
@@ -88,18 +100,20 @@ def read_rule(node: yaml.Node, reader: RuleReader, *, owner: str) -> SuspendRule
     if words is None:
         return None
     sets = dict(read_sets(words.get("set"), node, reader))
-    if overlap := find_overlap(sets):
+    overrides = dict(read_sets(words["override"], node, reader)) if "override" in words else {}
+    if overlap := find_overlap([*sets, *overrides]):
         reader.note(
             words.get("set") or node, f"sets {overlap[0]} and a field within it, {overlap[1]}; keep one of them"
         )
     place = ExpressionLocation(path="", owner=owner, names=(SELF,))
     done_when, unless = (reader.read_test(words.get(word), place) for word in ("doneWhen", "unless"))
     tests = [test for test in (done_when, unless) if test is not None]
-    paths = {path for test in tests for path in test.reads.get(SELF, frozenset())} | set(sets)
+    paths = {path for test in tests for path in test.reads.get(SELF, frozenset())} | {*sets, *overrides}
     if done_when is not None:
         paths.add(("status", "observedGeneration"))
     return SuspendRule(
         sets=sets,
+        overrides=overrides,
         done_when=done_when,
         unless=unless,
         paths=field_references.shorten(path for path in paths if path[0] not in METADATA),

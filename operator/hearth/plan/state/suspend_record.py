@@ -134,13 +134,14 @@ def read_fields(encoded: Any, rule: SuspendRule | None) -> dict[Path, Any] | Non
     """Return the fields of a record that the rule sets, or None if a value has an impossible type."""
     if encoded is not None and not isinstance(encoded, dict):
         return None
+    values = rule.values if rule is not None else {}
     found: dict[Path, Any] = {}
     for written, value in (encoded or {}).items():
         path = suspend_rules.parse_path(written)
-        if path is None or rule is None or path not in rule.sets:
+        if path is None or path not in values:
             # The rule has changed since. A field that only the old rule set must not be written.
             continue
-        if not is_like(value, rule.sets[path]):
+        if not is_like(value, values[path]):
             return None
         found[path] = value
     return found

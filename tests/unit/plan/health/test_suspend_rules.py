@@ -57,6 +57,8 @@ def find_rule(written: str) -> SuspendRule:
         pytest.param("batch/CronJob", {"suspend": True}, {"active": [{}]}, "down", id="what a schedule has begun comes to its end"),
         pytest.param("batch/Job", {"suspend": False}, {"active": 1}, "runs", id="a job that runs"),
         pytest.param("batch/Job", {"suspend": True}, {"active": 1}, "ends", id="a job that is asked to stop, and has pods"),
+        pytest.param("apps/StatefulSet", {"replicas": 0, "persistentVolumeClaimRetentionPolicy": {"whenScaled": "Retain"}}, {"replicas": 0}, "down", id="a StatefulSet"),
+        pytest.param("apps/StatefulSet", {"replicas": 0, "persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete"}}, {"replicas": 0}, "runs", id="a StatefulSet whose claims would be deleted"),
         pytest.param("batch/Job", {"suspend": True}, {"conditions": [SUSPENDED]}, "down", id="a suspended job"),
         pytest.param("batch/Job", {"suspend": False}, {"conditions": [COMPLETE]}, "exempt", id="a job that is over"),
         pytest.param("hearth.dev/Stack", {}, {"phase": "UpdateComplete"}, "runs", id="a nested stack"),
@@ -113,7 +115,8 @@ def test_rules_of_users_go_before_and_leave_health_as_it_is() -> None:
         pytest.param("{set: {status.x: 1}}", ["r, line 1: must be a field below spec, or an annotation, as in spec.replicas or metadata.annotations[crossplane.io/paused]"], id="no field that can be set"),
         pytest.param("{set: {'spec.items[name=\"a\"].x': 1}}", ["r, line 1: must be a field below spec, or an annotation, as in spec.replicas or metadata.annotations[crossplane.io/paused]"], id="an item of a list"),
         pytest.param("{set: {spec.x: [1]}}", ["r, line 1: must be a string, a number, true or false"], id="no single value"),
-        pytest.param("{set: {spec.x: 1}, until: 'true'}", ["r, line 1: suspend has no 'until'; it has set, doneWhen and unless"], id="a word that is not there"),
+        pytest.param("{set: {spec.x: 1}, override: {spec.x.y: 1}}", ["r, line 1: sets spec.x and a field within it, spec.x.y; keep one of them"], id="one within the other"),
+        pytest.param("{set: {spec.x: 1}, until: 'true'}", ["r, line 1: suspend has no 'until'; it has set, override, doneWhen and unless"], id="a word that is not there"),
         pytest.param("{set: {spec.x: 1}, doneWhen: self.spec.x + 1}", ["r, line 1: must give true or false"], id="no test"),
     ],
 )  # fmt: skip

@@ -29,16 +29,19 @@ def suspend(child: Child, rule: SuspendRule, records: SuspendRecords) -> Suspend
     before = records.read(child)
     if before.is_resumed:
         before = SuspendRecord(ours=read_fields(child, before.ours), theirs=read_fields(child, before.theirs))
-    unknown = [path for path in rule.sets if path not in before.ours and path not in before.theirs]
+    recorded = {**before.ours, **before.theirs}
+    still = {path: value for path, value in rule.overrides.items() if path in recorded}
+    sets = {**rule.sets, **rule.find_overridden(child), **still}
+    unknown = [path for path in sets if path not in recorded]
     ours = [path for path in unknown if owns(child.ownership, path)]
     theirs = [path for path in unknown if path not in ours]
     record = SuspendRecord(
         ours={**before.ours, **read_fields(child, ours)}, theirs={**before.theirs, **read_fields(child, theirs)}
     )
-    started = (path for path, value in rule.sets.items() if suspend_rules.read(child.fields, path) != value)
+    started = (path for path, value in sets.items() if suspend_rules.read(child.fields, path) != value)
     return Suspend(
         child=child,
-        manifest=remember(build_apply(child, rule.sets), records.write(child, record)),
+        manifest=remember(build_apply(child, sets), records.write(child, record)),
         purpose=SuspendPurpose.SUSPEND,
         repaired_paths=tuple(started) if is_again else (),
     )
@@ -116,7 +119,7 @@ def reclaim_unrecorded(child: Child, finding: DriftFinding, records: SuspendReco
     A field restored for its owner has another value, otherwise it would not have been suspended.
     """
     rule = records.rules.find_suspension(child.kind)
-    sets = rule.sets if rule is not None else {}
+    sets = rule.values if rule is not None else {}
     held = {path for path, value in sets.items() if suspend_rules.read(child.fields, path) == value}
     return take(finding, tuple(lost for lost in finding.tolerated if lost.path in held))
 

@@ -119,3 +119,57 @@ def test_what_suspending_took_is_no_one_elses() -> None:
     )
     assert ours.ownership is not None
     assert ours.ownership.is_scaled
+
+
+STATEFUL_SET = Kind(group="apps", version="v1", name="StatefulSet", plural="statefulsets", namespaced=True)
+WHEN_SCALED = ("spec", "persistentVolumeClaimRetentionPolicy", "whenScaled")
+
+
+def make_set(policy: str | None, *, record: Any = None) -> Child:
+    """A StatefulSet of the Stack. policy: what its controller does with the claims of replicas that are scaled down."""
+    annotations = {}
+    if record:
+        annotations[names.ANNOTATION_SUSPENDED] = suspended.sign(record, uid="u1", kind=STATEFUL_SET)
+    spec: Object = {"replicas": 3, **({WHEN_SCALED[1]: {WHEN_SCALED[2]: policy}} if policy else {})}
+    owned = {"f:replicas": {}, f"f:{WHEN_SCALED[1]}": {f"f:{WHEN_SCALED[2]}": {}}}
+    metadata = {
+        "name": "db",
+        "namespace": "n",
+        "uid": "u1",
+        "resourceVersion": "1",
+        "annotations": annotations,
+        "managedFields": [
+            {"manager": "hearth:n/shop", "operation": "Apply", "fieldsV1": {"f:spec": owned}},
+            suspended.OWNED,
+        ],
+    }
+    return child.parse_child({"metadata": metadata, "spec": spec}, kind=STATEFUL_SET, paths=[REPLICAS, WHEN_SCALED])
+
+
+def suspend_set(found: Child) -> Object:
+    """What suspends it."""
+    found_rule = health_rules.DEFAULT_RULES.find_suspension(STATEFUL_SET)
+    assert found_rule is not None
+    return suspend_object.suspend(found, found_rule, RECORDS).manifest
+
+
+def test_claims_of_replicas_stay_when_they_are_suspended() -> None:
+    """Without it, the StatefulSet's controller deletes all of them: the same apply says that they stay."""
+    manifest = suspend_set(make_set("Delete"))
+    assert manifest["spec"] == {"replicas": 0, WHEN_SCALED[1]: {"whenScaled": "Retain"}}
+    record = {"ours": {"spec.replicas": 3, ".".join(WHEN_SCALED): "Delete"}}
+    assert read_said(manifest) == record
+    again = make_set("Retain", record=record)
+    assert suspend_set(again)["spec"] == manifest["spec"]
+    assert suspend_object.restore(again, RECORDS).manifest["spec"] == {
+        "replicas": 3,
+        WHEN_SCALED[1]: {"whenScaled": "Delete"},
+    }
+
+
+@pytest.mark.parametrize("policy", ["Retain", None])
+def test_a_policy_that_keeps_claims_is_not_taken_over(policy: str | None) -> None:
+    """So resuming costs one apply."""
+    manifest = suspend_set(make_set(policy))
+    assert manifest["spec"] == {"replicas": 0}
+    assert read_said(manifest) == {"ours": {"spec.replicas": 3}}
