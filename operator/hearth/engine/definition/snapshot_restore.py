@@ -11,6 +11,7 @@ from hearth.engine.services import Services
 from hearth.engine.snapshot_ports import StackSnapshotObject
 from hearth.engine.volume_snapshots import VolumeSnapshots
 from hearth.model import names
+from hearth.model.child import Child
 from hearth.model.errors import SnapshotNotUsable, SourceNotFound
 from hearth.plan import snapshot_decision
 from hearth.plan.resource.readiness import enumerate_names
@@ -60,12 +61,17 @@ def make_claim(volume: SnapshotVolume) -> RestoredClaim:
     return RestoredClaim(resource=volume.resource, snapshot=volume.snapshot, claim=claim)
 
 
-def has_stateful_set(services: Services, stack: StackObject, volume: SnapshotVolume) -> bool:
-    """Return whether the StatefulSet that made the claim exists."""
-    children = services.find_children_cluster(stack.uid).children_of(stack.uid, volume.resource)
-    child = requirements.find_current(children)
-    stem = volume.claim.rpartition("-")[0]
-    return child is not None and child.kind.name == "StatefulSet" and stem.endswith(f"-{child.name}")
+def explain_missing_set(volume: SnapshotVolume, child: Child | None, *, revision: int | None) -> str:
+    """Explain why the claim of a StatefulSet cannot be restored now; "" if it can. child: the object of the resource."""
+    made = f"was made by a StatefulSet of resource {volume.resource} that does not exist now"
+    if child is None or child.kind.name != "StatefulSet":
+        return f"{made}; request toRevision: {revision} first, then toSnapshot"
+    if volume.claim.rpartition("-")[0].endswith(f"-{child.name}"):
+        return ""
+    return (
+        f"{made}: statefulset/{child.name} replaced it, and a rollback would replace that under another name; use "
+        f"{snapshot_decision.describe(volume)} as dataSource of a PersistentVolumeClaim"
+    )
 
 
 def explain_absence(services: Services, stack: StackObject, name: str) -> str:
@@ -103,11 +109,11 @@ async def check_volumes(
 ) -> None:
     """Raise SnapshotNotUsable unless every volume can be restored now."""
     for volume in memory.volumes:
-        if volume.is_of_stateful_set and not has_stateful_set(services, stack, volume):
-            message = (
-                f"{PATH}: claim {volume.claim} of StackSnapshot {snapshot.name} was made by a StatefulSet of resource "
-                f"{volume.resource} that does not exist now; request toRevision: {memory.revision} first, then toSnapshot"
-            )
+        if not volume.is_of_stateful_set:
+            continue
+        children = services.find_children_cluster(stack.uid).children_of(stack.uid, volume.resource)
+        if why := explain_missing_set(volume, requirements.find_current(children), revision=memory.revision):
+            message = f"{PATH}: claim {volume.claim} of StackSnapshot {snapshot.name} {why}"
             raise SnapshotNotUsable("RestoreNotSupported", message)
     boundary = services.find_boundary(stack)
     volumes = VolumeSnapshots(
