@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hearth.kube.cache import child_cache
 from hearth.kube.client import api_client, api_requests
-from hearth.kube.discovery import discovery, late_schemas, schemas
+from hearth.kube.discovery import discovery, schemas
 from hearth.kube.objects import access_review
 from hearth.kube.watch import retry_trigger_watches
 from hearth.model import child as child_module
@@ -62,9 +62,6 @@ class KubeWorkloadCluster:
         self._listener = listener
         self._schemas = schemas.Schemas(connection, observer=observer)
         self._discovery = discovery.Discovery(connection, self._schemas, on_change=self._on_kinds, observer=observer)
-        self._late_schemas = late_schemas.LateSchemas(
-            has_schema=lambda kind: self._schemas.find_schema(kind) is not None, refresh=self._discovery.refresh
-        )
         self.caches = child_cache.ChildCache(
             connection,
             self._discovery,
@@ -98,7 +95,6 @@ class KubeWorkloadCluster:
 
     async def close(self) -> None:
         """Stop all watches; leave the connection open."""
-        await self._late_schemas.close()
         await self._causes.close()
         await self.caches.close()
 
@@ -112,9 +108,8 @@ class KubeWorkloadCluster:
         return self._discovery
 
     async def load_schemas(self, kinds: Collection[Kind]) -> None:
-        """Load these kinds' schemas into a cache for `kinds.find_schema`; search later for one that is unavailable."""
+        """Load these kinds' schemas into a cache for `kinds.find_schema`; skip a schema that is unavailable."""
         await self._schemas.load(kinds)
-        self._late_schemas.search(kinds)
 
     async def refresh_kinds(self) -> None:
         """Discover the served kinds again; concurrent callers share one request."""

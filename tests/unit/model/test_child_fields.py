@@ -68,7 +68,8 @@ def test_texts_of_the_child_are_not_kept_twice() -> None:
 def test_fields_read_again_are_not_parsed_again() -> None:
     """As one reconcile does, also while it reads other objects."""
     made = [child.parse_child(make({"uid": str(number)}), kind=KIND, paths=()) for number in range(3)]
-    first = [each.fields for each in made]
+    # What other objects left may be dropped while the first of these are read.
+    first = [[each.fields for each in made] for _ in range(2)][-1]
     assert all(each.fields is found for each, found in zip(made, first, strict=True))
 
 
