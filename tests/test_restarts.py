@@ -40,7 +40,10 @@ DUE = {
 }
 """Stories in which a restart is worth a write, and why."""
 STORIES = [played for played in story.load_all() if played.slug not in DUE]
-DUE_BETWEEN = {"E27-nested-limit": "a Stack that is refused, since it is nested too deeply, is tried again"}
+DUE_BETWEEN = {
+    "E27-nested-limit": "a Stack that is refused, since it is nested too deeply, is tried again",
+    "group-surge-dropped": "a refused change is tried again",
+}
 """Stories in which a restart before their end is worth a write, and why."""
 
 
