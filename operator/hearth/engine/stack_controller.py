@@ -20,11 +20,11 @@ from hearth.engine.services import Services
 from hearth.engine.snapshots.snapshot_controller import SnapshotController
 from hearth.engine.stack.nesting import Nesting
 from hearth.engine.stack.stack_reconciler import StackReconciler
-from hearth.engine.start_limiter import StartLimiter
 from hearth.engine.status.status_writer import StatusWriter
 from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope, SourceChanged
 from hearth.engine.writes import repair_observation, step_execution
 from hearth.engine.writes.reconcile_traces import ReconcileTraces
+from hearth.engine.writes.start_limiter import StartLimiter
 from hearth.engine.writes.step_execution import StepDone, StepResult
 from hearth.engine.writes.write_lanes import WriteLane, WriteLanes
 from hearth.engine.writes.write_latency import WriteLatency

@@ -81,7 +81,7 @@ class StackReconciler:
         )
         self._repairs = RepairReports(uid=uid, services=services, definition_sync=self.definition, tasks=self._tasks)
         self._status_inputs = StatusInputs(
-            uid,
+            uid=uid,
             services=services,
             definition_sync=self.definition,
             progress=self._progress,

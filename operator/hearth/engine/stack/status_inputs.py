@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from hearth.engine import internal_error_backoff
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.internal_error_backoff import Faults
@@ -13,36 +15,25 @@ from hearth.engine.stack.target_progress import TargetProgress
 from hearth.plan.status import ready_condition
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StatusInputs:
-    """The maker of status inputs for one Stack."""
+    """The maker of status inputs for one Stack, from the parts of its reconciler."""
 
-    def __init__(  # noqa: PLR0913 -- the parts that a status is made of
-        self,
-        uid: str,
-        *,
-        services: Services,
-        definition_sync: DefinitionSync,
-        progress: TargetProgress,
-        checking: CheckControl,
-        leaving: StackDeletion,
-        faults: Faults,
-    ) -> None:
-        """The parts belong to the Stack of that UID."""
-        self._uid = uid
-        self._services = services
-        self._definition = definition_sync
-        self._progress = progress
-        self._checking = checking
-        self._leaving = leaving
-        self._faults = faults
+    uid: str
+    services: Services
+    definition_sync: DefinitionSync
+    progress: TargetProgress
+    checking: CheckControl
+    leaving: StackDeletion
+    faults: Faults
 
     def make(self, *, is_writable: bool) -> ready_condition.StatusInput:
         """Make the input of the next status. is_writable: whether the complete status can be written."""
-        definition_sync, targets = self._definition, self._definition.targets
+        definition_sync, targets = self.definition_sync, self.definition_sync.targets
         return ready_condition.StatusInput(
             generation=max(0, definition_sync.generation),
-            address=continue_requests.find_address(self._services.management_cluster.find_stack(self._uid)),
-            group_uid=self._uid if definition_sync.is_group else "",
+            address=continue_requests.find_address(self.services.management_cluster.find_stack(self.uid)),
+            group_uid=self.uid if definition_sync.is_group else "",
             is_deleting=definition_sync.is_deleting,
             target=targets.current,
             is_recorded=targets.is_persisted,
@@ -55,11 +46,11 @@ class StatusInputs:
             tampered=definition_sync.tampered,
             is_paused=definition_sync.options.is_paused,
             is_suspended=definition_sync.is_suspended,
-            timed_out_after=definition_sync.options.timeout if self._progress.seconds_left() <= 0 else None,
-            fault=self._faults.describe(besides=internal_error_backoff.STATUS if is_writable else ""),
-            blocked_by=self._leaving.blocked_by,
-            halted_by=self._progress.halted_by,
-            check=self._checking.result,
-            check_error=self._checking.error,
-            polled=tuple(map(str, self._services.management_cluster.find_polled_sources(self._uid))),
+            timed_out_after=definition_sync.options.timeout if self.progress.seconds_left() <= 0 else None,
+            fault=self.faults.describe(besides=internal_error_backoff.STATUS if is_writable else ""),
+            blocked_by=self.leaving.blocked_by,
+            halted_by=self.progress.halted_by,
+            check=self.checking.result,
+            check_error=self.checking.error,
+            polled=tuple(map(str, self.services.management_cluster.find_polled_sources(self.uid))),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from hearth.model import limits
@@ -43,7 +43,8 @@ class FieldReader:
         weak: list[str] = []
         speaks_as_whole = bool(self._findings)
         # Sorted, since the cache keeps fields in any order, and the first finding gives the reason.
-        for name in sorted(status)[: limits.HEALTH_PARTS]:
+        names = sorted(status)[: limits.HEALTH_PARTS]
+        for name in names:
             value, role = status[name], find_role(name)
             if role is Role.ERROR:
                 self.read_error(name, value)
@@ -59,13 +60,16 @@ class FieldReader:
             for name, side in sides:
                 self.read_side(name, side)
             if not self._findings:
-                self.read_parts(status)
+                self.read_parts(names, status)
         if weak and not self._findings:
             self._findings.add(Meaning.READY, vocabulary.make_reason(weak[0]))
 
-    def read_parts(self, status: Mapping[str, Any]) -> None:
-        """Read the words and flags within the maps of a status of which nothing else tells, and its short notes."""
-        for name in sorted(status)[: limits.HEALTH_PARTS]:
+    def read_parts(self, names: Sequence[str], status: Mapping[str, Any]) -> None:
+        """Read the words and flags within the maps of a status of which nothing else tells, and its short notes.
+
+        names: the fields to read.
+        """
+        for name in names:
             value, role = status[name], find_role(name)
             if isinstance(value, dict) and role is not Role.UNREAD:
                 for key in self._take(sorted(value)):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from hearth.engine.start_limiter import FIRST_ASSUMPTION, START_LASTS, STEPS_PER_WRITE, StartLimiter
 from hearth.engine.work_queue import DirtyScope, WorkQueue
+from hearth.engine.writes.start_limiter import FIRST_ASSUMPTION, START_LASTS, STEPS_PER_WRITE, StartLimiter
 from support import virtual_time
 from support.virtual_time import VirtualClock
 
