@@ -62,8 +62,9 @@ test-fast: check ## All checks, then the tests that need no control plane
 test-ecosystem: $(INSTALLED) browser ## Long tests, and those with programs of other projects, built from source the first time
 	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest -m "(ecosystem or long) and not soak"
 
-soak: $(INSTALLED) ## Tests that take minutes: long faults on a real API server
-	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest -m soak
+soak: $(INSTALLED) ## Random worlds, long faults, SIGKILL at writes; all samples: HEARTH_SOAK_FULL=1
+	@$(ON_CLUSTER_QUIETLY) sh -c '$(BIN)/pytest -n 2 --dist worksteal --durations=0 -m "soak and not alone"; first=$$?; \
+		$(BIN)/pytest -m "soak and alone" && exit $$first'
 
 mutants: $(INSTALLED) ## Break rules on purpose, one at a time, in a copy: which story notices?
 	@$(BIN)/python tests/mutants/run.py $(RULES)

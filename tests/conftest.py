@@ -9,7 +9,7 @@ import zlib
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["support.real.control_plane_fixtures", "support.unseen_failures"]
+pytest_plugins = ["support.real.control_plane_fixtures", "support.soak", "support.unseen_failures"]
 
 # A busy machine draws slowly, which says nothing about the code: time never decides whether a test passes.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import random
 import statistics
 
 import pytest
 
+from support import soak
 from support.stateful import neighbors
 from support.stateful.neighbors import Stopwatch
 
 WORSE = 1.5
 SHARED = 2.5
 """For the objects themselves: anyone who shares a server with one other tenant has half of it, and half a turn of waiting."""
-SEED = "HEARTH_SOAK_SEED"
 RUNS = "HEARTH_SOAK_RUNS"
 
 
@@ -24,12 +22,11 @@ def test_the_slowest_edits_beside_a_hostile_tenant_are_hardly_slower() -> None:
 
 
 @pytest.mark.soak
-def test_the_slowest_edits_beside_hostile_tenants_are_hardly_slower(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_slowest_edits_beside_hostile_tenants_are_hardly_slower() -> None:
     """Other edits and attacks in every run, unless `HEARTH_SOAK_SEED` says which; `HEARTH_SOAK_RUNS`: how many."""
-    seed = int(os.environ.get(SEED) or random.randrange(2**32))
-    with capsys.disabled():
-        print(f"\nneighbors: {SEED}={seed} brings the same ones again")
-    compare(range(seed, seed + int(os.environ.get(RUNS) or 50)))
+    runs = soak.amount(50, full=50, variable=RUNS)
+    soak.PROGRESS.start(2 * runs)
+    compare(range(soak.seed(), soak.seed() + runs))
 
 
 def compare(seeds: list[int] | range) -> None:

@@ -9,6 +9,7 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck, settings, strategies
 
+from support import soak
 from support.stateful import preview_session, random_templates
 from support.stateful.preview_session import PreviewSession
 from support.stateful.random_templates import Drafts
@@ -23,6 +24,7 @@ PLANNED = strategies.lists(preview_session.planned, min_size=1, max_size=3)
 
 def check(first: Drafts, planned: Sequence[Any]) -> None:
     """A new Stack, then each edit of it."""
+    soak.PROGRESS.advance()
     session = PreviewSession()
     try:
         session.begin(first)
@@ -42,6 +44,8 @@ def test_every_preview_comes_true(first: Drafts, planned: Sequence[Any]) -> None
 
 @pytest.mark.soak
 def test_every_preview_comes_true_for_long() -> None:
-    """Other definitions and edits in every run."""
-    longer = settings(QUICK, max_examples=2_000)
+    """Other definitions and edits in every run, unless `HEARTH_SOAK_SEED` says which."""
+    definitions = soak.amount(2_000, full=2_000)
+    soak.PROGRESS.start(definitions)
+    longer = settings(QUICK, max_examples=definitions)
     longer(hypothesis.given(first=random_templates.beginnings, planned=PLANNED)(check))()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import random
-
 import hypothesis
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from support import soak
 from support.checks.deletion_invariants import CLAIM
 from support.stateful import hostile_specs
 from support.stateful.hostile_tenant import Deed
@@ -26,7 +24,6 @@ QUICK = settings(
 )
 QUICK_SEED = 2
 """Stated, so that a renamed machine takes the same steps; other seeds belong to the soak."""
-SEED = "HEARTH_SOAK_SEED"
 EXAMPLES = "HEARTH_SOAK_EXAMPLES"
 
 
@@ -102,14 +99,9 @@ def test_what_a_hostile_tenant_forges_of_its_own_is_named() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("machine", [Targets, Attacked, Trees])
-def test_every_target_comes_true_for_long(machine: type[Targets], capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_target_comes_true_for_long(machine: type[Targets]) -> None:
     """Other steps in every run, unless `HEARTH_SOAK_SEED` says which; `HEARTH_SOAK_EXAMPLES`: how many beginnings."""
-    seed = int(os.environ.get(SEED) or random.randrange(2**32))
-    with capsys.disabled():
-        print(f"\nrandom targets: {SEED}={seed} brings the same ones again")
-    longer = settings(
-        QUICK,
-        max_examples=int(os.environ.get(EXAMPLES) or 5_000),
-        stateful_step_count=60,
-    )
-    run_state_machine_as_test(hypothesis.seed(seed)(machine), settings=longer)
+    beginnings = soak.amount(1_000, full=5_000, variable=EXAMPLES)
+    soak.PROGRESS.start(beginnings)
+    longer = settings(QUICK, max_examples=beginnings, stateful_step_count=60)
+    run_state_machine_as_test(hypothesis.seed(soak.seed())(machine), settings=longer)

@@ -17,7 +17,7 @@ def run(settings: Settings) -> int:
     # Imported late, so that `hearth --help` does not pay for the whole operator.
     with imports.freeze_garbage_collector():
         with imports.hide_package("rich"):
-            # It would take that along to show tracebacks, which is not our way to (see `hearth.serve.logs`).
+            # structlog imports rich to format tracebacks. The operator formats them itself (see `hearth.serve.logs`).
             importlib.import_module("structlog")
         from hearth import app
 

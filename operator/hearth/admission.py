@@ -51,7 +51,7 @@ logger = structlog.get_logger(__name__)
 START_RETRY = 2.0
 """Seconds until the start is tried again where the API server is not there yet."""
 REFRESH_INTERVAL = 60.0
-"""Seconds between two looks at the Secret and the configurations: a certificate is renewed weeks before it expires."""
+"""Seconds between two reads of the Secret and the configurations: a certificate is renewed weeks before it expires."""
 
 
 TRUST_INTERVAL = 10.0
@@ -62,7 +62,7 @@ class AdmissionService:
     """Serves reviews from its start on."""
 
     def __init__(self, settings: Settings, address: Address, source: CredentialSource, observer: Observer) -> None:
-        """Nothing is asked before `start`."""
+        """Prepare the service. It sends no request before `start`."""
         self._settings = settings
         self._observer = observer
         self._connection = Connection(source)
@@ -106,17 +106,17 @@ class AdmissionService:
         await asyncio.gather(self._cluster.close(), self._connection.close())
 
     def on_kinds(self) -> None:
-        """Kinds may have come, gone or changed."""
+        """Handle a change of the served kinds."""
         is_open = self._reviewer is not None
         if is_open and (self._refreshing is None or self._refreshing.done()):
             self._refreshing = supervision.spawn("admission", self._refresh_kinds, name="refresh kinds for reviews")
 
     def find_not_ready(self) -> Sequence[str]:
-        """Why no review is served."""
+        """Return why no review is served."""
         return () if self._server.is_serving else ("the admission webhook is not serving yet",)
 
     def _make_home(self) -> KubeManagementCluster:
-        """The sources of definitions; nothing is watched."""
+        """Make the client that reads the sources of definitions. It watches nothing."""
         connection, queue = self._connection, self._queue
         return KubeManagementCluster(
             connection,
@@ -149,7 +149,7 @@ class AdmissionService:
                 if not await self._refresh_certificate(hasher):
                     delay = TRUST_INTERVAL
             except (errors.ApiStatusError, errors.Unreachable) as error:
-                is_conflict = isinstance(error, errors.ApiStatusError) and error.code == 409
+                is_conflict = isinstance(error, errors.ApiStatusError) and error.is_conflict
                 if not is_conflict:
                     logger.warning("cannot refresh the webhook certificate; retrying", error=str(error))
                 delay = START_RETRY
@@ -224,6 +224,6 @@ class AdmissionService:
 
     async def _refresh_kinds(self) -> None:
         try:
-            await self._cluster.refresh_kinds()
+            await self._cluster.refresh_changed_kinds()
         except (errors.ApiStatusError, errors.Unreachable) as error:
             logger.warning("discovery failed", error=str(error))

@@ -28,7 +28,7 @@ from hearth.kube.leader_election import leader_elector
 from hearth.kube.objects import installed_crds
 from hearth.leadership import Leadership
 from hearth.model import errors
-from hearth.serve import event_loop_lag, http_server, logs, tracing
+from hearth.serve import event_loop_lag, heap_trim, http_server, logs, tracing
 from hearth.serve.metrics import Metrics
 from hearth.settings import LEASE_HELD_EXIT_CODE, Settings
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 GC_THRESHOLD = 10_000
-"""Objects made and not freed since, after which Python looks for garbage. Its usual 700 are but those of the requests in
-flight, which are looked through again and again and never are any; what these are made of leaves no cycles behind."""
+"""Objects made and not freed since, after which Python collects garbage. With the usual 700, it would traverse the
+objects of the requests in flight again and again and find none, because they leave no cycles behind."""
 SHUTDOWN_TIMEOUT = 4.5
 """Seconds from the first signal to the end of the process, even if a task hangs; five are promised."""
 
@@ -54,22 +54,22 @@ class Runtime(Protocol):
         """Start nothing new, and stop. Requests in flight may be cut off, because a stop at any point is safe."""
 
     def on_kinds(self) -> None:
-        """Kinds may have come, gone or changed."""
+        """Handle a change of the served kinds."""
 
     def find_dead_watches(self) -> Sequence[str]:
-        """What has stopped working for good, a sentence each: a restart of the process is called for."""
+        """Return what works no more until the process restarts, a sentence each."""
 
     def find_not_ready(self) -> Sequence[str]:
-        """What is not synced yet, a sentence each."""
+        """Return what is not synced yet, a sentence each."""
 
     def count_cached_objects(self) -> Mapping[str, float]:
-        """By kind."""
+        """Return the number of cached objects, by kind."""
 
     def count_cached_bytes(self) -> Mapping[str, float]:
-        """By kind."""
+        """Return the bytes of cached contents, by kind."""
 
     def count_stacks(self) -> Mapping[str, float]:
-        """By phase."""
+        """Return the number of Stacks, by phase."""
 
     def count_conditions(self) -> Mapping[str, float]:
         """Count the Stacks by true condition."""
@@ -81,14 +81,14 @@ class Runtime(Protocol):
         """Count the writes of children by their state."""
 
     def measure_clusters(self) -> Mapping[str, Mapping[str, float]]:
-        """Measures of the other clusters, by their hosts."""
+        """Return measures of the other clusters, by their hosts."""
 
 
 BuildRuntime: TypeAlias = Callable[[Settings, CredentialSource, Metrics], Runtime]
 
 
 def build_runtime(settings: Settings, source: CredentialSource, observer: Metrics) -> Runtime:
-    """The engine on a real cluster."""
+    """Build the engine on a real cluster."""
     return runtime.KubeRuntime(settings, source, observer)
 
 
@@ -224,7 +224,7 @@ def make_endpoints(
 
 @contextlib.asynccontextmanager
 async def run_admission(admission: AdmissionService | None, kopf: KopfSupervisor) -> AsyncIterator[None]:
-    """The admission webhook, which every replica serves: its kopf does not wait for the leadership."""
+    """Run the admission webhook, which every replica serves: its kopf does not wait for the leadership."""
     if admission is None:
         yield
         return
@@ -240,15 +240,18 @@ async def run_admission(admission: AdmissionService | None, kopf: KopfSupervisor
 async def run_active(
     engine: Runtime, kopf: KopfSupervisor | None, observer: Metrics, lateness: event_loop_lag.Lateness
 ) -> AsyncIterator[None]:
-    """All that only the one process has that works. kopf: None if every process has it."""
+    """Run the parts that only the active process has. kopf: None if every process runs it."""
     observer.on_leading()
     await engine.start()
     if kopf is not None:
         kopf.start()
 
+    heap = heap_trim.HeapTrimmer(heap_trim.find_trim())
+
     def note_lag(seconds: float) -> None:
         observer.on_lag(seconds)
         lateness.note(seconds)
+        heap.look()
 
     measuring = supervision.spawn_forever("lag", lambda: event_loop_lag.measure(note_lag))
     try:
@@ -260,7 +263,7 @@ async def run_active(
 
 
 async def wait_any(*events: asyncio.Event) -> None:
-    """Returns once one of them is set."""
+    """Wait until one of them is set."""
     waiting = [supervision.start(event.wait(), name="wait for an event") for event in events]
     try:
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -270,7 +273,7 @@ async def wait_any(*events: asyncio.Event) -> None:
 
 
 def handle_signals(grace: float) -> asyncio.Event:
-    """Is set by the first SIGTERM or SIGINT; a second one ends the process at once, and so do `grace` seconds."""
+    """Return an event that the first SIGTERM or SIGINT sets. A second one, or `grace` seconds, end the process."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
 

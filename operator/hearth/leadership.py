@@ -53,7 +53,7 @@ class Leadership(Protocol):
         """Give it back; the work must have ended."""
 
     def find_not_ready(self) -> Sequence[str]:
-        """The reasons why the leader is unknown, a sentence each."""
+        """Return the reasons why the leader is unknown, a sentence each."""
 
 
 class AlwaysLeader:
@@ -68,7 +68,7 @@ class AlwaysLeader:
         self._search: asyncio.Task[None] | None = None
 
     def explain_loss(self) -> errors.HearthError:
-        """Who leads, and how to go on."""
+        """Explain which process leads, and what to do next."""
         return leader_elector.LeaseHeld(
             f"{self._leader}, which works on the same Stacks; set --leader-election to stand by until it ends, or "
             f"--ignore-leader to work beside it, although both then undo each other's work"
@@ -145,7 +145,7 @@ class LeaseLeadership:
         return leader_elector.LeadershipLost(self._reason)
 
     def find_not_ready(self) -> Sequence[str]:
-        """The reason why the holder of the lease is unknown."""
+        """Return the reason why the holder of the lease is unknown."""
         trouble = self._election.error if self._election is not None else "has not requested its lease yet"
         return [trouble] if trouble else []
 
@@ -204,7 +204,7 @@ class LeaseLeadership:
 
 
 def make_leadership(settings: Settings, source: CredentialSource, observer: Metrics, *, grace: float) -> Leadership:
-    """What the settings ask for. grace: seconds that the end of the work may take."""
+    """Make the leadership that the settings require. grace: seconds that the end of the work may take."""
     if not settings.leader_election:
         return AlwaysLeader(None if settings.ignore_leader else lambda: find_leader(settings, source, observer))
     spare = (settings.lease_duration - settings.renew_deadline).total_seconds()

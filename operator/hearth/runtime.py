@@ -65,11 +65,11 @@ class LoopClock:
     """The port `Clock` in a running event loop."""
 
     def now(self) -> float:
-        """Seconds since the epoch (UTC)."""
+        """Return seconds since the epoch (UTC)."""
         return time.time()
 
     def monotonic(self) -> float:
-        """Seconds that never jump."""
+        """Return seconds that never jump."""
         return time.monotonic()
 
     def call_later(self, delay: float, action: Callable[[], Any]) -> Callable[[], None]:
@@ -81,7 +81,7 @@ class KubeRuntime:
     """Everything between a connection and the engine: the home cluster, and those that its Stacks name."""
 
     def __init__(self, settings: Settings, source: CredentialSource, observer: Observer) -> None:
-        """Nothing is asked before `start`."""
+        """Prepare the parts. They send no request before `start`."""
         namespace, share = settings.namespace or "", settings.share
         self._settings = settings
         self._observer = observer
@@ -164,7 +164,7 @@ class KubeRuntime:
             self._refreshing = supervision.spawn("discovery", self._refresh, name="refresh kinds")
 
     def find_dead_watches(self) -> Sequence[str]:
-        """The watches that have been silent for longer than any living one is."""
+        """Return the watches that have been silent for longer than any working one."""
         return [
             *(f"the task {name} has ended" for name in supervision.current().find_dead()),
             *(self._engine.find_stalls() if self._engine is not None else ()),
@@ -179,7 +179,7 @@ class KubeRuntime:
         ]
 
     def find_not_ready(self) -> Sequence[str]:
-        """What is not synced yet."""
+        """Return what is not synced yet."""
         if self._unready:
             return [self._unready]
         own = [each for each in (*self._stacks.health(), *self._revisions.health()) if not each.is_synced]
@@ -189,19 +189,19 @@ class KubeRuntime:
         return [f"the watch of {each.kind} is not complete" for each in (*own, *others)]
 
     def count_cached_objects(self) -> Mapping[str, float]:
-        """By kind."""
+        """Return the number of cached objects, by kind."""
         counted = collections.Counter[str]()
         for each in (*self._watches(), *self._marks.health(), *self._stack_snapshots.health(), *self._sources.health()):
             counted[each.kind] += each.objects
         return {kind: float(count) for kind, count in counted.items()}
 
     def count_cached_bytes(self) -> Mapping[str, float]:
-        """By kind."""
+        """Return the bytes of cached contents, by kind."""
         own = {**self._stacks.count_bytes(), **self._groups.count_bytes()}
         return {**self._cluster.caches.count_bytes(), **own}
 
     def count_stacks(self) -> Mapping[str, float]:
-        """By phase."""
+        """Return the number of Stacks, by phase."""
         return stack_measures.count_phases(self._list_stacks())
 
     def count_conditions(self) -> Mapping[str, float]:
@@ -209,7 +209,7 @@ class KubeRuntime:
         return stack_measures.count_conditions(self._list_stacks())
 
     def measure_actions(self) -> Mapping[str, float]:
-        """Age of the oldest action in progress, by phase, in seconds."""
+        """Return the age of the oldest action in progress, by phase, in seconds."""
         return stack_measures.find_oldest(self._list_stacks(), now=time.time())
 
     def _list_stacks(self) -> Iterable[StackObject]:
@@ -221,7 +221,7 @@ class KubeRuntime:
         return self._engine.count_writes() if self._engine is not None else {}
 
     def measure_clusters(self) -> Mapping[str, Mapping[str, float]]:
-        """By measure, then by host of another cluster. Clusters with the same host are added up."""
+        """Return measures of the other clusters, by name and then by host. Clusters with the same host are added up."""
         measured: dict[str, dict[str, float]] = {name: {} for name in remote_measures.NAMES}
         for remote, users in self._remote_clusters.count_users() if self._remote_clusters is not None else ():
             for name, number in remote_measures.measure(remote, users=users).items():
@@ -239,7 +239,7 @@ class KubeRuntime:
 
     async def _refresh(self) -> None:
         try:
-            await self._cluster.refresh_kinds()
+            await self._cluster.refresh_changed_kinds()
         except (errors.ApiStatusError, errors.Unreachable) as error:
             logger.warning("discovery failed", error=str(error))
 
@@ -313,5 +313,5 @@ class KubeRuntime:
         )
 
     def _make_backoff(self) -> BackoffPolicy:
-        """How retries are spread."""
+        """Make the delays between retries."""
         return BackoffPolicy(max_backoff=self._settings.max_backoff.total_seconds(), jitter=random.random)

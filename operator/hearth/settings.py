@@ -113,7 +113,7 @@ class Settings:
         return Tenancy(mode=self.tenancy, closed=closed, default_account=self.default_service_account or "")
 
     def validate(self) -> str:
-        """What does not fit together, in a sentence; empty where all does."""
+        """Return which settings contradict each other, in a sentence; "" if none do."""
         if self.leader_election and self.ignore_leader:
             return "--ignore-leader is for a process without --leader-election; remove one of them"
         if self.namespace == self.operator_namespace and not self.serve_operator_namespace:
@@ -132,7 +132,7 @@ class Settings:
 
 
 def parse_address(text: str) -> Address:
-    """The address that `text` states, as in `127.0.0.1:8080`, `[::1]:8080` or `:8080`. Raises ValueError."""
+    """Parse an address, e.g. `127.0.0.1:8080`, `[::1]:8080` or `:8080`. Raises ValueError."""
     host, separator, port = text.rpartition(":")
     if not separator or not port.isascii() or not port.isdigit() or int(port) > HIGHEST_PORT:
         raise ValueError(f"{text!r} is not an address: write host:port, e.g. 127.0.0.1:8080")
@@ -144,7 +144,7 @@ def parse_address(text: str) -> Address:
 
 
 def parse_kinds(text: str) -> frozenset[str]:
-    """The kinds that `text` lists, as in `Secret,Certificate.cert-manager.io`. Raises ValueError."""
+    """Parse a list of kinds, e.g. `Secret,Certificate.cert-manager.io`. Raises ValueError."""
     found = frozenset(part.strip() for part in text.split(","))
     for each in found:
         if not KIND.fullmatch(each):
@@ -153,7 +153,7 @@ def parse_kinds(text: str) -> frozenset[str]:
 
 
 def parse_duration(text: str) -> timedelta:
-    """The time that `text` states, as in `90s`, `5m` or `1h30m`. Raises ValueError."""
+    """Parse a duration, e.g. `90s`, `5m` or `1h30m`. Raises ValueError."""
     found = DURATION.fullmatch(text)
     parts = {unit: int(value) for unit, value in found.groupdict().items() if value} if found else {}
     if not any(parts.values()):
@@ -162,7 +162,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def find_operator_namespace(file: Path = NAMESPACE_FILE) -> str:
-    """The pod's own namespace, or the usual one where this is no pod."""
+    """Return the pod's own namespace, or the default one outside of a pod."""
     try:
         return file.read_text().strip() or DEFAULT_OPERATOR_NAMESPACE
     except OSError:
@@ -170,12 +170,12 @@ def find_operator_namespace(file: Path = NAMESPACE_FILE) -> str:
 
 
 def is_pod(file: Path = NAMESPACE_FILE) -> bool:
-    """Whether this process runs in a pod, of which there may be several."""
+    """Return whether this process runs in a pod, of which there may be several."""
     return file.exists()
 
 
 def find_share(shards: int, shard: int | None, *, host: str) -> Share:
-    """The share of one of `shards` processes: the one that is named, else by the ordinal of a StatefulSet's pod.
+    """Return the share of one of `shards` processes: the given one, else that of the StatefulSet pod's ordinal.
 
     Raises ValueError where neither says which.
     """

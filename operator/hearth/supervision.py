@@ -79,11 +79,11 @@ class Supervisor:
             self._log(where, error, fields)
 
     def find_dead(self) -> list[str]:
-        """The names of the tasks that ended although they must run until they are canceled."""
+        """Return the names of tasks that ended although they must run until they are canceled."""
         return sorted(self._dead)
 
     def find_backoff(self, failures: int) -> float:
-        """Seconds to wait after so many failures in a row."""
+        """Return the seconds to wait after that many failures in a row."""
         longest = min(MAX_BACKOFF, FIRST_BACKOFF * 2.0 ** min(failures - 1, 16))
         return longest * (0.5 + 0.5 * self._jitter())
 
@@ -111,7 +111,7 @@ class Supervisor:
         otherwise: Callable[[], Result],
         fields: dict[str, object],
     ) -> Result:
-        """The result of `work`, or of `otherwise` where it fails."""
+        """Return the result of `work`, or of `otherwise` if it fails."""
         try:
             return await work()
         except asyncio.CancelledError as error:
@@ -125,7 +125,7 @@ class Supervisor:
     def attempt(
         self, where: str, action: Callable[[], Result], otherwise: Callable[[], Result], fields: dict[str, object]
     ) -> Result:
-        """The result of `action`, or of `otherwise` where it fails."""
+        """Return the result of `action`, or of `otherwise` if it fails."""
         try:
             return action()
         except Exception as error:  # noqa: BLE001 -- the purpose of this module
@@ -168,7 +168,7 @@ class Supervisor:
             await asyncio.sleep(self.find_backoff(failures))
 
     async def _attempt(self, work: Work) -> BaseException | None:
-        """What one run of `work` raised that was not expected."""
+        """Run `work` once; return the unexpected exception that it raised, or None."""
         try:
             await work()
         except asyncio.CancelledError as error:
@@ -207,7 +207,7 @@ CURRENT: contextvars.ContextVar[Supervisor] = contextvars.ContextVar("CURRENT", 
 
 
 def current() -> Supervisor:
-    """The supervisor in this context: that of the process, unless `using` says otherwise."""
+    """Return the supervisor in this context: that of the process, unless `using` replaces it."""
     return CURRENT.get()
 
 
@@ -234,18 +234,18 @@ def guard(where: str, action: Callable[Parameters, object]) -> Callable[Paramete
 def contain(
     where: str, work: Callable[[], Awaitable[Result]], otherwise: Callable[[], Result], **fields: object
 ) -> Coroutine[Any, Any, Result]:
-    """The result of `work`, or of `otherwise` where it raises an exception that no code expects. fields: for the log."""
+    """Return the result of `work`, or of `otherwise` if it raises an unexpected exception. fields: for the log."""
     # No coroutine of its own: every write of every child passes here twice.
     return CURRENT.get().contain(where, work, otherwise, fields)
 
 
 def attempt(where: str, action: Callable[[], Result], otherwise: Callable[[], Result], **fields: object) -> Result:
-    """The same of an action that is not awaited."""
+    """Do the same for an action that is not awaited."""
     return current().attempt(where, action, otherwise, fields)
 
 
 def spawn_forever(where: str, work: Work, *, name: str = "") -> asyncio.Task[None]:
-    """A task that runs `work`, again with backoff whenever that fails or returns, until it is canceled.
+    """Start a task that runs `work`, again with backoff whenever that fails or returns, until it is canceled.
 
     where: one of a few fixed words, the label of the metric; name: of the task.
     """
@@ -256,14 +256,14 @@ def spawn_forever(where: str, work: Work, *, name: str = "") -> asyncio.Task[Non
 
 
 def spawn_until_done(where: str, work: Work, *, name: str = "") -> asyncio.Task[None]:
-    """A task that runs `work`, again with backoff whenever that fails, until it returns."""
+    """Start a task that runs `work`, again with backoff whenever that fails, until it returns."""
     return start(current().run_until_done(where, work), name=name or where)
 
 
 def spawn(
     where: str, work: Work, *, name: str = "", on_error: Callable[[BaseException], None] | None = None
 ) -> asyncio.Task[None]:
-    """A task that runs `work` once. A failure is reported, and ends there.
+    """Start a task that runs `work` once. A failure is reported and not retried.
 
     on_error: gets the exception, to tell whom it concerns.
     """
@@ -271,7 +271,7 @@ def spawn(
 
 
 def start(work: Coroutine[Any, Any, Result], *, name: str) -> asyncio.Task[Result]:
-    """A task whose result and exception belong to the code that awaits it."""
+    """Start a task whose result and exception belong to the code that awaits it."""
     return asyncio.get_running_loop().create_task(work, name=name)
 
 
@@ -316,7 +316,7 @@ class Timer:
 
 
 def handle_loop_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """The exception handler of an event loop: for what was raised in a callback that nothing guards."""
+    """Handle an exception of an event loop, raised in a callback that no code guards."""
     error = context.get("exception")
     if error is None:
         # For example, a future that is destroyed while pending; the text is asyncio's own and holds no values.
@@ -326,7 +326,7 @@ def handle_loop_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any])
 
 
 def is_being_canceled() -> bool:
-    """Whether the current task was asked to end."""
+    """Return whether the current task is being canceled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -338,19 +338,19 @@ def find_task_name() -> str:
 
 
 def name_type(error: BaseException) -> str:
-    """The type of an exception, in full where it is not a built-in."""
+    """Return the type of an exception, with its module unless it is a built-in."""
     kind = type(error)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def find_place(error: BaseException) -> str:
-    """Where an exception was raised: `hearth/engine/stack_controller.py:12 _take_step`."""
+    """Return where an exception was raised: `hearth/engine/stack_controller.py:12 _take_step`."""
     frames = describe_frames(error.__traceback__)
     return frames[-1] if frames else ""
 
 
 def describe(error: BaseException) -> list[str]:
-    """The stack of an exception and of those that caused it: types and places, the innermost last. No messages."""
+    """Describe the stack of an exception and of its causes: types and places, the innermost last. No messages."""
     lines: list[str] = []
     each: BaseException | None = error
     for _ in range(limits.LOGGED_CAUSES):
@@ -363,7 +363,7 @@ def describe(error: BaseException) -> list[str]:
 
 
 def describe_frames(trace: TracebackType | None) -> list[str]:
-    """A line per frame: file, line and function."""
+    """Describe each frame in a line: file, line and function."""
     return [
         f"{shorten_path(frame.f_code.co_filename)}:{line} {frame.f_code.co_name}"
         for frame, line in traceback.walk_tb(trace)
@@ -379,7 +379,7 @@ def shorten(frames: list[str]) -> list[str]:
 
 
 def shorten_path(path: str) -> str:
-    """A file's path within its package."""
+    """Return a file's path within its package."""
     for root in ("/site-packages/", "/operator/", "/lib/"):
         if root in path:
             return path.rpartition(root)[2]

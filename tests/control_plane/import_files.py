@@ -27,8 +27,7 @@ from hearth.cli.demo import operator_process
 from hearth.cli.demo.demo_cluster import Cluster
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
-from hearth.kube.objects.hash_key import NAMESPACES
-from hearth.kube.well_known_kinds import STACK
+from hearth.kube.well_known_kinds import NAMESPACE, STACK
 from hearth.model import errors
 from hearth.template.text import kubectl_yaml
 
@@ -194,7 +193,7 @@ async def namespace_of_its_own(world: World) -> AsyncIterator[str]:
     try:
         yield name
     finally:
-        await world.delete(NAMESPACES, "", name)
+        await world.delete(NAMESPACE, "", name)
 
 
 if __name__ == "__main__":

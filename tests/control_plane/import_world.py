@@ -21,7 +21,7 @@ from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
 from hearth.kube.discovery.discovery import Discovery
 from hearth.kube.discovery.schemas import Schemas
-from hearth.kube.objects.hash_key import NAMESPACES
+from hearth.kube.well_known_kinds import NAMESPACE
 from hearth.model import errors, names
 from hearth.model.kinds import Kind
 
@@ -59,7 +59,7 @@ class World:
     async def create_namespace(self) -> str:
         """The name of a new one."""
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "import-"}}
-        created = await self.create(NAMESPACES, manifest)
+        created = await self.create(NAMESPACE, manifest)
         return str(created["metadata"]["name"])
 
     async def delete(self, kind: Kind, namespace: str, name: str) -> None:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.kube.cache import stack_cache
-from hearth.model import times
 from hearth.model.api import status_fields
 from hearth.model.child import Object
+from hearth.model.text import times
 from hearth.plan.ownership.keyed_hash import KeyedHasher
-from hearth.plan.status import check_result, conditions, status_builder
+from hearth.plan.status import check_result, conditions, status_changes
 from hearth.plan.target import status_signature, target_status
 
 HASHES = KeyedHasher(b"k" * 32)
@@ -124,9 +124,9 @@ def look(status: Any, *, is_signed: bool) -> None:
     orjson.dumps(written)
     before = stack.status
     after: Object = {**written, "phase": "UpdateComplete", "conditions": []}
-    status_builder.is_progress_only(before, after)
-    status_builder.is_repair_only(before, after)
-    status_builder.find_changes(before, after)
+    status_changes.is_progress_only(before, after)
+    status_changes.is_repair_only(before, after)
+    status_changes.find_changes(before, after)
     check_result.make_event(before, after)
     conditions.find(before, "Ready")
 

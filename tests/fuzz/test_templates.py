@@ -115,11 +115,11 @@ class NoSources:
 
 def check(template: Any, given_: Any) -> None:
     """As an operator does it: read, hash, find the kinds, compile, evaluate."""
-    acceptor = revision_builder.RevisionBuilder(
+    builder = revision_builder.RevisionBuilder(
         management_cluster=NoSources(), cluster=None, hashes=KeyedHasher(b"k" * 32)
     )  # type: ignore[arg-type]  # what it reads of these ports is all there
     try:
-        definition = asyncio.run(acceptor.read_spec("shop", {"template": template, "parameters": given_}))
+        definition = asyncio.run(builder.read_spec("shop", {"template": template, "parameters": given_}))
         compiler.find_kinds(definition)
         blueprint = compiler.compile_template(definition, stack=blueprints.STACK, kinds=KINDS)
     except (InvalidDefinition, SourceNotFound):

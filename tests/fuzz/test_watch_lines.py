@@ -13,9 +13,10 @@ from hearth.kube.cache.stack_cache import StackCache
 from hearth.model import names
 from hearth.model.kinds import Kind
 from support import virtual_time
-from support.units import fuzzing, scripted_watch
+from support.units import fuzzing
 from support.units.fuzzing import JSON, LONG, QUICK
-from support.units.scripted_watch import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream
+from support.units.scripted_api import scripted_watch
+from support.units.scripted_api.scripted_watch import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream
 
 METADATA: dict[str, Any] = {
     "name": "a",

@@ -116,7 +116,9 @@ def test_every_binding_binds_a_role_that_is_there() -> None:
     (account,) = load("ServiceAccount")
     subject = {key: account["metadata"][key] for key in ("name", "namespace")} | {"kind": "ServiceAccount"}
 
-    for binding in load("ClusterRoleBinding") + load("RoleBinding"):
+    bindings = load("ClusterRoleBinding") + load("RoleBinding")
+    assert bindings
+    for binding in bindings:
         assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in roles
         assert binding["subjects"] == [subject]
 
@@ -226,7 +228,9 @@ def test_the_aggregated_role_states_no_rules() -> None:
 
 def test_the_demonstration_reviews_what_the_installation_reviews() -> None:
     """The same webhooks, but for where the API server reaches them."""
-    for installed in load("ValidatingWebhookConfiguration") + load("MutatingWebhookConfiguration"):
+    (validating,) = load("ValidatingWebhookConfiguration")
+    (mutating,) = load("MutatingWebhookConfiguration")
+    for installed in (validating, mutating):
         made = demo_webhook.make_configuration(installed["kind"], name="demo", port=1, namespace=None)
 
         assert [forget_place(each) for each in made["webhooks"]] == [

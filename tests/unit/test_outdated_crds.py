@@ -11,8 +11,8 @@ from pathlib import Path
 import orjson
 
 from hearth.model.api import crd
-from support.real import stub_server
-from support.real.stub_server import says
+from support.real.servers import stub_server
+from support.real.servers.stub_server import says
 
 PROGRAM = Path(__file__).resolve().parent.parent / "support" / "real" / "idle_operator.py"
 PATH = "GET /apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -22,7 +22,6 @@ READER = "@user-rules"
 """The reader ID of the ConfigMap, used in place of a Stack's UID."""
 RETRY = 30.0
 """Seconds until the next read after a failed one."""
-NOT_FOUND = 404
 MAX_REPORTED = 10
 """Errors in one Event; the message of an Event holds 1024 bytes."""
 
@@ -71,7 +70,7 @@ class HealthRuleLoader:
         try:
             documents = await self._services.management_cluster.get_source(self._ref)
         except (ApiStatusError, Unreachable) as error:
-            if not isinstance(error, ApiStatusError) or error.code != NOT_FOUND:
+            if not isinstance(error, ApiStatusError) or not error.is_not_found:
                 self._retry_later(str(error))
                 return
             documents = {}

@@ -24,6 +24,11 @@ class NamedTasks:
         running = self._running.get(name) if isinstance(name, str) else None
         return running is not None and not running.done()
 
+    @property
+    def has_any(self) -> bool:
+        """Whether any action is running."""
+        return bool(self._running)
+
     def is_any_running(self, prefix: str) -> bool:
         """Return whether an action whose name begins like this is running."""
         return any(name.startswith(prefix) and not task.done() for name, task in self._running.items())

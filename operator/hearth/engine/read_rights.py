@@ -91,7 +91,7 @@ class ReadRights:
     def find(self, stack_uid: str, child: Child, boundary: Boundary) -> Access:
         """Return whether the account may get the object: all of its kind and namespace, else the one of that name."""
         for name in ("", child.name):
-            answer = self.look(stack_uid, boundary, kind=child.kind, namespace=child.namespace, name=name)
+            answer = self.find_answer(stack_uid, boundary, kind=child.kind, namespace=child.namespace, name=name)
             if answer is None:
                 return Access.UNKNOWN
             if answer:
@@ -129,7 +129,9 @@ class ReadRights:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    def look(self, stack_uid: str, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool | None:
+    def find_answer(
+        self, stack_uid: str, boundary: Boundary, *, kind: Kind, namespace: str, name: str = ""
+    ) -> bool | None:
         """Return the answer, None while it is unknown. name: of the object, "" for all."""
         key = (boundary.namespace, boundary.account, kind.key, namespace, name)
         question = self._questions.get(key)
@@ -249,7 +251,7 @@ class StackReadRights:
 
     def expect(self, kind: Kind, namespace: str, boundary: Boundary) -> None:
         """Ask early about the objects of a kind that the Stack is about to have there; cheap if known."""
-        self.rights.look(self.stack_uid, boundary, kind=kind, namespace=namespace)
+        self.rights.find_answer(self.stack_uid, boundary, kind=kind, namespace=namespace)
 
     def find(self, child: Child, boundary: Boundary) -> Access:
         """Return whether the account of that boundary may get the object. Asks if that is unknown; cheap."""

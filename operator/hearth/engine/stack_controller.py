@@ -20,6 +20,7 @@ from hearth.engine.services import Services
 from hearth.engine.snapshots.snapshot_controller import SnapshotController
 from hearth.engine.stack.nesting import Nesting
 from hearth.engine.stack.stack_reconciler import StackReconciler
+from hearth.engine.stack.unloading.unloaded_stacks import UnloadedStack, UnloadedStacks
 from hearth.engine.status.status_writer import StatusWriter
 from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope, SourceChanged
 from hearth.engine.writes import repair_observation, step_execution
@@ -68,7 +69,7 @@ class StackController:
         concurrency: maximum writes of children in flight; status_interval: seconds.
         """
         self._services = services
-        self._acceptor = RevisionBuilder(
+        self._builder = RevisionBuilder(
             management_cluster=services.management_cluster,
             cluster=services.workload_cluster,
             hashes=services.hashes,
@@ -79,7 +80,8 @@ class StackController:
         self._observer = observer
         self._reactions = WriteLatency(now=services.clock.monotonic, observe=observer.on_event_to_write)
         self._traces = ReconcileTraces(observer)
-        self._runners: dict[str, StackReconciler] = {}
+        self._reconcilers: dict[str, StackReconciler] = {}
+        self._unloaded = UnloadedStacks(services, unload=self._unload)
         self._starts = StartLimiter(concurrency=concurrency, queue=services.queue, clock=services.clock)
         self._lanes = WriteLanes(
             concurrency=concurrency,
@@ -90,12 +92,16 @@ class StackController:
         )
         self._recorder = StatusWriter(
             services,
-            find_runner=self._runners.get,
+            find_reconciler=self._reconcilers.get,
             interval=status_interval,
             on_write=self._traces.on_status_write,
         )
-        self._health_marks = HealthMarkController(services, find_runner=self._runners.get, on_limit=observer.on_limit)
-        self._snapshots = SnapshotController(services, find_runner=self._runners.get, on_limit=observer.on_limit)
+        self._health_marks = HealthMarkController(
+            services, find_reconciler=self._find_reconciler, on_limit=observer.on_limit
+        )
+        self._snapshots = SnapshotController(
+            services, find_reconciler=self._find_reconciler, on_limit=observer.on_limit
+        )
         self._nesting = Nesting(services=services, on_limit=observer.on_limit)
         self._user_rules = HealthRuleLoader(services)
         self._loop: asyncio.Task[None] | None = None
@@ -125,15 +131,16 @@ class StackController:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+        self._unloaded.stop()
         self._user_rules.stop()
         await self._services.read_rights.stop()
         await self._lanes.stop()
         await self._recorder.stop()
         await self._health_marks.stop()
         await self._snapshots.stop()
-        for each in self._runners.values():
+        for each in self._reconcilers.values():
             each.close()
-        self._runners.clear()
+        self._reconcilers.clear()
         self._unsettled.clear()
 
     async def _run(self) -> None:
@@ -159,7 +166,8 @@ class StackController:
             supervision.guard("broadcast", self._user_rules.on_source_changed)(event.ref)
         if event == self._services.read_rights.trigger:
             self._services.read_rights.on_change()
-        for uid, each in list(self._runners.items()):
+        supervision.guard("broadcast", self._unloaded.handle)(event)
+        for uid, each in list(self._reconcilers.items()):
             supervision.attempt(
                 "broadcast",
                 functools.partial(each.on_broadcast, event),
@@ -193,12 +201,11 @@ class StackController:
             return 0.0
         self._health_marks.on_reconcile(stack, dirty)
         self._snapshots.on_reconcile(stack)
-        each = self._runners.get(uid)
-        if each is None and not self._may_start(stack):
+        each = self._reconcilers.get(uid) or self._load(stack)
+        if each is None:
             return 0.0
         self._starts.begin(uid)
-        if each is None:
-            each = self._runners[uid] = StackReconciler(uid, services=self._services, acceptor=self._acceptor)
+        self._unloaded.on_reconcile(uid)
         self._services.evaluations.begin(uid)
         trace = self._observer.begin_reconcile()
         started = self._services.clock.monotonic()
@@ -219,6 +226,39 @@ class StackController:
         self._recorder.request(uid, is_urgent=each.is_status_urgent)
         return seconds
 
+    def _find_reconciler(self, uid: str) -> StackReconciler | None:
+        """Return the reconciler of a Stack. If it is unloaded, the next reconcile loads it."""
+        if uid in self._unloaded:
+            self._services.queue.enqueue(uid, DirtyScope.STACK)
+        return self._reconcilers.get(uid)
+
+    def _unload(self, uid: str) -> UnloadedStack | None:
+        """Discard the reconciler of an idle Stack."""
+        each, stack = self._reconcilers.get(uid), self._services.management_cluster.find_stack(uid)
+        if each is None or stack is None or not self._recorder.is_idle(uid):
+            return None
+        kinds = each.find_idle_kinds()
+        if kinds is None:
+            return None
+        del self._reconcilers[uid]
+        self._unsettled.pop(uid, None)
+        self._recorder.forget(uid)
+        names = each.definition.known_names
+        each.unload()
+        return UnloadedStack(stack, frozenset(kinds), names)
+
+    def _load(self, stack: StackObject) -> StackReconciler | None:
+        """Create the reconciler of a Stack; None if others must start first."""
+        before = self._unloaded.load(stack.uid)
+        if before is None and not self._may_start(stack):
+            return None
+        each = StackReconciler(stack.uid, services=self._services, builder=self._builder)
+        if before is not None:
+            # Another writer may have changed the live status.
+            each.definition.resume(before.stack, before.names)
+        self._reconcilers[stack.uid] = each
+        return each
+
     def _may_start(self, stack: StackObject) -> bool:
         """Return whether to reconcile a Stack for the first time now, or when others have started."""
         is_remote = stack.kubeconfig is not None
@@ -230,7 +270,7 @@ class StackController:
         The returned seconds make the loop yield to other tasks first.
         """
         self._observer.on_reconcile(result="error", seconds=0.0)
-        each = self._runners.get(uid)
+        each = self._reconcilers.get(uid)
         if each is None:
             self._services.enqueue_after(RETRY_UNKNOWN, uid, DirtyScope.ALL_RESOURCES)
         else:
@@ -241,7 +281,7 @@ class StackController:
 
     def _note_broken_step(self, uid: str, key: str) -> None:
         """Handle a step whose result could not be recorded: enqueue the whole Stack."""
-        each = self._runners.get(uid)
+        each = self._reconcilers.get(uid)
         if each is not None:
             each.memory.finish(key)
             each.note_fault("step")
@@ -249,8 +289,9 @@ class StackController:
 
     def _forget(self, uid: str) -> None:
         self._starts.finish(uid)
+        self._unloaded.forget(uid)
         self._unsettled.pop(uid, None)
-        each = self._runners.pop(uid, None)
+        each = self._reconcilers.pop(uid, None)
         if each is not None:
             each.close()
         self._recorder.forget(uid)
@@ -263,7 +304,7 @@ class StackController:
     async def _execute_step(self, lane: WriteLane, stack_uid: str, key: str) -> None:
         if not lane.executor.is_queued(stack_uid):
             self._starts.finish(stack_uid)
-        each, stack = self._runners.get(stack_uid), self._services.management_cluster.find_stack(stack_uid)
+        each, stack = self._reconcilers.get(stack_uid), self._services.management_cluster.find_stack(stack_uid)
         step = each.take_step(key) if each is not None and stack is not None else None
         self._reactions.on_started(stack_uid, key, is_wanted=step is not None)
         self._traces.on_started(stack_uid, key)

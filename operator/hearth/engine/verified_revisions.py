@@ -14,11 +14,10 @@ from typing import Any
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.ports import ManagementCluster
 from hearth.model import limits
+from hearth.model.text import enumeration
 from hearth.plan.ownership.keyed_hash import HashFunction
 
 PURPOSE = "revision"
-NAMED = 5
-"""Revisions that one message names; the rest are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,10 +113,10 @@ def explain_all(revisions: Collection[Revision]) -> str:
     """Explain the same for several revisions; "" for none."""
     if len(revisions) == 1:
         return explain(next(iter(revisions)))
-    named = ", ".join(f"{each.name} (revision {each.number})" for each in list(revisions)[:NAMED])
-    more = f" and {len(revisions) - NAMED} more" if len(revisions) > NAMED else ""
+    refs = (f"{each.name} (revision {each.number})" for each in revisions)
+    named = enumeration.enumerate_first(refs, count=len(revisions))
     return (
-        f"{len(revisions)} ControllerRevisions were modified after this operator stored them, and are not used: {named}{more}. "
+        f"{len(revisions)} ControllerRevisions were modified after this operator stored them, and are not used: {named}. "
         f"Delete them"
         if revisions
         else ""

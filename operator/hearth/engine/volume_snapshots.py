@@ -23,9 +23,6 @@ from hearth.plan.snapshot_decision import ObservedVolume, SnapshotVolume, Volume
 GROUP = "snapshot.storage.k8s.io"
 API_VERSION, KIND = f"{GROUP}/v1", "VolumeSnapshot"
 PURPOSE = "volume snapshot"
-FORBIDDEN = 403
-NOT_FOUND = 404
-CONFLICT = 409
 REFUSALS = frozenset({400, 403, 404, 405, 422})
 """Answers that a retry alone does not change."""
 NOT_SERVED = f"the cluster does not serve {API_VERSION} {KIND}"
@@ -56,7 +53,7 @@ class VolumeSnapshots:
         try:
             live = await self.cluster.get(make_ref(volume), kind=kind)
         except ApiStatusError as refused:
-            if refused.code == NOT_FOUND:
+            if refused.is_not_found:
                 return error or ObservedVolume(volume=volume, state=VolumeState.ABSENT)
             return self._explain(volume, refused, kind)
         except Unreachable as lost:
@@ -73,7 +70,7 @@ class VolumeSnapshots:
         try:
             await self.cluster.create_object(self._make_manifest(volume, stack=stack), kind=kind)
         except ApiStatusError as refused:
-            if refused.code == CONFLICT:
+            if refused.is_conflict:
                 return None
             return self._explain(volume, refused, kind)
         except Unreachable as lost:
@@ -90,7 +87,7 @@ class VolumeSnapshots:
             if self._is_ours(volume, live):
                 await self.cluster.delete_object(live, kind=kind)
         except ApiStatusError as refused:
-            return "" if refused.code in (NOT_FOUND, CONFLICT) else self._explain(volume, refused, kind).message
+            return "" if refused.is_not_found or refused.is_conflict else self._explain(volume, refused, kind).message
         except Unreachable as lost:
             return str(lost)
         return ""
@@ -99,7 +96,7 @@ class VolumeSnapshots:
         """Return the state of a VolumeSnapshot after a rejected request, with what would allow it."""
         state = VolumeState.FAILED if refused.code in REFUSALS else VolumeState.UNKNOWN
         message = str(refused)
-        if refused.code == FORBIDDEN and self.boundary.account:
+        if refused.is_forbidden and self.boundary.account:
             message = f"{message}; to allow it, run: {self.boundary.explain_grant(kind, volume.namespace)}"
         return ObservedVolume(volume=volume, state=state, message=message)
 

@@ -52,7 +52,7 @@ class AdmissionHandlers:
 
 
 def make_review() -> Review:
-    """The write that the current request asks about."""
+    """Make the review of the current request's write."""
     request = webhook_server.current_request.get()
     user = request.get("userInfo") or {}
     author = Author(

@@ -44,7 +44,7 @@ class EndlessBackoff:
 
 
 def make_settings(server: WebhookServer | None = None) -> kopf.OperatorSettings:
-    """The settings that kopf runs with. server: of admission reviews; None: there is none."""
+    """Make the settings of kopf. server: of admission reviews; None: there is none."""
     settings = kopf.OperatorSettings()
     # It would send SIGKILL to the whole process, ten minutes after an exit from which the supervisor has recovered.
     settings.process.ultimate_exiting_timeout = None

@@ -18,7 +18,7 @@ _counter = itertools.count(1)
 
 
 def make_connection_info(credentials: Credentials, *, now: datetime | None = None) -> kopf.ConnectionInfo:
-    """What kopf needs to reach the server; no two are equal, since kopf never again takes one that met a 401."""
+    """Make what kopf needs to reach the server. No two are equal, because kopf never uses one again that got a 401."""
     scheme, _, token = (credentials.authorization or "").partition(" ")
     return kopf.ConnectionInfo(
         server=credentials.server,
@@ -34,7 +34,7 @@ def make_connection_info(credentials: Credentials, *, now: datetime | None = Non
 
 
 def find_expiration(credentials: Credentials, *, now: datetime) -> datetime:
-    """When kopf is to ask again: in a quarter of an hour, or sooner where the credentials run out sooner."""
+    """Return when kopf asks again: in a quarter of an hour, or sooner if the credentials expire sooner."""
     ends = now + LIFETIME
     if credentials.expires_at is not None:
         ends = min(ends, datetime.fromtimestamp(credentials.expires_at, UTC))

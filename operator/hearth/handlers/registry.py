@@ -38,17 +38,17 @@ class KopfHandlers:
         self.callbacks.on_ended()
 
     async def authenticate(self, **_: Any) -> kopf.ConnectionInfo:
-        """The credentials as they are now."""
+        """Return the present credentials."""
         # Reading may run an exec plugin, which takes its time.
         return login.make_connection_info(await asyncio.to_thread(self.source.load))
 
     async def wake_discovery(self, **_: Any) -> None:
-        """A CustomResourceDefinition came, changed or went, or is listed."""
+        """Handle a CustomResourceDefinition that was created, changed, deleted or listed."""
         self.callbacks.on_kinds()
 
 
 def make_registry(source: CredentialSource, callbacks: HandlerCallbacks) -> kopf.OperatorRegistry:
-    """The handlers, made known to kopf."""
+    """Make the registry of the handlers."""
     handlers = KopfHandlers(source, callbacks)
     registry = kopf.OperatorRegistry()
     kopf.on.startup(id="start", registry=registry)(handlers.start)

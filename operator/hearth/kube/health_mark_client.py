@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from hearth.kube.client import api_client, api_requests
 from hearth.kube.well_known_kinds import HEALTH_MARK
-from hearth.model import errors
 
 if TYPE_CHECKING:
     from hearth.engine.cluster_objects import HealthMarkObject
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from hearth.kube.client.api_client import RequestObserver
     from hearth.kube.client.connection import Connection
     from hearth.model.child import Object
-
-NOT_FOUND = 404
 
 
 class KubeHealthMarkClient:
@@ -40,10 +37,9 @@ class KubeHealthMarkClient:
         """Merge-patch the status of a HealthMark; ignore a deleted one."""
         path = api_requests.object_path(HEALTH_MARK, mark.namespace, mark.name) + "/status"
         body = {"metadata": {"resourceVersion": str(mark.resource_version)}, "status": status}
-        try:
-            self._cache.put(await self._sender.send("patch", HEALTH_MARK, path, body=body))
-        except errors.ApiStatusError as refused:
-            if refused.code != NOT_FOUND:
-                raise
+        answer = await self._sender.patch_existing(HEALTH_MARK, path, body)
+        if answer is None:
             # Its event may be late, and the next look must not write again.
             self._cache.forget(mark.uid)
+        else:
+            self._cache.put(answer)

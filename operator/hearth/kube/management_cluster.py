@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from hearth.model.stack_tree import StackTree
 
 
-NOT_FOUND = 404
-CONFLICT = 409
-
-
 class KubeManagementCluster:
     """The cluster that stores the Stacks."""
 
@@ -108,7 +104,7 @@ class KubeManagementCluster:
             path = api_requests.collection_path(CONTROLLER_REVISION, metadata["namespace"])
             return await self._sender.send("create", CONTROLLER_REVISION, path, body=body)
         except errors.ApiStatusError as refused:
-            if refused.code != CONFLICT:
+            if not refused.is_conflict:
                 raise
             return await self._get_revision(metadata["namespace"], metadata["name"])
 
@@ -125,7 +121,7 @@ class KubeManagementCluster:
             try:
                 parts.append(await self._get_revision(stack.namespace, name))
             except errors.ApiStatusError as error:
-                if error.code != NOT_FOUND:
+                if not error.is_not_found:
                     raise
                 raise controller_revision.make_tampered(revision.name, f"{name} does not exist") from error
         return controller_revision.parse_definition(raw, parts)
@@ -140,7 +136,7 @@ class KubeManagementCluster:
             try:
                 await self._sender.send("delete", CONTROLLER_REVISION, path)
             except errors.ApiStatusError as refused:
-                if refused.code != NOT_FOUND:
+                if not refused.is_not_found:
                     raise
             self._revisions.forget(stack.uid, name)
 
@@ -158,9 +154,9 @@ class KubeManagementCluster:
             try:
                 await self._write_finalizers(seen, [name for name in seen.finalizers if name != names.FINALIZER])
             except errors.ApiStatusError as refused:
-                if refused.code == NOT_FOUND:
+                if refused.is_not_found:
                     return
-                if refused.code != CONFLICT or is_last:
+                if not refused.is_conflict or is_last:
                     raise
             else:
                 return
@@ -184,9 +180,9 @@ class KubeManagementCluster:
             try:
                 answer = await self._patch(stack, {"status": status}, "/status", version=version)
             except errors.ApiStatusError as refused:
-                if refused.code == NOT_FOUND:
+                if refused.is_not_found:
                     return
-                if refused.code != CONFLICT or is_last:
+                if not refused.is_conflict or is_last:
                     raise
             else:
                 self._find_cache(stack).put(answer)
@@ -205,7 +201,7 @@ class KubeManagementCluster:
         try:
             live = await self._sender.send("get", kind, api_requests.object_path(kind, stack.namespace, stack.name))
         except errors.ApiStatusError as refused:
-            if refused.code != NOT_FOUND:
+            if not refused.is_not_found:
                 raise
             return None
         return self._find_cache(stack).put(live) if live["metadata"]["uid"] == stack.uid else None

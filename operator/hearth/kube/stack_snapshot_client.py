@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from hearth.kube.client import api_client, api_requests
 from hearth.kube.well_known_kinds import STACK_SNAPSHOT
-from hearth.model import errors
 
 if TYPE_CHECKING:
     from hearth.engine.snapshot_ports import StackSnapshotObject
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from hearth.kube.client.connection import Connection
     from hearth.model.child import Object
     from hearth.model.kinds import Kind
-
-NOT_FOUND = 404
 
 
 class KubeSnapshotClient:
@@ -66,15 +63,9 @@ class KubeSnapshotClient:
         """Send a merge patch; the API server rejects it unless the version matches."""
         metadata = {**body.get("metadata", {}), "resourceVersion": str(snapshot.resource_version)}
         path = api_requests.object_path(STACK_SNAPSHOT, snapshot.namespace, snapshot.name) + subresource
-        try:
-            answer = await self._sender.send("patch", STACK_SNAPSHOT, path, body={**body, "metadata": metadata})
-        except errors.ApiStatusError as refused:
-            if refused.code != NOT_FOUND:
-                raise
+        answer = await self._sender.patch_existing(STACK_SNAPSHOT, path, {**body, "metadata": metadata})
+        if answer is None or ("deletionTimestamp" in answer["metadata"] and not answer["metadata"].get("finalizers")):
             # Its event may be late, and the next look must not write again.
-            self._cache.forget(snapshot.uid)
-            return
-        if "deletionTimestamp" in answer["metadata"] and not answer["metadata"].get("finalizers"):
             self._cache.forget(snapshot.uid)
         else:
             self._cache.put(answer)

@@ -1,4 +1,4 @@
-"""Kinds that the operator itself stores and watches. Must not know clients or caches."""
+"""Kinds that the operator and its commands request by themselves. Must not know clients or caches."""
 
 from __future__ import annotations
 
@@ -19,3 +19,29 @@ CONTROLLER_REVISION = Kind(
     group="apps", version="v1", name="ControllerRevision", plural="controllerrevisions", namespaced=True
 )
 LEASE = Kind(group="coordination.k8s.io", version="v1", name="Lease", plural="leases", namespaced=True)
+CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
+SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
+NAMESPACE = Kind(group="", version="v1", name="Namespace", plural="namespaces", namespaced=False)
+POD = Kind(group="", version="v1", name="Pod", plural="pods", namespaced=True)
+EVENT = Kind(group="", version="v1", name="Event", plural="events", namespaced=True)
+CUSTOM_RESOURCE_DEFINITION = Kind(
+    group="apiextensions.k8s.io",
+    version="v1",
+    name="CustomResourceDefinition",
+    plural="customresourcedefinitions",
+    namespaced=False,
+)
+ACCESS_REVIEW = Kind(
+    group="authorization.k8s.io",
+    version="v1",
+    name="SubjectAccessReview",
+    plural="subjectaccessreviews",
+    namespaced=False,
+)
+OWN_ACCESS_REVIEW = Kind(
+    group="authorization.k8s.io",
+    version="v1",
+    name="SelfSubjectAccessReview",
+    plural="selfsubjectaccessreviews",
+    namespaced=False,
+)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from hearth.kube.cache import child_cache
 from hearth.kube.client import api_client, api_requests
-from hearth.kube.discovery import discovery, schemas
-from hearth.kube.objects import access_review
+from hearth.kube.discovery import discovery, late_schemas, schemas
 from hearth.kube.watch import retry_trigger_watches
+from hearth.kube.well_known_kinds import ACCESS_REVIEW, OWN_ACCESS_REVIEW
 from hearth.model import child as child_module
 from hearth.model import child_fields, errors
 from hearth.model.kinds import Kind
@@ -28,14 +28,6 @@ if TYPE_CHECKING:
     from hearth.model.signatures import Signatures
     from hearth.model.tenancy import Boundary
     from hearth.plan.retry.retry_triggers import RetryTrigger
-
-ACCESS_REVIEW = Kind(
-    group="authorization.k8s.io",
-    version="v1",
-    name="SelfSubjectAccessReview",
-    plural="selfsubjectaccessreviews",
-    namespaced=False,
-)
 
 
 class KubeWorkloadCluster:
@@ -62,6 +54,7 @@ class KubeWorkloadCluster:
         self._listener = listener
         self._schemas = schemas.Schemas(connection, observer=observer)
         self._discovery = discovery.Discovery(connection, self._schemas, on_change=self._on_kinds, observer=observer)
+        self._late_schemas = late_schemas.LateSchemas(self._discovery.refresh_schemas)
         self.caches = child_cache.ChildCache(
             connection,
             self._discovery,
@@ -95,10 +88,12 @@ class KubeWorkloadCluster:
 
     async def close(self) -> None:
         """Stop all watches; leave the connection open."""
+        await self._late_schemas.close()
         await self._causes.close()
         await self.caches.close()
 
     def _on_kinds(self) -> None:
+        self._late_schemas.start()
         self.caches.on_kinds()
         self._listener.on_kinds()
 
@@ -108,12 +103,20 @@ class KubeWorkloadCluster:
         return self._discovery
 
     async def load_schemas(self, kinds: Collection[Kind]) -> None:
-        """Load these kinds' schemas into a cache for `kinds.find_schema`; skip a schema that is unavailable."""
+        """Load these kinds' schemas into a cache for `kinds.find_schema`; skip a schema that is unavailable.
+
+        The schema of a kind that was just added is waited for, some seconds at most.
+        """
         await self._schemas.load(kinds)
 
     async def refresh_kinds(self) -> None:
         """Discover the served kinds again; concurrent callers share one request."""
         await self._discovery.refresh()
+
+    async def refresh_changed_kinds(self) -> None:
+        """Discover the served kinds again because a definition of kinds changed, and their schemas for half a minute."""
+        await self._discovery.refresh()
+        self._late_schemas.start()
 
     def follow(self, kind: Kind, paths: Collection[Path], *, namespace: str = "") -> bool:
         """Cache the labeled objects of this kind; return True once it is synced. namespace: of the Stack."""
@@ -183,7 +186,7 @@ class KubeWorkloadCluster:
         try:
             await self._sender.send("delete", kind, path, body=body)
         except errors.ApiStatusError as refused:
-            if refused.code != 404:
+            if not refused.is_not_found:
                 raise
 
     async def delete(self, child: Child) -> bool:
@@ -191,7 +194,7 @@ class KubeWorkloadCluster:
         try:
             return await self._delete(child)
         except errors.ApiStatusError as refused:
-            if refused.code != 409:
+            if not refused.is_conflict:
                 raise
             live = await self._find_child(child)
             if live is None:
@@ -207,7 +210,7 @@ class KubeWorkloadCluster:
         try:
             answer = await self._sender.send("delete", child.kind, path, body=body)
         except errors.ApiStatusError as refused:
-            if refused.code != 404:
+            if not refused.is_not_found:
                 raise
             answer = {"kind": "Status"}
         # For some kinds (ServiceAccount, Service) the response is the object as it was, although it is gone.
@@ -223,7 +226,7 @@ class KubeWorkloadCluster:
         try:
             await self._release(child)
         except errors.ApiStatusError as refused:
-            if refused.code not in (404, 409):
+            if not (refused.is_not_found or refused.is_conflict):
                 raise
             # A recent change may have added another annotation of Hearth or given the object another owner.
             live = await self._find_child(child)
@@ -240,7 +243,7 @@ class KubeWorkloadCluster:
         try:
             return await self._mark(child, reason)
         except errors.ApiStatusError as refused:
-            if refused.code not in (404, 409):
+            if not (refused.is_not_found or refused.is_conflict):
                 raise
             live = await self._find_child(child)
         return await self._mark(live, reason) if live is not None else None
@@ -255,7 +258,7 @@ class KubeWorkloadCluster:
         try:
             live = await self.get(child.ref, kind=child.kind)
         except errors.ApiStatusError as refused:
-            if refused.code != 404:
+            if not refused.is_not_found:
                 raise
             live = None
         if live is None or live["metadata"]["uid"] != child.uid:
@@ -281,7 +284,7 @@ class KubeWorkloadCluster:
                 size = max(1, size // api_requests.SMALLER)
                 continue
             except errors.ApiStatusError as refused:
-                if refused.code == 404:
+                if refused.is_not_found:
                     return []
                 if refused.code != 410 or not continued:
                     raise
@@ -304,7 +307,7 @@ class KubeWorkloadCluster:
         """Return whether the account has this permission. name: of the object, "" for all."""
         review = api_requests.access_review(verb, kind=kind, namespace=namespace, name=name)
         answer = await self._sender.send(
-            "create", ACCESS_REVIEW, api_requests.collection_path(ACCESS_REVIEW), body=review
+            "create", OWN_ACCESS_REVIEW, api_requests.collection_path(OWN_ACCESS_REVIEW), body=review
         )
         return bool((answer.get("status") or {}).get("allowed"))
 
@@ -313,8 +316,8 @@ class KubeWorkloadCluster:
         review = api_requests.access_review(
             "get", kind=kind, namespace=namespace, name=name, user=boundary.user, groups=boundary.groups
         )
-        path = api_requests.collection_path(access_review.REVIEW)
-        answer = await self._sender.send("create", access_review.REVIEW, path, body=review)
+        path = api_requests.collection_path(ACCESS_REVIEW)
+        answer = await self._sender.send("create", ACCESS_REVIEW, path, body=review)
         return bool((answer.get("status") or {}).get("allowed"))
 
     def watch_trigger(self, cause: RetryTrigger) -> None:

@@ -82,6 +82,21 @@ class ApiStatusError(HearthError):
         self.retry_after = retry_after
         super().__init__(str((status or {}).get("message") or f"HTTP {code}"))
 
+    @property
+    def is_not_found(self) -> bool:
+        """Return whether the object or its kind does not exist."""
+        return self.code == 404
+
+    @property
+    def is_forbidden(self) -> bool:
+        """Return whether the user of the request lacks a right, or an admission plugin denied it."""
+        return self.code == 403
+
+    @property
+    def is_conflict(self) -> bool:
+        """Return whether the request contradicts the stored object: an old version, an existing name, a field's owner."""
+        return self.code == 409
+
 
 class Unreachable(HearthError):
     """No response arrived, so it is unknown whether the request took effect. Retry after a delay."""

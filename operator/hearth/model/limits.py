@@ -34,8 +34,6 @@ COUNT_DIGITS = 9
 
 NAME_LENGTH = 253
 """Characters of an object's name or namespace: the limit of the API server."""
-KEY_LENGTH = 317
-"""Characters of a key in metadata: a DNS prefix, a slash, 63 more."""
 
 BODY_BYTES = 64 * 1024 * 1024
 """Size of one server response, decompressed. A page of 500 objects of 100 KiB fits."""

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hearth.model import names, times
+from hearth.model import names
 from hearth.model.child import Child, Object
+from hearth.model.text import times
 from hearth.plan.state.steps import WriteHealthMark
 from hearth.plan.status import conditions
 

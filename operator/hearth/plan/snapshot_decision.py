@@ -15,8 +15,8 @@ from typing import Any
 from hearth.model import limits
 from hearth.model.child import Object
 from hearth.model.phases import PhaseConditions
-from hearth.model.times import format_time
-from hearth.plan.resource.readiness import enumerate_names
+from hearth.model.text.enumeration import enumerate_names
+from hearth.model.text.times import format_time
 from hearth.plan.status import conditions
 
 

@@ -39,7 +39,7 @@ class PreviewRun:
     def __init__(self, world: PreviewWorld) -> None:
         """Prepare the engine; it reads nothing before `run`."""
         self.world = world
-        self.reconciler = StackReconciler(world.stack.uid, services=world.services, acceptor=world.builder)
+        self.reconciler = StackReconciler(world.stack.uid, services=world.services, builder=world.builder)
         self.recorder = StepRecorder(unknown=world.assumptions.unknown, resources=self._list_resources)
         self.is_rolled_back = False
         """Whether a failure would roll the Stack back. The preview ends there."""

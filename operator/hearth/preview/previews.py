@@ -9,8 +9,8 @@ from hearth import supervision
 from hearth.engine.ports import Evaluations
 from hearth.engine.unassisted import Unassisted
 from hearth.engine.work_queue import WorkQueue
-from hearth.model import redaction
 from hearth.model.errors import HearthError
+from hearth.model.text import redaction
 from hearth.plan.environment import environment_rules
 from hearth.plan.resource import enforcement
 from hearth.plan.stack.stack_planner import StackPlanner

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from hearth.model import redaction
 from hearth.model.child import Object
+from hearth.model.text import redaction
 from hearth.preview import field_changes
 from hearth.preview.changes import Change
 from hearth.preview.field_changes import ABSENT, Absent, FieldChange, FieldPath

@@ -69,7 +69,7 @@ class Stack:
         return not self.queue and self.running is None
 
     def is_asked(self, key: bytes) -> bool:
-        """Whether this evaluation is already pending."""
+        """Return whether this evaluation is already pending."""
         return key == self.running or key in self.queue
 
 
@@ -107,13 +107,13 @@ class Pool:
     # ------------------------------------------------------------ for callers
 
     def begin(self, stack_uid: str) -> None:
-        """What is asked from now on is that Stack's; it has the whole of one turn of the event loop."""
+        """Count the following requests for that Stack; it has a whole turn of the event loop."""
         self._whose = stack_uid
         self._time_left = limits.TURN_MICROSECONDS
         self._bytes_left = limits.TURN_PACKED_BYTES
 
     def admits(self, cost: Cost) -> bool:
-        """Whether an expression of that cost may be evaluated in this process, in this turn."""
+        """Return whether an expression of that cost may be evaluated in this process, in this turn."""
         if not evaluation.is_small(cost) or cost.time > self._time_left:
             return False
         self._time_left -= cost.time
@@ -147,7 +147,7 @@ class Pool:
         return known
 
     async def wait(self, stack_uid: str) -> None:
-        """Returns once nothing is to come for that Stack."""
+        """Wait until no result is pending for that Stack."""
         stack = self._stacks.get(stack_uid)
         if stack is not None:
             waiter = asyncio.get_running_loop().create_future()
@@ -157,7 +157,7 @@ class Pool:
             await asyncio.sleep(HELD if stack_uid in self._held else 0.0)
 
     def forget(self, stack_uid: str) -> None:
-        """The Stack is gone."""
+        """Drop what is pending for a deleted Stack."""
         self._results.forget(stack_uid)
         stack = self._stacks.pop(stack_uid, None)
         if stack is not None:
@@ -208,7 +208,7 @@ class Pool:
             self._put_off(stack.uid, delay=HELD)
 
     def _leave(self, stack: Stack) -> None:
-        """A Stack waits for nothing any more."""
+        """Record that a Stack waits for no result."""
         del self._stacks[stack.uid]
         now = self._now()
         self._rests = {uid: until for uid, until in self._rests.items() if until > now}

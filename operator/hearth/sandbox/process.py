@@ -52,7 +52,7 @@ class Process:
         return self._inner.pid
 
     async def ask(self, text: str, packed: bytes, language: bytes = frames.CEL) -> Answer:
-        """The answer for the expression or script on inputs as JSON. Raises Lost; the process is not to be used then."""
+        """Return the answer for the expression or script on inputs as JSON. Raises Lost if none comes."""
         self.is_usable = False
         try:
             async with asyncio.timeout(limits.EVALUATOR_WALL):
@@ -86,7 +86,7 @@ class Process:
         raise Lost("crashed the process that evaluated it")
 
     async def wait_ready(self) -> None:
-        """Returns once it takes requests. Raises Lost."""
+        """Wait until it takes requests. Raises Lost."""
         try:
             async with asyncio.timeout(START_SECONDS):
                 letter, _ = await self._read()
@@ -121,7 +121,7 @@ def interpret(letter: bytes, content: bytes) -> Answer:
 
 
 async def start(command: Sequence[str] = COMMAND) -> Process:
-    """A process that takes requests. It gets nothing of ours: no environment, no descriptor, no terminal. Raises Lost."""
+    """Start a process. It inherits no environment, no descriptor and no terminal. Raises Lost."""
     try:
         inner = await asyncio.create_subprocess_exec(
             *command,
@@ -146,6 +146,6 @@ async def start(command: Sequence[str] = COMMAND) -> Process:
 
 
 def find_import_path() -> str:
-    """Folders where Python finds this package and its dependencies."""
+    """Return the folders where Python finds this package and its dependencies."""
     folder = Path(hearth.__file__).parent.parent
     return os.pathsep.join([str(folder), *(path for path in sys.path if path.endswith("site-packages"))])

@@ -45,7 +45,7 @@ class Results:
         """Bytes."""
 
     def find(self, stack: str, key: bytes) -> Answer | None:
-        """The answer, which counts as used now."""
+        """Return the answer, which counts as used now."""
         shelf = self._shelves.get(stack)
         answer = shelf.answers.get(key) if shelf is not None else None
         if shelf is not None and answer is not None:
@@ -71,6 +71,6 @@ class Results:
 
 
 def measure(answer: Answer) -> int:
-    """Bytes that an answer takes."""
+    """Return the bytes that an answer takes."""
     content = answer.packed if isinstance(answer, Value) else answer.message
     return ENTRY_BYTES + (0 if isinstance(answer, Excess) else len(content))

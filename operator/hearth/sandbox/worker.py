@@ -58,7 +58,7 @@ def confine() -> None:
 
 
 def find_address_space() -> int:
-    """Bytes of the address space that this process has taken."""
+    """Return the bytes of address space that this process uses."""
     pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[0]
     return int(pages) * resource.getpagesize()
 
@@ -73,7 +73,7 @@ def read_request(requests: BinaryIO) -> tuple[bytes, str, bytes] | None:
 
 
 def answer(language: bytes, text: str, packed: bytes) -> tuple[bytes, bytes]:
-    """The reply: its letter and its content."""
+    """Return the reply: its letter and its content."""
     signal.setitimer(signal.ITIMER_PROF, limits.EVALUATOR_CPU)
     try:
         return (judge if language == frames.LUA else evaluate)(text, orjson.loads(packed))
@@ -84,7 +84,7 @@ def answer(language: bytes, text: str, packed: bytes) -> tuple[bytes, bytes]:
 
 
 def evaluate(text: str, data: Mapping[str, Any]) -> tuple[bytes, bytes]:
-    """The same without limits."""
+    """Evaluate without limits."""
     found = expressions.run(expressions.parse(text), data)
     if isinstance(found, expressions.Failed):
         return frames.FAILURE, found.message.encode(errors="replace")[:MESSAGE_BYTES]
@@ -98,7 +98,7 @@ def evaluate(text: str, data: Mapping[str, Any]) -> tuple[bytes, bytes]:
 
 
 def judge(text: str, data: Mapping[str, Any]) -> tuple[bytes, bytes]:
-    """The verdict of a health script: a list of its status and message, or null."""
+    """Return the result of a health script: a list of its status and message, or null."""
     # Most processes never need Lua, which takes memory.
     from hearth.sandbox import lua_scripts
 

@@ -48,14 +48,14 @@ class Histogram(registry.Collector):
             self.find()
 
     def find(self, value: str = "") -> Distribution:
-        """The series of that label value, or the only one."""
+        """Return the series of that label value, or the only one."""
         found = self._series.get(value)
         if found is None:
             found = self._series[value] = Distribution(self._bounds)
         return found
 
     def collect(self) -> Iterable[core.Metric]:
-        """The metric with its numbers now."""
+        """Yield the metric with its present numbers."""
         family = core.HistogramMetricFamily(self._name, self._documentation, labels=self._labels)
         for value, series in list(self._series.items()):
             series.add_to(family, [value] if self._labels else [])

@@ -126,7 +126,7 @@ def parse_request_line(head: bytes) -> tuple[str, str]:
 
 
 def respond(method: str, path: str, pages: Endpoints) -> HttpReply:
-    """What to answer."""
+    """Return the reply."""
     if not method:
         return HttpReply(status=HTTPStatus.BAD_REQUEST, body=b"this is no HTTP/1.1 request of a sensible size\n")
     if method not in ("GET", "HEAD"):
@@ -151,7 +151,7 @@ def health_reply(troubles: Sequence[str]) -> HttpReply:
 
 
 def write_response(answer: HttpReply, *, has_body: bool) -> bytes:
-    """The bytes on the wire."""
+    """Return the reply as bytes."""
     allow = "Allow: GET, HEAD\r\n" if answer.status is HTTPStatus.METHOD_NOT_ALLOWED else ""
     head = (
         f"HTTP/1.1 {answer.status.value} {answer.status.phrase}\r\n"

@@ -56,12 +56,12 @@ def configure(*, format_: LogFormat, level: LogLevel, stream: TextIO = sys.stder
 
 
 def is_no_denial(record: logging.LogRecord) -> bool:
-    """Whether a record of kopf is anything but the outcome of an admission handler, which the user gets."""
+    """Return whether a record of kopf is anything but the outcome of an admission handler, which the user gets."""
     return not str(record.msg).startswith("Webhook ")
 
 
 def make_common_processors() -> list[Processor]:
-    """What every message goes through, wherever it comes from."""
+    """Make the processors of every message, whichever library logs it."""
     return [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,
@@ -73,7 +73,7 @@ def make_common_processors() -> list[Processor]:
 
 
 def make_formatter(format_: LogFormat) -> logging.Formatter:
-    """The last steps: one JSON object, or a line for people."""
+    """Make the formatter: one JSON object, or a line for people."""
     render = structlog.processors.JSONRenderer(default=str) if format_ == "json" else render_text
     last: list[Processor] = [
         structlog.stdlib.ProcessorFormatter.remove_processors_meta,
@@ -93,13 +93,13 @@ def drop_library_fields(_logger: WrappedLogger, _name: str, event: EventDict) ->
 
 
 def sort_fields(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
-    """The event with the fields that everybody looks for first."""
+    """Sort the fields of the event: those that readers need first come first."""
     first = {field: event[field] for field in FIRST_FIELDS if field in event}
     return {**first, **{field: value for field, value in event.items() if field not in first}}
 
 
 def render_text(_logger: WrappedLogger, _name: str, event: EventDict) -> str:
-    """A line for people: when, how bad, what, the fields; a traceback below it.
+    """Render a line for people: time, level, event, the fields; a traceback below it.
 
     Not structlog's own renderer, for which a field called `stack` is a trace to be printed apart.
     """

@@ -60,9 +60,9 @@ class Metrics:
         gc_collector.GCCollector(registry=self.registry)
 
     def _make_of_reconciles(self) -> None:
-        """How long reconciles and their writes take."""
+        """Make the metrics of reconciles and their writes."""
         self._passes = self._count("hearth_reconcile", "Reconciles of Stacks.", "result")
-        self._pass_seconds = self._measure(
+        self._reconcile_seconds = self._measure(
             "hearth_reconcile_duration_seconds", "Duration of a reconcile of one Stack.", PASS_BUCKETS
         )
         self._reaction_seconds = self._measure(
@@ -74,10 +74,10 @@ class Metrics:
             "hearth_write_queue_duration_seconds", "Time that a write of a child waited in the queue.", QUEUE_BUCKETS
         )
         # The library looks a child up by making text of each label, which costs more than to count.
-        self._find_passes = functools.cache(self._passes.labels)
+        self._find_reconciles = functools.cache(self._passes.labels)
 
     def _make_of_requests(self) -> None:
-        """What the API server answers, and how fast."""
+        """Make the metrics of requests."""
         self._requests = self._count(
             "hearth_api_requests",
             "Requests to the API server; code is 0 if there was no response.",
@@ -96,7 +96,7 @@ class Metrics:
         self._find_requests = functools.cache(self._requests.labels)
 
     def _make_of_faults(self) -> None:
-        """What went wrong or beyond a limit."""
+        """Make the metrics of faults and limits."""
         self._internal_errors = self._count(
             "hearth_internal_errors",
             "Unexpected exceptions, by the part of the operator in which they occurred; each is a bug.",
@@ -112,7 +112,7 @@ class Metrics:
         self._kopf_restarts = self._count("hearth_kopf_restarts", "Unexpected exits of kopf.")
 
     def _make_of_process(self) -> None:
-        """What runs, whether it works, and whether it keeps up."""
+        """Make the metrics of the process."""
         self._lag = self._measure(
             "hearth_event_loop_lag_seconds",
             "Delay of the event loop behind its timer.",
@@ -136,22 +136,22 @@ class Metrics:
         return made
 
     def close(self) -> None:
-        """Nothing is left to send."""
+        """Send nothing: metrics are read."""
 
     def begin_reconcile(self) -> object | None:
-        """As the port says: metrics are no traces."""
+        """Return None: metrics are no traces."""
         return None
 
     def resume_reconcile(self, trace: object) -> None:
-        """As the port says."""
+        """Do nothing, likewise."""
 
     def on_reconcile(self, *, result: str, seconds: float, stack: StackObject | None = None) -> None:  # noqa: ARG002 -- the observer's parameters
-        """A pass ended."""
-        self._find_passes(result).inc()
-        self._pass_seconds.find().observe(seconds)
+        """Count a reconcile and observe its duration."""
+        self._find_reconciles(result).inc()
+        self._reconcile_seconds.find().observe(seconds)
 
     def on_dequeue(self, seconds: float) -> None:
-        """A write of a child was begun after so long in the queue."""
+        """Observe the seconds that a write of a child was in the queue."""
         self._queue_seconds.find().observe(seconds)
 
     def on_event_to_write(self, seconds: float) -> None:
@@ -159,7 +159,7 @@ class Metrics:
         self._reaction_seconds.find().observe(seconds)
 
     def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:
-        """The API server answered a request after so long, or failed to (code 0)."""
+        """Count a request and observe its duration. code: 0 if no response arrived."""
         self._find_requests(verb, kind, code).inc()
         self._request_seconds.find(verb).observe(seconds)
 
@@ -168,15 +168,15 @@ class Metrics:
         self._watch_restarts.labels(kind, reason).inc()
 
     def on_skipped_object(self, *, kind: str, reason: str) -> None:
-        """An object that the server sent is not taken in."""
+        """Count an object that cannot be parsed."""
         self._skipped_objects.labels(kind, reason).inc()
 
     def on_internal_error(self, where: str) -> None:
-        """An exception that no code expects was contained."""
+        """Count an unexpected exception."""
         self._internal_errors.labels(where).inc()
 
     def on_limit(self, limit: str) -> None:
-        """A limit was reached."""
+        """Count that a limit was reached."""
         self._limits.labels(limit).inc()
 
     def on_kopf_restart(self) -> None:
@@ -184,11 +184,11 @@ class Metrics:
         self._kopf_restarts.inc()
 
     def on_lag(self, seconds: float) -> None:
-        """The event loop came back that much too late."""
+        """Observe a delay of the event loop."""
         self._lag.find().observe(seconds)
 
     def on_leading(self) -> None:
-        """This process works from now on."""
+        """Record that this process is the leader or the only one."""
         self._leader.set(1)
 
     def sample(  # noqa: PLR0913 -- each is one family of gauges
@@ -202,7 +202,7 @@ class Metrics:
         actions: Sample = dict,
         clusters: Callable[[], Mapping[str, Mapping[str, float]]] = dict,
     ) -> None:
-        """Where cached objects and bytes (by kind), Stacks (by phase) and writes are read when a scrape asks.
+        """Set the functions that a scrape calls: for cached objects and bytes (by kind), Stacks (by phase) and writes.
 
         conditions: Stacks by true condition; actions: seconds of the oldest action in progress by phase; clusters:
         measures of the other clusters, by their hosts.
@@ -218,7 +218,7 @@ class Metrics:
         )
 
     def render(self) -> bytes:
-        """All of it in the text format of Prometheus."""
+        """Return all metrics in the text format of Prometheus."""
         return exposition.generate_latest(self.registry)
 
 
@@ -230,7 +230,7 @@ class Sampler(registry.Collector):
         self.clusters: Callable[[], Mapping[str, Mapping[str, float]]] = dict
 
     def collect(self) -> Iterable[core.Metric]:
-        """Each gauge with its numbers now."""
+        """Yield each gauge with its present numbers."""
         for name, documentation, label, sample in self.samples:
             family = core.GaugeMetricFamily(name, documentation, labels=[label])
             for value, number in sample().items():

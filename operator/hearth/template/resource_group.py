@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hearth.model import times
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.groups import members, rolling_batches
 from hearth.model.groups.group_members import GroupSize
+from hearth.model.text import times
 
 MEMBER = members.GROUP_MEMBER
 """The resource of the template; `readyWhen` and `failedWhen` name the object of a member so."""

@@ -20,6 +20,7 @@ from bench.instruments.bare_api import BareApi
 from bench.instruments.figures import Ceiling
 from bench.instruments.workload import Target, Workload
 from hearth.engine.cluster_objects import Revision
+from hearth.kube import well_known_kinds
 from hearth.kube.cache import stack_cache
 from hearth.kube.client import api_requests
 from hearth.kube.objects import controller_revision, event_recorder
@@ -85,7 +86,7 @@ async def create_stack(api: BareApi, part: Part) -> None:
         await api.apply(child.path, child.manifest)
     await put_status(api, part, number=1, is_ready=True)
     event = make_event(answer)
-    await api.send("POST", api_requests.collection_path(event_recorder.KIND, namespace), body=event)
+    await api.send("POST", api_requests.collection_path(well_known_kinds.EVENT, namespace), body=event)
 
 
 async def change_stack(api: BareApi, part: Part) -> None:

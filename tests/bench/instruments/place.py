@@ -14,10 +14,8 @@ import yaml
 from bench.instruments import bare_api
 from bench.instruments.bare_api import BareApi
 from bench.instruments.workload import ROLE_BINDING, SERVICE_ACCOUNT
-from hearth.cli.demo.demo_cluster import DEFINITION
 from hearth.kube.client import api_requests
-from hearth.kube.objects.hash_key import NAMESPACES
-from hearth.kube.well_known_kinds import STACK, STACK_KINDS
+from hearth.kube.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, STACK, STACK_KINDS
 from hearth.model.api import crd
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -50,7 +48,7 @@ PATIENCE = 30.0
 async def install(api: BareApi) -> None:
     """Apply the CustomResourceDefinitions and the policy of the finalizer, and return when the kinds are served."""
     for definition in crd.make_crds():
-        path = api_requests.object_path(DEFINITION, "", definition["metadata"]["name"])
+        path = api_requests.object_path(CUSTOM_RESOURCE_DEFINITION, "", definition["metadata"]["name"])
         await api.apply(path, definition)
         while not is_established(await api.list(path)):  # noqa: ASYNC110 -- it is another process that we wait for
             await asyncio.sleep(LOOK)
@@ -123,14 +121,14 @@ async def namespace(api: BareApi, purpose: str) -> AsyncIterator[str]:
     """The name of a fresh namespace. No client  its end: that it takes a while is outside the scope."""
     name = f"bench-{purpose.lower()}-{uuid.uuid4().hex[:6]}"
     metadata = {"name": name, "labels": {LABEL: "policy"}}
-    await api.send("POST", api_requests.collection_path(NAMESPACES), body={"metadata": metadata})
+    await api.send("POST", api_requests.collection_path(NAMESPACE), body={"metadata": metadata})
     try:
         if await has_policies(api):
             await wait_policy(api, name)
         yield name
     finally:
         await release_stacks(api, name)
-        await api.send("DELETE", api_requests.object_path(NAMESPACES, "", name))
+        await api.send("DELETE", api_requests.object_path(NAMESPACE, "", name))
 
 
 async def release_stacks(api: BareApi, namespace: str) -> None:

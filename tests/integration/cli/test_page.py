@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import http.server
 import os
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +20,7 @@ from selenium.webdriver.common.keys import Keys
 
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
-from support.browser import page_browser, programs, shown_stacks, ui_process
+from support.browser import attacking_page, page_browser, programs, shown_stacks, ui_process
 from support.browser.page_browser import PageBrowser
 from support.browser.shown_stacks import HOSTILE, ShownStacks
 from support.real import real_user
@@ -289,7 +287,7 @@ def test_another_origin_can_neither_act_nor_read(site: Site) -> None:
     site.browser.wait_dialog()
     token = site.browser.find("input[name=action_token]").get_attribute("value")
     before = site.stacks.read("shop")
-    with attackers_page(f"{site.root}stacks/{site.stacks.namespace}/shop", str(token)) as address:
+    with attacking_page.serve(f"{site.root}stacks/{site.stacks.namespace}/shop", str(token)) as address:
         for host in ("127.0.0.1", "localhost"):
             site.browser.open(address.replace("127.0.0.1", host))
             read = site.browser.wait(lambda: site.browser.driver.execute_script("return window.outcome"), "no outcome")
@@ -298,52 +296,6 @@ def test_another_origin_can_neither_act_nor_read(site: Site) -> None:
         site.browser.driver.execute_script("document.forms[0].submit()")
         site.browser.wait_text("This did not work")
     assert site.stacks.read("shop") == before
-
-
-ATTACK = """<!doctype html><title>attack</title>
-<form method=post action="%(target)s/act"><input name=action value=pause><input name=action_token value="%(token)s"></form>
-<script>
-(async () => {
-  const target = "%(target)s", outcome = {read: "nothing", stream: "nothing", frame: "nothing", sent: 0};
-  const body = () => new URLSearchParams({action: "pause", action_token: "%(token)s"});
-  try { outcome.read = await (await fetch(target, {credentials: "include"})).text(); } catch {}
-  for (const mode of ["no-cors", "cors", "no-cors"]) {
-    try { await fetch(target + "/act", {method: "POST", mode, credentials: "include", body: body()}); } catch {}
-    outcome.sent += 1;
-  }
-  const frame = document.body.appendChild(document.createElement("iframe"));
-  await new Promise((done) => { frame.onload = done; frame.src = target; });
-  try { outcome.frame = frame.contentDocument.body.innerText || "nothing"; } catch {}
-  await new Promise((done) => {
-    const source = new EventSource(target + "/updates", {withCredentials: true});
-    source.onerror = () => { source.close(); done(); };
-    source.addEventListener("parts", (event) => { outcome.stream = event.data; done(); });
-  });
-  window.outcome = outcome;
-})();
-</script>"""
-
-
-@contextlib.contextmanager
-def attackers_page(target: str, token: str) -> Iterator[str]:
-    """Serve an attacker's page on another port; give its address."""
-    content = (ATTACK % {"target": target, "token": token}).encode()
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 -- the library calls it so
-            """Log nothing."""
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    server.server_close()
 
 
 async def test_an_operator_at_work_is_seen_live(site: Site, workers: Crew, user: RealUser) -> None:

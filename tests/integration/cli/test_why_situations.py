@@ -24,12 +24,13 @@ from hearth.kube.client.connection import Connection
 from hearth.kube.well_known_kinds import STACK
 from hearth.model import errors
 from hearth.model.kinds import Kind
-from support.real import situations
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
-from support.real.situations import Situation
+from support.real.situations import pod_situations, stack_situations
+from support.real.situations.situation import Situation
 from support.real.stack_command import StackCommand
 
+SITUATIONS = (*pod_situations.POD_SITUATIONS, *stack_situations.STACK_SITUATIONS)
 PATIENCE_SECONDS = 60.0
 """An order of magnitude above what a busy machine was seen to need."""
 POLL_SECONDS = 2.0
@@ -174,15 +175,15 @@ async def test_every_situation_is_explained_to_its_root(
     await session.kinds.refresh()
     namespace = user.namespace
     try:
-        for situation in situations.ALL:
+        for situation in SITUATIONS:
             await arrange(session, namespace, situation)
-        missing = await asyncio.gather(*(check(session, namespace, situation) for situation in situations.ALL))
+        missing = await asyncio.gather(*(check(session, namespace, situation) for situation in SITUATIONS))
     finally:
         await clean_up(session, namespace)
 
     if any(missing):
         pytest.fail("\n".join(each for each in missing if each))
-    assert len(situations.ALL) >= 30
+    assert len(SITUATIONS) >= 30
     command = StackCommand(kubeconfig=kubeconfig, namespace=namespace)
     assert "nothing is wrong" in await command.expect("why", "fine")
     assert "has no resource 'none'; resources: web" in await command.expect("why", "fine/none", code=1)
@@ -215,7 +216,7 @@ async def clean_up(session: Session, namespace: str) -> None:
 
 async def test_without_an_operator_it_says_so(user: RealUser, session: Session) -> None:
     """The most common reason of all in a new cluster."""
-    fine = next(each for each in situations.ALL if each.name == "fine")
+    fine = next(each for each in SITUATIONS if each.name == "fine")
     await arrange(session, user.namespace, fine)
 
     shown = await explain(session, user.namespace, fine)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import Any, Final
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from hearth.kube.client import api_requests
 from hearth.model import names
 from hearth.model.child import Object
-from hearth.model.errors import ApiStatusError
 from hearth.model.kinds import Kind
 from support.checks import expectations
 from support.real import real_user
@@ -85,31 +83,24 @@ async def wait_message(world: RealWorld, address: Address, *, is_ready: bool, pa
     raise AssertionError(f"it says {condition}, not {part!r}")
 
 
-async def wait_schema(world: RealWorld) -> None:
-    """Wait until the server publishes the schema: it serves a new kind a moment before."""
-    deadline = asyncio.get_running_loop().time() + TIMEOUT
-    while asyncio.get_running_loop().time() < deadline:
-        with contextlib.suppress(ApiStatusError):
-            document = await world.user.connection.request("GET", f"/openapi/v3/apis/{GADGET.api_version}")
-            if "isRollingUpdate" in str(document):
-                return
-        await asyncio.sleep(POLL)
-    raise AssertionError("the schema is not published")
-
-
 @pytest.mark.cluster
 async def test_a_kind_without_a_rule_is_read_by_what_its_schema_declares(world: RealWorld) -> None:
     """Each report makes the Stack wait in the object's own words, and the next good one makes it ready again."""
-    await real_user.install(world.user, [DEFINITION])
-    await wait_schema(world)
     await world.start_controller()
+    # The server serves the kind before it publishes the schema, and the Stack uses it at once.
+    await real_user.install(world.user, [DEFINITION])
+    world.on_kinds()
     address = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace=world.namespace, name="own")
-    template = {"resources": {"it": {"manifest": {"apiVersion": GADGET.api_version, "kind": GADGET.name, "spec": {}}}}}
+    gadget = {"manifest": {"apiVersion": GADGET.api_version, "kind": GADGET.name, "spec": {}}}
+    after = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {}}, "dependsOn": ["it"]}
+    template = {"resources": {"it": gadget, "after": after}}
     metadata = {"name": address.name, "namespace": world.namespace}
     await world.user.create(
         {"apiVersion": address.api_version, "kind": "Stack", "metadata": metadata, "spec": {"template": template}}
     )
     await wait_message(world, address, is_ready=False, part="has not set status.phase")
+    config_map = Address(api_version="v1", kind="ConfigMap", namespace=world.namespace, name="own-after")
+    assert await world.user.find(config_map) is None
     for status, said in REPORTS:
         await report(world, "own-it", status)
         await wait_message(world, address, is_ready=False, part=said)

@@ -21,9 +21,10 @@ from hearth.model.child import Object
 from hearth.plan.retry.backoff import BackoffPolicy
 from hearth.settings import Settings
 from support.change_signal import Pulse
-from support.real import admission_webhook, fault_proxy, real_user
+from support.real import fault_proxy, real_user
 from support.real.real_user import RealUser
 from support.real.real_world import InProcess, RecordedMachine
+from support.real.servers import admission_webhook
 from support.server.request_faults import Traffic
 from support.stories.world import Address
 from support.units import static_credentials
@@ -40,7 +41,7 @@ READ = ["get", "list", "watch"]
 class PatientMachine(RecordedMachine):
     """An operator whose backoff stands at minutes from the first failure on."""
 
-    def _make_patience(self) -> BackoffPolicy:
+    def _make_backoff(self) -> BackoffPolicy:
         return BackoffPolicy(first_delay=FIRST_DELAY, max_backoff=600.0, jitter=lambda: 0.0)
 
 

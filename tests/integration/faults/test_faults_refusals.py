@@ -13,9 +13,10 @@ from hearth.kube.auth.credentials import CredentialSource
 from hearth.kube.client.connection import Connection
 from hearth.model import errors, names
 from hearth.model.child import Object
-from support.real import admission_webhook, fault_scenario, real_user
-from support.real.admission_webhook import Verdict, Webhook
+from support.real import fault_scenario, real_user
 from support.real.fault_scenario import Site, elapse
+from support.real.servers import admission_webhook
+from support.real.servers.admission_webhook import Verdict, Webhook
 from support.units import static_credentials
 
 RBAC = "rbac.authorization.k8s.io"

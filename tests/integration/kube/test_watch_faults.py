@@ -26,7 +26,7 @@ from hearth.model.kinds import Kind
 from support.change_signal import Pulse
 from support.real import fault_proxy as proxy_module
 from support.real.fault_proxy import FaultProxy
-from support.units.scripted_watch import CONFIG_MAP, ServedKinds
+from support.units.scripted_api.scripted_watch import CONFIG_MAP, ServedKinds
 
 SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
 STACK_UID = "fault-stack"

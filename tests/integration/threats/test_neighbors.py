@@ -40,6 +40,7 @@ def test_twenty_ordinary_stacks_hardly_notice_a_hostile_one(threats: ThreatWorld
 
 
 @pytest.mark.soak
+@pytest.mark.alone
 def test_no_ordinary_stack_notices_a_hostile_one(threats: ThreatWorld) -> None:
     """The 99th percentile as well, on a machine that runs nothing else."""
     compare(threats, find_percentile)

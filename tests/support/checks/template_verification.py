@@ -17,7 +17,6 @@ from support.checks import expectations, members
 
 PLAIN = re.compile(r"\$\{\s*([a-zA-Z][\w]*(?:\.[a-zA-Z][\w]*)+)\s*\}")
 WHOLE = re.compile(rf"\A{PLAIN.pattern}\Z")
-NUMBERED = re.compile(r"\A\d+\Z")
 UNKNOWN = object()
 """The value of an expression that only the template engine can read."""
 

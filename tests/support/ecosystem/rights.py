@@ -69,19 +69,6 @@ def find_unnecessary(role: Object, requests: Sequence[Request]) -> list[str]:
     ]
 
 
-def find_unused_verbs(role: Object, requests: Sequence[Request]) -> list[str]:
-    """`verb resource` of which no request has made use."""
-    used = {(each.verb, each.group, each.resource) for each in requests}
-    return [
-        f"{verb} {resource}"
-        for rule in role["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-        if (verb, group, resource) not in used
-    ]
-
-
 def covers_any(rules: Iterable[Object], request: Request, *, but: Object) -> bool:
     """Whether another rule allows the request."""
     return any(covers(each, request) for each in rules if each is not but)

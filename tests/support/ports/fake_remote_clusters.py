@@ -105,6 +105,7 @@ class FakeRemoteCluster:
         self.cluster = FakeWorkloadCluster(wire, self._listener, **options)
         self.key, self.server, self.host, self.namespace = config.key, config.server, config.host, config.namespace
         self.hidden_texts = config.hidden_texts
+        self.identity = ""
         self.is_open = not other.is_away
         self.trouble: tuple[str, str] | None = None
         self._judge()

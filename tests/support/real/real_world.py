@@ -94,6 +94,15 @@ class InProcess:
         """As the protocol says."""
         await self._machine.stop()
 
+    def on_kinds(self) -> None:
+        """A CustomResourceDefinition changed, as the handlers report it."""
+        self._machine.on_kinds()
+
+    def count_reconcilers(self) -> int:
+        """How many Stacks are in memory."""
+        engine = self._machine._engine
+        return len(engine._reconcilers) if engine is not None else 0
+
 
 class RealWorld:
     """The protocol `World`."""
@@ -146,6 +155,16 @@ class RealWorld:
         if self._operator is not None:
             await self._operator.kill()
             self._operator = None
+
+    def on_kinds(self) -> None:
+        """Report to an operator in this process that a CustomResourceDefinition changed; its handlers do not run here."""
+        assert isinstance(self._operator, InProcess)
+        self._operator.on_kinds()
+
+    def count_reconcilers(self) -> int:
+        """How many Stacks an operator in this process has in memory."""
+        assert isinstance(self._operator, InProcess)
+        return self._operator.count_reconcilers()
 
     # ------------------------------------------------------------ other clusters
 

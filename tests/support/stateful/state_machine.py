@@ -9,6 +9,7 @@ from hypothesis import strategies
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from hearth.model import names
+from support import soak
 from support.fake_world import crash_injection
 from support.stateful import hostile_tenant, random_templates
 from support.stateful.hostile_tenant import Deed
@@ -29,6 +30,7 @@ class Targets(RuleBasedStateMachine):
     def __init__(self) -> None:
         """Nothing is there yet."""
         super().__init__()
+        soak.PROGRESS.advance()
         self.session: Session | None = None
 
     @initialize(

@@ -42,7 +42,11 @@ class StatusBinder:
                 claim = {
                     "apiVersion": "v1",
                     "kind": CLAIM,
-                    "metadata": {"name": name, "namespace": metadata["namespace"]},
+                    "metadata": {
+                        "name": name,
+                        "namespace": metadata["namespace"],
+                        "labels": dict(spec["selector"]["matchLabels"]),
+                    },
                     "spec": template["spec"],
                 }
                 if await self._world.user.find(Address.of(claim)) is None:

@@ -12,7 +12,7 @@ import aiohttp
 
 from hearth.cli.page import server
 from hearth.cli.stack_access.session import Session
-from support.units.scripted_connection import ScriptedConnection
+from support.units.scripted_api.scripted_connection import ScriptedConnection
 
 HOSTILE = "\"'><img src=x onerror=alert(1)><script>alert(2)</script>{{ 7 * 7 }}"
 STACKS = "/apis/hearth.dev/v1alpha1/namespaces/prod/stacks"

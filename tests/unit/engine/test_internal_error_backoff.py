@@ -72,6 +72,10 @@ class Fault:
         monkeypatch.setattr(owner, name, broken)
 
 
+LONGEST_PAUSE = 60.0
+"""Virtual seconds; the next try comes within that."""
+
+
 @dataclass
 class Reported:
     """What a Stack said of internal errors, in the order in which it did."""
@@ -116,6 +120,7 @@ def play(fault: Fault) -> tuple[Reported, dict[str, Object], list[str]]:
         ends["other meanwhile"] = (await world.user.find(OTHER) or {})["status"]
         # Until here, every time; from here on never again.
         fault.is_over = True
+        await world.wait(LONGEST_PAUSE)
         await world.wait_rest(nothing)
         for address in (STACK, OTHER):
             ends[address.name] = (await world.user.find(address) or {}).get("status", {})

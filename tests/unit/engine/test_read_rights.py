@@ -186,7 +186,7 @@ def test_answers_go_with_the_last_stack_that_needs_them() -> None:
 def ask(rights: ReadRights, *names: str) -> None:
     """Ask about several objects by name."""
     for name in names:
-        rights.look("s1", ACCOUNT, kind=CHILD.kind, namespace="default", name=name)
+        rights.find_answer("s1", ACCOUNT, kind=CHILD.kind, namespace="default", name=name)
 
 
 def test_a_question_that_always_fails_holds_up_no_other() -> None:
@@ -197,11 +197,11 @@ def test_a_question_that_always_fails_holds_up_no_other() -> None:
         rights, _ = make(cluster)
         ask(rights, "w", "x", "y", "z", "a")
         await asyncio.sleep(read_rights.RETRY + 0.1)
-        assert rights.look("s1", ACCOUNT, kind=CHILD.kind, namespace="default", name="a") is False
+        assert rights.find_answer("s1", ACCOUNT, kind=CHILD.kind, namespace="default", name="a") is False
         cluster.granted = {"a"}
         rights.on_change()
         await asyncio.sleep(2 * read_rights.RETRY)
-        assert rights.look("s1", ACCOUNT, kind=CHILD.kind, namespace="default", name="a") is True
+        assert rights.find_answer("s1", ACCOUNT, kind=CHILD.kind, namespace="default", name="a") is True
         await rights.stop()
 
     virtual_time.run(run)
@@ -223,7 +223,7 @@ def test_changes_of_rbac_without_end_leave_pauses() -> None:
         assert 18 * 100 <= len(cluster.asked) <= 26 * 100
         cluster.granted = {"n7"}
         await asyncio.sleep(10)
-        assert rights.look("s1", ACCOUNT, kind=CHILD.kind, namespace="default", name="n7") is True
+        assert rights.find_answer("s1", ACCOUNT, kind=CHILD.kind, namespace="default", name="n7") is True
         await rights.stop()
 
     virtual_time.run(run)

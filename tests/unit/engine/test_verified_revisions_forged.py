@@ -154,11 +154,17 @@ def test_thousands_of_forged_revisions_are_looked_at_once_a_second() -> None:
             looks.append(asyncio.get_running_loop().time())
             return read(stack_uid)
 
-        home.revisions = count  # type: ignore[method-assign]  # counts the calls of the real one
-        begun = asyncio.get_running_loop().time()
-        for number in range(50):
+        async def forge_another(number: int) -> None:
             metadata = {key: raw["metadata"][key] for key in ("labels", "annotations", "namespace")}
             await world.user.create({**raw, "metadata": {**metadata, "name": f"forged-{number}"}})
+
+        # It loads the idle Stack, which reads all revisions in any case.
+        await forge_another(0)
+        await world.wait_rest(nothing)
+        home.revisions = count  # type: ignore[method-assign]  # counts the calls of the real one
+        begun = asyncio.get_running_loop().time()
+        for number in range(1, 50):
+            await forge_another(number)
             await asyncio.sleep(0.05)
         await world.wait_rest(nothing)
         assert [round(each - begun) for each in looks] == [0, 1, 2, 3]

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from hearth.handlers.kopf_supervisor import KopfCallbacks, KopfSupervisor, SupervisorTimeouts, make_run
 from hearth.kube.auth.credentials import Credentials
-from support.real.stub_server import run_stub
+from support.real.servers.stub_server import run_stub
 
 Item = TypeVar("Item")
 PATIENCE = 20.0

@@ -15,7 +15,7 @@ from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.model.stack_tree import Node, StackTree
 from support import virtual_time
-from support.units.scripted_connection import ScriptedConnection
+from support.units.scripted_api.scripted_connection import ScriptedConnection
 
 ITEM = "/apis/hearth.dev/v1alpha1/namespaces/a/resourcegroups/workers"
 RAW: Object = {

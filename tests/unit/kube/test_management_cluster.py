@@ -23,7 +23,7 @@ from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from support import virtual_time
 from support.server import api_errors
-from support.units.scripted_connection import Answer, ScriptedConnection, conflict, exists, missing
+from support.units.scripted_api.scripted_connection import Answer, ScriptedConnection, conflict, exists, missing
 
 ITEM = "/apis/hearth.dev/v1alpha1/namespaces/a/stacks/shop"
 REVISIONS = "/apis/apps/v1/namespaces/a/controllerrevisions"

@@ -14,7 +14,7 @@ from hearth.plan.retry.retry_triggers import RetryTrigger
 from support import virtual_time
 from support.server import api_errors
 from support.units import signing
-from support.units.scripted_connection import Answer, ScriptedConnection, conflict, missing
+from support.units.scripted_api.scripted_connection import Answer, ScriptedConnection, conflict, missing
 
 CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
 COLLECTION = "/api/v1/namespaces/a/configmaps"

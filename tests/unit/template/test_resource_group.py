@@ -11,7 +11,7 @@ from hearth.model.groups import group_members
 from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition, StackIdentity
 from hearth.template.compiler import compiler
-from support.units.typed_kinds import TypedKinds
+from support.units.templates.typed_kinds import TypedKinds
 
 GROUP = StackIdentity(name="workers", namespace="default", uid="group-1")
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}

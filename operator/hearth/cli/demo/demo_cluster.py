@@ -10,20 +10,13 @@ from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
-from hearth.kube.well_known_kinds import STACK
+from hearth.kube.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, STACK
 from hearth.model import errors
 from hearth.model.api import crd
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
 MANAGER: Final = "hearth-demo"
-DEFINITION: Final = Kind(
-    group="apiextensions.k8s.io",
-    version="v1",
-    name="CustomResourceDefinition",
-    plural="customresourcedefinitions",
-    namespaced=False,
-)
 POLL: Final = 0.2
 """Seconds between two checks of something that takes about one second."""
 
@@ -38,7 +31,7 @@ class Cluster:
     async def install(self) -> None:
         """Apply the CustomResourceDefinitions, and wait until their kinds are served."""
         for definition in crd.make_crds():
-            await self.apply(definition, kind=DEFINITION)
+            await self.apply(definition, kind=CUSTOM_RESOURCE_DEFINITION)
         for definition in crd.make_crds():
             while not is_established(await self._get_definition(definition["metadata"]["name"])):  # noqa: ASYNC110 -- it is another process that we wait for
                 await asyncio.sleep(POLL)
@@ -57,7 +50,7 @@ class Cluster:
         try:
             return await self._connection.request("GET", api_requests.object_path(STACK, namespace, name))
         except errors.ApiStatusError as refused:
-            if refused.code != 404:
+            if not refused.is_not_found:
                 raise
             return None
 
@@ -66,7 +59,7 @@ class Cluster:
         return await self._reader.read(namespace, name)
 
     async def _get_definition(self, name: str) -> Object:
-        return await self._connection.request("GET", api_requests.object_path(DEFINITION, "", name))
+        return await self._connection.request("GET", api_requests.object_path(CUSTOM_RESOURCE_DEFINITION, "", name))
 
 
 def is_established(definition: Object) -> bool:

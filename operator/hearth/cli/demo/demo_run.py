@@ -70,19 +70,19 @@ async def run_demo(plan: DemoOptions, screen: ViewOutput) -> int:
     stopping = catch_signals()
     async with Connection(source) as connection:
         cluster = Cluster(connection)
-        screen.say(["installing the CustomResourceDefinitions"])
+        screen.print_lines(["installing the CustomResourceDefinitions"])
         await cluster.install()
         server = connection.credentials.server
         async with (
             demo_webhook.installed(connection, server=server, namespace=plan.serves) as flags,
             operator_process.running(plan.kubeconfig, namespace=plan.serves, options=flags) as operator,
         ):
-            screen.say([f"starting the operator; its log: {operator.log}"])
+            screen.print_lines([f"starting the operator; its log: {operator.log}"])
             watch = StackWatcher(cluster=cluster, screen=screen, operator=operator, stopping=stopping, plan=plan)
             code = await play(watch)
-            screen.say(["stopping the operator"])
+            screen.print_lines(["stopping the operator"])
         if await cluster.find_stack(plan.namespace, plan.name) is not None:
-            screen.say([f"stack/{plan.name} and its objects stay in the cluster; the next run on it uses them"])
+            screen.print_lines([f"stack/{plan.name} and its objects stay in the cluster; the next run on it uses them"])
     return code
 
 
@@ -92,19 +92,19 @@ async def play(watch: StackWatcher) -> int:
     if not await watch.wait_operator():
         return INTERRUPTED
     await leave_earlier(watch)
-    watch.screen.say([f"applying stack/{plan.name} in namespace {plan.namespace}"])
+    watch.screen.print_lines([f"applying stack/{plan.name} in namespace {plan.namespace}"])
     await watch.cluster.apply(plan.stack, kind=STACK)
     reached = await watch.until(lambda seen: seen.is_ready, seconds=plan.timeout.total_seconds())
     if reached is None and watch.stopping.is_set():
         return INTERRUPTED
     if reached is None:
         raise DemoFailed(await watch.explain())
-    watch.screen.say([f"Ready after {watch.seconds:.1f} s"])
+    watch.screen.print_lines([f"Ready after {watch.seconds:.1f} s"])
     watch.was_ready = True
     if watch.screen.stays:
         await stay(watch, reached)
     else:
-        watch.screen.say(f"  {name}: {value}" for name, value in reached.outputs)
+        watch.screen.print_lines(f"  {name}: {value}" for name, value in reached.outputs)
     return READY
 
 
@@ -194,7 +194,7 @@ async def leave_earlier(watch: StackWatcher) -> None:
     """Wait until a Stack that was deleted while no operator ran is gone. Only then can it be created again."""
     found = await watch.cluster.find_stack(watch.plan.namespace, watch.plan.name)
     if found is not None and "deletionTimestamp" in found["metadata"]:
-        watch.screen.say([f"stack/{watch.plan.name} is still being deleted: waiting"])
+        watch.screen.print_lines([f"stack/{watch.plan.name} is still being deleted: waiting"])
         await watch.until(lambda seen: not seen.exists)
 
 
@@ -203,7 +203,7 @@ async def stay(watch: StackWatcher, reached: StackView) -> None:
     plan = watch.plan
     kubectl = plan.kubectl if shutil.which("kubectl") is None else None
     where = ShellEnvironment(kubeconfig=plan.kubeconfig, kubectl=kubectl)
-    watch.screen.say(["", *suggestions.advise(plan.stack, reached, where), "", "Ctrl-C stops it.", ""])
+    watch.screen.print_lines(["", *suggestions.advise(plan.stack, reached, where), "", "Ctrl-C stops it.", ""])
     await watch.until(lambda _: False)
 
 

@@ -46,7 +46,7 @@ WEBHOOKS: Final = {
 
 @contextlib.asynccontextmanager
 async def installed(connection: Connection, *, server: str, namespace: str | None) -> AsyncIterator[Sequence[str]]:
-    """The flags of an operator that serves the webhook; none where the API server runs on another machine.
+    """Yield the flags of an operator that serves the webhook; none if the API server runs on another machine.
 
     server: the URL of the API server; namespace: the only one that is reviewed, None for all.
     """
@@ -76,7 +76,7 @@ async def remove(connection: Connection, paths: Sequence[str]) -> None:
 
 
 def make_configuration(kind: str, *, name: str, port: int, namespace: str | None) -> Object:
-    """One webhook configuration. port: where this machine serves it; namespace: the only one reviewed, None for all."""
+    """Make one webhook configuration. port: of this machine; namespace: the only one reviewed, None for all."""
     within = {"matchLabels": {"kubernetes.io/metadata.name": namespace}} if namespace else {}
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -92,7 +92,7 @@ def make_configuration(kind: str, *, name: str, port: int, namespace: str | None
 def make_webhook(
     name: str, resources: list[str], operations: list[str], condition: dict[str, str], *, url: str, within: Object
 ) -> dict[str, Any]:
-    """One webhook. within: the selector of namespaces."""
+    """Make one webhook. within: the selector of namespaces."""
     rule = {
         "apiGroups": [names.GROUP],
         "apiVersions": [names.VERSION],

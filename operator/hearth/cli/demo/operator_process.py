@@ -78,7 +78,7 @@ async def running(
             stderr=log,
             # What is set for other operators on this machine is not for this one.
             env={name: value for name, value in os.environ.items() if not name.startswith("HEARTH_")},
-            # A Ctrl-C at the terminal is for us; the operator ends when we say so.
+            # Ctrl-C at the terminal stops the demo, which then stops the operator.
             start_new_session=True,
         )
     try:

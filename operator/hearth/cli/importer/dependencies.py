@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hearth.cli.importer import cluster_scoped_kinds, kind_references, pod_references, safe_access
+from hearth.cli import object_fields
+from hearth.cli.importer import cluster_scoped_kinds, kind_references, pod_references
 from hearth.cli.importer.manifest_documents import ManifestDocument
 from hearth.model.kinds import ObjectRef
 
@@ -42,8 +43,8 @@ class Index:
             self.keys[key].append(position)
             self.objects[document.locate(self.default_namespace)] = position
             if key == DEFINITION:
-                group = safe_access.find(document.manifest, "spec", "group")
-                self.served[group, safe_access.find(document.manifest, "spec", "names", "kind")] = position
+                group = object_fields.find(document.manifest, "spec", "group")
+                self.served[group, object_fields.find(document.manifest, "spec", "names", "kind")] = position
             if key in kind_references.BINDINGS:
                 for reference in self.locate_mentions(document):
                     if reference.kind == "ServiceAccount":
@@ -100,7 +101,7 @@ def find_answering(service: ObjectRef, index: Index) -> Iterator[int]:
     position = index.objects.get(service)
     if service.kind != "Service" or position is None:
         return
-    selector = safe_access.mapping(index.documents[position].manifest, "spec", "selector")
+    selector = object_fields.mapping(index.documents[position].manifest, "spec", "selector")
     for candidate, document in enumerate(index.documents):
         template = pod_references.find_template(document.manifest)
         namespace = document.namespace or index.default_namespace
@@ -110,5 +111,5 @@ def find_answering(service: ObjectRef, index: Index) -> Iterator[int]:
 
 def selects(selector: Mapping[str, Any], template: Mapping[str, Any]) -> bool:
     """Return whether a Service's selector matches the pods of a template; an empty one matches none."""
-    labels = safe_access.mapping(template, "metadata", "labels")
+    labels = object_fields.mapping(template, "metadata", "labels")
     return bool(selector) and selector.items() <= labels.items()

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hearth.cli.importer import cluster_scoped_kinds, safe_access
+from hearth.cli import object_fields
+from hearth.cli.importer import cluster_scoped_kinds
 from hearth.cli.importer.manifest_documents import ManifestDocument
 
 MADE: Final = frozenset({("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default"), ("Service", "kubernetes")})
@@ -21,7 +22,7 @@ TOKEN: Final = "kubernetes.io/service-account-token"  # noqa: S105 -- a type of 
 def find_maker(document: ManifestDocument, documents: Sequence[ManifestDocument]) -> str:
     """Return who makes the object: `its owner ReplicaSet web-7d4`; "" if that may be a person. documents: all of them."""
     kind = cluster_scoped_kinds.key_of(document.group, document.kind)
-    for owner in safe_access.mappings(document.metadata, "ownerReferences"):
+    for owner in object_fields.entries(document.metadata, "ownerReferences"):
         if owner.get("controller") is True or kind == "EndpointSlice.discovery.k8s.io":
             return f"its owner {owner.get('kind')} {owner.get('name')}"
     if (kind, document.name) in MADE:
@@ -38,4 +39,4 @@ def find_maker(document: ManifestDocument, documents: Sequence[ManifestDocument]
 def _has_selector(service: ManifestDocument, endpoints: ManifestDocument) -> bool:
     """Return whether a Service makes these Endpoints: one without a selector does not."""
     is_its = (service.kind, service.name, service.namespace) == ("Service", endpoints.name, endpoints.namespace)
-    return is_its and bool(safe_access.mapping(service.manifest, "spec", "selector"))
+    return is_its and bool(object_fields.mapping(service.manifest, "spec", "selector"))

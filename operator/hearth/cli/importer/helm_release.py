@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from hearth.cli.importer import safe_access
+from hearth.cli import object_fields
 from hearth.cli.importer.manifest_documents import SourceText
 from hearth.model import limits, packing
 from hearth.model.child import Object
@@ -39,23 +39,23 @@ def find_deployed(secrets: Iterable[Object]) -> Object | None:
     found = {
         find_version(each): each
         for each in secrets
-        if each.get("type") == TYPE and safe_access.find(each, "metadata", "labels", "status") == DEPLOYED
+        if each.get("type") == TYPE and object_fields.find(each, "metadata", "labels", "status") == DEPLOYED
     }
     return found[max(found)] if found else None
 
 
 def find_version(secret: Object) -> int:
     """Return the number of a revision."""
-    text = safe_access.find(secret, "metadata", "labels", "version")
+    text = object_fields.find(secret, "metadata", "labels", "version")
     return int(text[:9]) if isinstance(text, str) and text.isascii() and text.isdigit() else 0
 
 
 def parse(secret: Object) -> HelmRelease:
     """Return the release in a Secret. Raises InvalidDefinition."""
-    source = f"secret/{safe_access.find(secret, 'metadata', 'name')}"
+    source = f"secret/{object_fields.find(secret, 'metadata', 'name')}"
     try:
         # Helm encodes it, and the API server encodes it again.
-        encoded = base64.b64decode(str(safe_access.find(secret, "data", "release")), validate=True)
+        encoded = base64.b64decode(str(object_fields.find(secret, "data", "release")), validate=True)
         content = packing.inflate(base64.b64decode(encoded, validate=True), limit=limits.HELM_RELEASE_BYTES)
         release = orjson.loads(content)
     except (binascii.Error, ValueError, zlib.error) as error:
@@ -64,7 +64,7 @@ def parse(secret: Object) -> HelmRelease:
     manifest = release.get("manifest") if isinstance(release, dict) else None
     if not isinstance(manifest, str):
         raise InvalidDefinition([Mistake(path=source, message="holds no release of Helm: there is no manifest in it")])
-    hooks = tuple(describe_hook(each) for each in safe_access.mappings(release, "hooks"))
+    hooks = tuple(describe_hook(each) for each in object_fields.entries(release, "hooks"))
     return HelmRelease(text=SourceText(source=source, content=manifest), hooks=hooks)
 
 

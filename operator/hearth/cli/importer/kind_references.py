@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from hearth.cli.importer import cluster_scoped_kinds, pod_references, safe_access
-from hearth.cli.importer.safe_access import ObjectMention
+from hearth.cli import object_fields
+from hearth.cli.importer import cluster_scoped_kinds, pod_references
+from hearth.cli.importer.object_mention import ObjectMention
 
 Rule: TypeAlias = Callable[[Mapping[str, Any]], Iterator[ObjectMention]]
 
@@ -24,10 +25,10 @@ TOKEN_ANNOTATION: Final = "kubernetes.io/service-account.name"  # noqa: S105 -- 
 def find_mentions(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """Yield every object that must exist before the manifest; may repeat, and may yield references without a name."""
     kind = cluster_scoped_kinds.key_of(cluster_scoped_kinds.group_of(manifest["apiVersion"]), manifest["kind"])
-    yield ObjectMention(kind="Namespace", name=safe_access.find(manifest, "metadata", "namespace"))
+    yield ObjectMention(kind="Namespace", name=object_fields.find(manifest, "metadata", "namespace"))
     template = pod_references.find_template(manifest)
     if template is not None:
-        yield from pod_references.find_needs(safe_access.mapping(template, "spec"))
+        yield from pod_references.find_needs(object_fields.mapping(template, "spec"))
     yield from find_scale_target(manifest)
     rule = RULES.get(kind)
     if rule is not None:
@@ -36,7 +37,7 @@ def find_mentions(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
 
 def find_scale_target(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """Yield the scale target of an autoscaler."""
-    target = safe_access.mapping(manifest, "spec", "scaleTargetRef")
+    target = object_fields.mapping(manifest, "spec", "scaleTargetRef")
     api_version, kind = target.get("apiVersion", "apps/v1"), target.get("kind", "Deployment")
     if target and isinstance(api_version, str) and isinstance(kind, str):
         yield ObjectMention(group=cluster_scoped_kinds.group_of(api_version), kind=kind, name=target.get("name"))
@@ -44,35 +45,35 @@ def find_scale_target(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
 
 def find_for_stateful_set(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """Yield the governing Service of a StatefulSet, and the classes of its claims."""
-    yield ObjectMention(kind="Service", name=safe_access.find(manifest, "spec", "serviceName"))
-    for claim in safe_access.mappings(manifest, "spec", "volumeClaimTemplates"):
+    yield ObjectMention(kind="Service", name=object_fields.find(manifest, "spec", "serviceName"))
+    for claim in object_fields.entries(manifest, "spec", "volumeClaimTemplates"):
         yield from find_for_claim(claim)
 
 
 def find_for_claim(claim: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """Yield the class of a claim or a volume, and the volume of a claim."""
     yield ObjectMention(group=STORAGE, kind="StorageClass", name=find_storage_class(claim))
-    yield ObjectMention(kind="PersistentVolume", name=safe_access.find(claim, "spec", "volumeName"))
+    yield ObjectMention(kind="PersistentVolume", name=object_fields.find(claim, "spec", "volumeName"))
 
 
 def find_storage_class(claim: Mapping[str, Any]) -> Any:
     """Return the class of a claim or a volume; None for the default class."""
-    annotated = safe_access.find(claim, "metadata", "annotations", CLASS_ANNOTATION)
-    return annotated or safe_access.find(claim, "spec", "storageClassName")
+    annotated = object_fields.find(claim, "metadata", "annotations", CLASS_ANNOTATION)
+    return annotated or object_fields.find(claim, "spec", "storageClassName")
 
 
 def find_for_binding(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """Yield the role of a binding, and its accounts."""
-    role = safe_access.mapping(manifest, "roleRef")
+    role = object_fields.mapping(manifest, "roleRef")
     yield ObjectMention(group=RBAC, kind=str(role.get("kind")), name=role.get("name"))
-    for subject in safe_access.mappings(manifest, "subjects"):
+    for subject in object_fields.entries(manifest, "subjects"):
         if subject.get("kind") == "ServiceAccount":
             yield ObjectMention(kind="ServiceAccount", name=subject.get("name"), namespace=subject.get("namespace"))
 
 
 def find_for_account(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """Yield the image pull secrets of an account."""
-    for secret in safe_access.mappings(manifest, "imagePullSecrets"):
+    for secret in object_fields.entries(manifest, "imagePullSecrets"):
         yield ObjectMention(kind="Secret", name=secret.get("name"))
 
 
@@ -80,32 +81,32 @@ def find_for_secret(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """Yield the account of a token. Without it, the API server deletes the token at once."""
     if manifest.get("type") == "kubernetes.io/service-account-token":
         yield ObjectMention(
-            kind="ServiceAccount", name=safe_access.find(manifest, "metadata", "annotations", TOKEN_ANNOTATION)
+            kind="ServiceAccount", name=object_fields.find(manifest, "metadata", "annotations", TOKEN_ANNOTATION)
         )
 
 
 def find_for_ingress(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """Yield the backend Services of an Ingress, its class, and its certificates."""
-    spec = safe_access.mapping(manifest, "spec")
+    spec = object_fields.mapping(manifest, "spec")
     yield ObjectMention(group=NETWORKING, kind="IngressClass", name=spec.get("ingressClassName"))
-    backends = [safe_access.mapping(spec, "defaultBackend")]
-    for rule in safe_access.mappings(spec, "rules"):
-        backends += [safe_access.mapping(path, "backend") for path in safe_access.mappings(rule, "http", "paths")]
+    backends = [object_fields.mapping(spec, "defaultBackend")]
+    for rule in object_fields.entries(spec, "rules"):
+        backends += [object_fields.mapping(path, "backend") for path in object_fields.entries(rule, "http", "paths")]
     for backend in backends:
-        yield ObjectMention(kind="Service", name=safe_access.find(backend, "service", "name"))
-    for entry in safe_access.mappings(spec, "tls"):
+        yield ObjectMention(kind="Service", name=object_fields.find(backend, "service", "name"))
+    for entry in object_fields.entries(spec, "tls"):
         yield ObjectMention(kind="Secret", name=entry.get("secretName"))
 
 
 def find_for_webhooks(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """Yield the Services of a webhook configuration."""
-    for webhook in safe_access.mappings(manifest, "webhooks"):
-        yield from find_service(safe_access.mapping(webhook, "clientConfig", "service"))
+    for webhook in object_fields.entries(manifest, "webhooks"):
+        yield from find_service(object_fields.mapping(webhook, "clientConfig", "service"))
 
 
 def find_for_api_service(manifest: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """Yield the Service of an APIService."""
-    yield from find_service(safe_access.mapping(manifest, "spec", "service"))
+    yield from find_service(object_fields.mapping(manifest, "spec", "service"))
 
 
 def find_service(reference: Mapping[str, Any]) -> Iterator[ObjectMention]:
@@ -117,7 +118,7 @@ def find_for_policy_binding(manifest: Mapping[str, Any]) -> Iterator[ObjectMenti
     """Yield the policy of a binding."""
     kind = manifest["kind"].removesuffix("Binding")
     group = cluster_scoped_kinds.group_of(manifest["apiVersion"])
-    yield ObjectMention(group=group, kind=kind, name=safe_access.find(manifest, "spec", "policyName"))
+    yield ObjectMention(group=group, kind=kind, name=object_fields.find(manifest, "spec", "policyName"))
 
 
 WEBHOOKS: Final = frozenset(

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from hearth.cli.importer import safe_access
-from hearth.cli.importer.safe_access import ObjectMention
+from hearth.cli import object_fields
+from hearth.cli.importer.object_mention import ObjectMention
 
 TEMPLATES: Final = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"), ("template",))
 """The places of a pod template in a manifest: workloads of any kind, CronJob, PodTemplate."""
@@ -27,8 +27,8 @@ def find_template(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if manifest["kind"] == "Pod":
         return manifest
     for path in TEMPLATES:
-        template = safe_access.mapping(manifest, *path)
-        if safe_access.mappings(template, "spec", "containers"):
+        template = object_fields.mapping(manifest, *path)
+        if object_fields.entries(template, "spec", "containers"):
             return template
     return None
 
@@ -39,37 +39,37 @@ def find_needs(spec: Mapping[str, Any]) -> Iterator[ObjectMention]:
     yield ObjectMention(kind="ServiceAccount", name=account)
     yield ObjectMention(group="scheduling.k8s.io", kind="PriorityClass", name=spec.get("priorityClassName"))
     yield ObjectMention(group="node.k8s.io", kind="RuntimeClass", name=spec.get("runtimeClassName"))
-    for secret in safe_access.mappings(spec, "imagePullSecrets"):
+    for secret in object_fields.entries(spec, "imagePullSecrets"):
         yield ObjectMention(kind="Secret", name=secret.get("name"))
-    for claim in safe_access.mappings(spec, "resourceClaims"):
+    for claim in object_fields.entries(spec, "resourceClaims"):
         yield ObjectMention(group="resource.k8s.io", kind="ResourceClaim", name=claim.get("resourceClaimName"))
         template = claim.get("resourceClaimTemplateName")
         yield ObjectMention(group="resource.k8s.io", kind="ResourceClaimTemplate", name=template)
-    for volume in safe_access.mappings(spec, "volumes"):
+    for volume in object_fields.entries(spec, "volumes"):
         yield from find_volume_needs(volume)
     for key in ("initContainers", "containers"):
-        for container in safe_access.mappings(spec, key):
+        for container in object_fields.entries(spec, key):
             yield from find_container_needs(container)
 
 
 def find_volume_needs(volume: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """Yield the references of one volume."""
     yield ObjectMention(
-        kind="PersistentVolumeClaim", name=safe_access.find(volume, "persistentVolumeClaim", "claimName")
+        kind="PersistentVolumeClaim", name=object_fields.find(volume, "persistentVolumeClaim", "claimName")
     )
-    for source in (volume, *safe_access.mappings(volume, "projected", "sources")):
+    for source in (volume, *object_fields.entries(volume, "projected", "sources")):
         for key, kind, field in SOURCES:
-            yield ObjectMention(kind=kind, name=safe_access.find(source, key, field))
+            yield ObjectMention(kind=kind, name=object_fields.find(source, key, field))
     for inner in volume.values():
         # Volumes of a network's storage name the Secret of their account so, each within its own field.
         for key in ("secretRef", "nodePublishSecretRef"):
-            yield ObjectMention(kind="Secret", name=safe_access.find(inner, key, "name"))
+            yield ObjectMention(kind="Secret", name=object_fields.find(inner, key, "name"))
 
 
 def find_container_needs(container: Mapping[str, Any]) -> Iterator[ObjectMention]:
     """Yield the references of one container's environment."""
-    yield from find_named(safe_access.mappings(container, "envFrom"), REFERENCES)
-    values = [safe_access.mapping(variable, "valueFrom") for variable in safe_access.mappings(container, "env")]
+    yield from find_named(object_fields.entries(container, "envFrom"), REFERENCES)
+    values = [object_fields.mapping(variable, "valueFrom") for variable in object_fields.entries(container, "env")]
     yield from find_named(values, KEY_REFERENCES)
 
 
@@ -77,4 +77,4 @@ def find_named(entries: Sequence[Mapping[str, Any]], references: Sequence[tuple[
     """Yield the references of the entries under those keys."""
     for entry in entries:
         for key, kind in references:
-            yield ObjectMention(kind=kind, name=safe_access.find(entry, key, "name"))
+            yield ObjectMention(kind=kind, name=object_fields.find(entry, key, "name"))

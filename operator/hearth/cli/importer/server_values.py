@@ -10,7 +10,8 @@ import copy
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any, Final, TypeAlias
 
-from hearth.cli.importer import cluster_scoped_kinds, pod_references, safe_access
+from hearth.cli import object_fields
+from hearth.cli.importer import cluster_scoped_kinds, pod_references
 from hearth.model.child import Object
 
 Path: TypeAlias = tuple[str, ...]
@@ -139,7 +140,7 @@ CONTAINER_DEFAULTS: Final[tuple[tuple[Path, Any], ...]] = (
 
 def is_export(manifest: Mapping[str, Any]) -> bool:
     """Return whether an API server has stored the object."""
-    metadata = safe_access.mapping(manifest, "metadata")
+    metadata = object_fields.mapping(manifest, "metadata")
     return any(mark in metadata for mark in MARKS)
 
 
@@ -153,7 +154,7 @@ def drop(manifest: Mapping[str, Any]) -> Object:
     _drop_equal(kept, DEFAULTS.get(kind, ()))
     if kind == "Service":
         _drop_addresses(kept)
-    if kind == "Job.batch" and safe_access.find(kept, "spec", "manualSelector") is not True:
+    if kind == "Job.batch" and object_fields.find(kept, "spec", "manualSelector") is not True:
         # It names the old object, and the API server rejects it for a new one.
         for spec in _find(kept, ("spec",)):
             spec.pop("selector", None)

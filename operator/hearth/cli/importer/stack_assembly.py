@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from hearth.cli import object_fields
 from hearth.cli.importer import (
     cluster_scoped_kinds,
     dependencies,
@@ -16,7 +17,6 @@ from hearth.cli.importer import (
     manifest_cleanup,
     pod_references,
     resource_naming,
-    safe_access,
 )
 from hearth.cli.importer import manifest_documents as documents_module
 from hearth.cli.importer.manifest_documents import ManifestDocument, SourceText
@@ -148,7 +148,7 @@ def find_doubts(document: ManifestDocument, *, namespace: str | None) -> Iterato
     metadata = document.metadata
     if not document.name:
         yield f"{called} has no name; its object is named after the Stack and the resource"
-    if "helm.sh/hook" in safe_access.mapping(metadata, "annotations"):
+    if "helm.sh/hook" in object_fields.mapping(metadata, "annotations"):
         yield f"{called} is a Helm hook; Hearth treats it as an ordinary resource"
     if namespace is not None and document.group == "" and document.kind == "Namespace" and document.name == namespace:
         yield f"{called} is the namespace of the Stack itself, which would be deleted with it; remove it"

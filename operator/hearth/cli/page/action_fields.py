@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hearth.cli import object_fields
 from hearth.cli.stack_access import owned_objects, revisions
 from hearth.cli.stack_access.session import Session
-from hearth.cli.stack_views import object_fields, safe_text
+from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.lists import revision_history
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.kube.well_known_kinds import STACK_SNAPSHOT

@@ -14,12 +14,12 @@ from hearth.cli.stack_views import safe_text
 from hearth.model import errors, limits
 
 PAUSE: Final = 1.0
-"""Seconds between two looks, at least."""
-PAUSES_PER_LOOK: Final = 3
-"""A look at a large Stack costs the API server more: the pause is so many times as long as it took."""
+"""Minimum seconds between two reads of the page's objects."""
+PAUSE_FACTOR: Final = 3
+"""The pause is so many times as long as the read took, because a large Stack costs the API server more."""
 CLOSED_CHECK: Final = 0.1
-"""Seconds between two looks whether the browser closed the connection. aiohttp could cancel the handler instead, but it
-would cancel actions as well, between two writes."""
+"""Seconds between two checks whether the browser closed the connection. aiohttp could cancel the handler instead, but
+it would cancel actions as well, between two writes."""
 HEARTBEAT: Final = 15.0
 """Seconds without an event after which the browser learns that the connection still is there."""
 
@@ -47,14 +47,14 @@ class Updates:
 
 
 class Changes:
-    """What a browser has to learn, given what it was sent."""
+    """What has changed since the browser was last sent something."""
 
     def __init__(self) -> None:
         self._sent: dict[str, str] = {}
         self._problem = ""
 
     def on_parts(self, found: Parts) -> bytes:
-        """Return the events after a successful look; nothing if nothing changed."""
+        """Return the events after a successful read; nothing if nothing changed."""
         events = self.on_problem("")
         changed = {key: part for key, part in found.items() if self._sent.get(key) != part.version}
         self._sent = {key: part.version for key, part in found.items()}
@@ -64,7 +64,7 @@ class Changes:
         return events
 
     def on_problem(self, message: str) -> bytes:
-        """Return the events after a look that failed; message: "" for one that succeeded."""
+        """Return the events after a read that failed; message: "" for one that succeeded."""
         if message == self._problem:
             return b""
         self._problem = message
@@ -86,7 +86,7 @@ async def send(request: web.Request, response: web.StreamResponse, make: Callabl
         if events:
             await response.write(events)
             written_at = loop.time()
-        await pause(request, max(PAUSE, PAUSES_PER_LOOK * (loop.time() - began)))
+        await pause(request, max(PAUSE, PAUSE_FACTOR * (loop.time() - began)))
 
 
 async def pause(request: web.Request, seconds: float) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from hearth.cli.importer import helm_release
 from hearth.cli.importer.helm_release import HelmRelease
 from hearth.cli.stack_access.session import Session
+from hearth.kube.well_known_kinds import SECRET
 from hearth.model.errors import InvalidDefinition, Mistake
-from hearth.model.kinds import Kind
-
-SECRET: Final = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
 
 
 async def get_release(session: Session, namespace: str, name: str) -> HelmRelease:

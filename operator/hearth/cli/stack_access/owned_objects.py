@@ -6,20 +6,16 @@ import asyncio
 from collections.abc import Collection, Iterable
 from typing import Final
 
+from hearth.cli import object_fields
 from hearth.cli.stack_access.session import Session
-from hearth.cli.stack_views import object_fields
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
+from hearth.kube.well_known_kinds import EVENT, POD
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
 REPLICA_SET: Final = Kind(group="apps", version="v1", name="ReplicaSet", plural="replicasets", namespaced=True)
 JOB: Final = Kind(group="batch", version="v1", name="Job", plural="jobs", namespaced=True)
-POD: Final = Kind(group="", version="v1", name="Pod", plural="pods", namespaced=True)
-CLAIM: Final = Kind(
-    group="", version="v1", name="PersistentVolumeClaim", plural="persistentvolumeclaims", namespaced=True
-)
-EVENT: Final = Kind(group="", version="v1", name="Event", plural="events", namespaced=True)
 OWNED: Final = (REPLICA_SET, JOB, POD)
 """In the order of ownership: a CronJob owns Jobs, a Deployment ReplicaSets, these own Pods."""
 MAY_BE_ABSENT: Final = frozenset({403, 404})

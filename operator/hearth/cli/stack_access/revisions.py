@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
+from hearth.cli import object_fields
 from hearth.cli.stack_access.session import Session
-from hearth.cli.stack_views import object_fields
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.kube.objects import controller_revision
 from hearth.kube.well_known_kinds import CONTROLLER_REVISION
 from hearth.model import errors, names
 from hearth.model.child import Object
-
-FORBIDDEN: Final = 403
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,7 @@ async def list_revisions(session: Session, stack: StackState) -> StoredRevisions
             only_metadata=True,
         )
     except errors.ApiStatusError as refused:
-        if refused.code != FORBIDDEN:
+        if not refused.is_forbidden:
             raise
         return StoredRevisions({}, is_readable=False)
     return StoredRevisions(number_revisions(found, stack.uid))

@@ -21,7 +21,6 @@ from hearth.model.kinds import Kind
 MANAGER: Final = "kubectl-stack"
 """The field manager of everything that this program writes."""
 METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-NOT_FOUND: Final = 404
 CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
 RECONNECT: Final = 1.0
 """Seconds before a watch that broke is started again."""
@@ -45,7 +44,7 @@ class Session:
         try:
             return await self.get(kind, namespace, name)
         except errors.ApiStatusError as refused:
-            if refused.code != NOT_FOUND:
+            if not refused.is_not_found:
                 raise
             return None
 

@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from hearth.cli import object_fields
 from hearth.cli.stack_access import revisions
 from hearth.cli.stack_access.revisions import StoredRevisions
 from hearth.cli.stack_access.session import Session
-from hearth.cli.stack_views import object_fields
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.kube.well_known_kinds import STACK
@@ -18,7 +18,6 @@ from hearth.model import errors, limits, names
 from hearth.model.groups import members
 from hearth.model.kinds import Kind
 
-FORBIDDEN, NOT_FOUND = 403, 404
 NESTED_AT_MOST: Final = 200
 """Nested Stacks in one snapshot: each costs some requests."""
 
@@ -103,9 +102,9 @@ class StackReader:
             try:
                 found = await self.session.list(kind, namespace, selector=selector)
             except errors.ApiStatusError as refused:
-                if refused.code == NOT_FOUND:
+                if refused.is_not_found:
                     return []
-                if refused.code != FORBIDDEN:
+                if not refused.is_forbidden:
                     raise
                 self._is_limited = self._is_limited or kind.namespaced
                 unreadable[kind.key] = f"not shown: {refused}"

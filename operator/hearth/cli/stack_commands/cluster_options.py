@@ -117,11 +117,6 @@ def complain(message: str) -> None:
     click.echo(safe_text.clean(message), err=True)
 
 
-def say(line: str, *, color: str | None = None, bold: bool = False) -> None:
-    """Write a line of safe text."""
-    click.echo(click.style(line, fg=color, bold=bold) if color or bold else line)
-
-
 def is_terminal() -> bool:
     """Return whether the output is a terminal."""
     return sys.stdout.isatty()

@@ -11,7 +11,7 @@ import click
 
 from hearth.cli.stack_commands import cluster_options
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
-from hearth.model import times
+from hearth.model.text import times
 
 COMPLETION_SECONDS: Final = 3.0
 """A shell that hangs is worse than one that offers nothing."""
@@ -32,7 +32,7 @@ class StackName(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
         param: click.Parameter,  # noqa: ARG002 -- click calls it so
         incomplete: str,
     ) -> list[Any]:
-        """The Stacks of the namespace that begin so."""
+        """Return the Stacks of the namespace that begin with the text."""
         from click.shell_completion import CompletionItem
 
         found = complete(find_cluster(ctx), list_stack_names)
@@ -60,7 +60,7 @@ class ResourceName(click.ParamType):  # type: ignore[type-arg]  # generic in new
         param: click.Parameter,  # noqa: ARG002 -- click calls it so
         incomplete: str,
     ) -> list[Any]:
-        """The resources of the Stack that begin so."""
+        """Return the resources of the Stack that begin with the text."""
         from click.shell_completion import CompletionItem
 
         name = ctx.params.get("name") or ""
@@ -125,7 +125,7 @@ async def list_stack_names(session: Any, namespace: str) -> list[str]:
 
 async def list_resource_names(session: Any, namespace: str, name: str) -> list[str]:
     """Return the names of the resources in the template of a Stack."""
-    from hearth.cli.stack_views import object_fields
+    from hearth.cli import object_fields
     from hearth.kube.well_known_kinds import STACK
 
     return list(object_fields.mapping(await session.get(STACK, namespace, name), "spec", "template", "resources"))

@@ -29,7 +29,7 @@ class ViewOutput(Protocol):
     ) -> None:
         """Stop, and leave the last view visible."""
 
-    def say(self, lines: Iterable[str]) -> None:
+    def print_lines(self, lines: Iterable[str]) -> None:
         """Print lines permanently."""
 
     def show(self, view: StackView, *, seconds: float, now: float | None = None) -> None:
@@ -54,7 +54,7 @@ class TerminalOutput:
     ) -> None:
         self._live.stop()
 
-    def say(self, lines: Iterable[str]) -> None:
+    def print_lines(self, lines: Iterable[str]) -> None:
         """Print lines above the tree. Commands are not wrapped, so that they can be copied."""
         for line in lines:
             self._console.print(rich.text.Text(line), soft_wrap=True)
@@ -83,16 +83,16 @@ class LineOutput:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing to stop."""
+        """Stop nothing."""
 
-    def say(self, lines: Iterable[str]) -> None:
+    def print_lines(self, lines: Iterable[str]) -> None:
         """Print the lines."""
         for line in lines:
             self._console.print(rich.text.Text(line), soft_wrap=True)
 
     def show(self, view: StackView, *, seconds: float, now: float | None = None) -> None:  # noqa: ARG002 -- lines show no age
         """Print the changes since the previous view, after the seconds."""
-        self.say(f"{seconds:6.1f} s  {line}" for line in tree_view.describe_changes(self._before, view))
+        self.print_lines(f"{seconds:6.1f} s  {line}" for line in tree_view.describe_changes(self._before, view))
         self._before = view
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hearth.cli.stack_views import object_fields
+from hearth.cli import object_fields
 from hearth.model.child import Object
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hearth.cli.stack_views import object_fields
+from hearth.cli import object_fields
 from hearth.cli.stack_views.named_object import NamedObject
 from hearth.model import names
 from hearth.model.child import Object

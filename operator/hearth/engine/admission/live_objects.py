@@ -8,7 +8,6 @@ from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 
 API_VERSION = f"{names.GROUP}/{names.VERSION}"
-NOT_FOUND = 404
 
 
 async def find(builder: RevisionBuilder, kind_name: str, *, namespace: str, name: str) -> Object | None:
@@ -20,6 +19,6 @@ async def find(builder: RevisionBuilder, kind_name: str, *, namespace: str, name
     try:
         return await builder.cluster.get(ref, kind=kind)
     except errors.ApiStatusError as error:
-        if error.code != NOT_FOUND:
+        if not error.is_not_found:
             raise
         return None

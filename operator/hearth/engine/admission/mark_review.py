@@ -13,8 +13,8 @@ from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.groups import members
+from hearth.model.text.enumeration import enumerate_names
 from hearth.plan import health_mark_decision
-from hearth.plan.resource.readiness import enumerate_names
 from hearth.template.text import error_hints
 
 NO_REASON = (

@@ -42,6 +42,10 @@ class RemoteCluster(Protocol):
     def trouble(self) -> tuple[str, str] | None:
         """Return reason and message of why the cluster cannot be used now; None if it answers."""
 
+    @property
+    def identity(self) -> str:
+        """Return what no other cluster has, also none at the same address; "" if the credentials do not show it."""
+
     async def wait_open(self, seconds: float) -> None:
         """Wait at most that long until the first attempt to reach the cluster ends."""
 

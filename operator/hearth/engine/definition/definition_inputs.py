@@ -23,13 +23,14 @@ from hearth.model.errors import (
 from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.status import cluster_state
 from hearth.plan.status.ready_condition import DefinitionRejection
-from hearth.plan.target.target import EMPTY_REVISION, RollbackRequest, TargetChoice
+from hearth.plan.target.target import EMPTY_REVISION, RollbackRequest
+from hearth.plan.target.target_choice import TargetChoice
 from hearth.template.blueprint import Definition
 
 SNAPSHOT_RETRY = 10.0
 """Seconds until a StackSnapshot that could not be restored is read again. A change of it is noticed at once."""
 FULL_RETRY = 30.0
-"""Seconds until a Stack looks again for a place among the other clusters."""
+"""Seconds until a Stack beyond the limit of other clusters tries again to use one."""
 
 
 class DefinitionInputs:
@@ -39,14 +40,14 @@ class DefinitionInputs:
         self,
         *,
         services: Services,
-        acceptor: RevisionBuilder,
+        builder: RevisionBuilder,
         targets: TargetTracker,
         cluster: StackCluster,
         schedule: SyncSchedule,
     ) -> None:
         """Read nothing before it is requested. What cannot be read now is retried by the schedule."""
         self._services = services
-        self._acceptor = acceptor
+        self._builder = builder
         self._targets = targets
         self._cluster = cluster
         self._schedule = schedule
@@ -67,8 +68,8 @@ class DefinitionInputs:
             message = f"the spec cannot be read: {stack.defect}; the active revision is unchanged"
             return DefinitionRejection(reason="SpecUnreadable", message=message)
         try:
-            reader = self._acceptor.find_reader(stack)
-            return await self._acceptor.read_spec(
+            reader = self._builder.find_reader(stack)
+            return await self._builder.read_spec(
                 stack.namespace, stack.spec, reader=reader, removed=self._targets.removed
             )
         except (InvalidDefinition, SourceForbidden, SourceNotFound) as error:

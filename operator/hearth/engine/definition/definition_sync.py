@@ -6,7 +6,7 @@ A rejected definition leaves the active revision in place. Must not know childre
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import dataclass, field
 
 import structlog
@@ -39,7 +39,8 @@ from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.state import internal_errors
 from hearth.plan.status.ready_condition import DefinitionRejection
 from hearth.plan.target import volume_restore
-from hearth.plan.target.target import EMPTY_REVISION, TargetCause, TargetChoice
+from hearth.plan.target.target import EMPTY_REVISION, TargetCause
+from hearth.plan.target.target_choice import TargetChoice
 from hearth.template.blueprint import Blueprint, Definition
 from hearth.template.chunked_work import Unevaluated
 from hearth.template.parser import policies
@@ -53,7 +54,7 @@ class DefinitionSync:
 
     uid: str
     services: Services
-    acceptor: RevisionBuilder
+    builder: RevisionBuilder
     on_activated: Callable[[StackObject], None]
     """Called when `blueprint` or its target changes."""
     blueprint: Blueprint | None = None
@@ -88,10 +89,10 @@ class DefinitionSync:
         """Prepare the cluster, which is read with the definition, and the schedule of the first sync."""
         self.schedule = SyncSchedule(uid=self.uid, services=self.services)
         self.cluster = StackCluster(self.uid, services=self.services)
-        self._resources = RevisionResources(self.acceptor.read_names)
+        self._resources = RevisionResources(self.builder.read_names)
         self._inputs = DefinitionInputs(
             services=self.services,
-            acceptor=self.acceptor,
+            builder=self.builder,
             targets=self.targets,
             cluster=self.cluster,
             schedule=self.schedule,
@@ -149,7 +150,7 @@ class DefinitionSync:
         self.targets.load(
             stack,
             hashes=self.services.hashes,
-            count_revisions=lambda: len(self.acceptor.load_revisions(stack).verified),
+            count_revisions=lambda: len(self.builder.load_revisions(stack).verified),
         )
         if stack.generation != self._options_generation:
             has_parents = names.ANNOTATION_INHERITED_RULES in stack.annotations
@@ -157,6 +158,16 @@ class DefinitionSync:
                 stack.generation,
                 options.parse(stack.settings, has_parents=has_parents),
             )
+
+    @property
+    def known_names(self) -> Mapping[int, Set[str]]:
+        """The resource names of the active revision, by its number."""
+        return self._resources.known
+
+    def resume(self, stack: StackObject, names: Mapping[int, Set[str]]) -> None:
+        """Continue where an idle Stack was unloaded. names: see `known_names`."""
+        self.read_options(stack)
+        self._resources.restore(names)
 
     def is_due(self, stack: StackObject) -> bool:
         """Return whether to sync now. A failed sync waits for its retry unless the Stack changes."""
@@ -172,7 +183,7 @@ class DefinitionSync:
         management_cluster = self.services.management_cluster
         try:
             while (stack := management_cluster.find_stack(self.uid)) is not None and self.is_due(stack):
-                async with self.acceptor.slot(stack):
+                async with self.builder.slot(stack):
                     latest = management_cluster.find_stack(self.uid)
                     if latest is None or latest.deleting != stack.deleting:
                         continue
@@ -230,7 +241,7 @@ class DefinitionSync:
             return
         is_moved = await self._inputs.choose_cluster(stack)
         if stack.deleting:
-            self._activate(stack, await self.acceptor.make_deletion_blueprint(stack), revision=self.revision)
+            self._activate(stack, await self.builder.make_deletion_blueprint(stack), revision=self.revision)
         elif self.cluster.problem is not None:
             await self._wait_for_cluster(stack)
         else:
@@ -238,21 +249,21 @@ class DefinitionSync:
 
     async def _process_definition(self, stack: StackObject, *, is_outdated: bool) -> None:
         read = await self._inputs.read(stack)
-        hashed = self.acceptor.hash(read, stack) if isinstance(read, Definition) else ""
-        known = self.acceptor.load_revisions(stack)
+        hashed = self.builder.hash(read, stack) if isinstance(read, Definition) else ""
+        known = self.builder.load_revisions(stack)
         self.note_tampered(known.tampered)
-        aim = await self._inputs.choose_target(stack, hashed, known, requested=self.options)
-        if isinstance(aim, DefinitionRejection):
-            await self._reject(stack, aim)
+        choice = await self._inputs.choose_target(stack, hashed, known, requested=self.options)
+        if isinstance(choice, DefinitionRejection):
+            await self._reject(stack, choice)
             return
-        if aim.revision is not None:
-            await self._activate_revision(stack, aim, aim.revision)
+        if choice.revision is not None:
+            await self._activate_revision(stack, choice, choice.revision)
         elif isinstance(read, DefinitionRejection):
             await self._reject(stack, read)
         elif not is_outdated and self._runs(hashed, stack.spec):
-            self._keep(stack, aim)
+            self._keep(stack, choice)
         else:
-            await self._activate_spec(stack, aim, read, hashed=hashed)
+            await self._activate_spec(stack, choice, read, hashed=hashed)
         self._present = next((each.number for each in known.verified if each.hash == hashed), None)
         await self.truncate_history()
 
@@ -278,52 +289,50 @@ class DefinitionSync:
         is_accepted = self.revision is not None and self.revision.hash == hashed and self.rejection is None
         return is_accepted and target is not None and target.cause is TargetCause.SPEC and not self.is_deleting
 
-    def _keep(self, stack: StackObject, aim: TargetChoice) -> None:
+    def _keep(self, stack: StackObject, choice: TargetChoice) -> None:
         """Keep the active revision: only its options changed."""
         if self.revision is not None:
             now, server = self.services.clock.now(), self.cluster.server
-            self.targets.start(aim, revision=self.revision.number, now=now, cluster=server)
+            self.targets.start(choice, revision=self.revision.number, now=now, cluster=server)
         self.generation = stack.generation
 
     async def _activate_spec(
-        self, stack: StackObject, aim: TargetChoice, definition: Definition, *, hashed: str
+        self, stack: StackObject, choice: TargetChoice, definition: Definition, *, hashed: str
     ) -> None:
         """Activate the definition in the spec. hashed: its hash."""
         self.refreshed_parameters = ()
         try:
-            blueprint = await self.acceptor.compile(
-                definition, stack, surge=self.targets.surge, previous=self.blueprint
-            )
+            blueprint = await self.builder.compile(definition, stack, surge=self.targets.surge, previous=self.blueprint)
         except InvalidDefinition as error:
             await self._reject(stack, rejections.reject_definition(error, is_active=self.targets.current is not None))
             return
         last = max([0, *self.targets.needed, *([self.revision.number] if self.revision is not None else [])])
         try:
-            revision = await self.acceptor.store(stack, definition, blueprint, hashed=hashed, last=last)
+            revision = await self.builder.store(stack, definition, blueprint, hashed=hashed, last=last)
         except TamperedRevision as error:
             await self._reject(stack, rejections.reject_definition(error, is_active=self.targets.current is not None))
             return
         removed = definition.size.removed if definition.size is not None else None
-        await self._begin(stack, aim, blueprint, revision=revision, removed=removed)
+        await self._begin(stack, choice, blueprint, revision=revision, removed=removed)
 
-    async def _activate_revision(self, stack: StackObject, aim: TargetChoice, number: int) -> None:
+    async def _activate_revision(self, stack: StackObject, choice: TargetChoice, number: int) -> None:
         """Activate an earlier revision regardless of the spec."""
         await self.services.management_cluster.add_finalizer(stack)
         try:
-            stored = await self.acceptor.compile_stored(stack, number)
-            snapshot_restore.require_claims(stored.blueprint, aim.order)
+            stored = await self.builder.compile_stored(stack, number)
+            snapshot_restore.require_claims(stored.blueprint, choice.rollback)
         except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
-            if aim.order is not None and not aim.order.snapshot:
-                self.targets.record_rejected_rollback(aim.order)
+            if choice.rollback is not None and not choice.rollback.snapshot:
+                self.targets.record_rejected_rollback(choice.rollback)
             await self._reject(stack, rejections.reject_rollback(error, number=number))
         else:
             self.refreshed_parameters = stored.renewed
-            await self._begin(stack, aim, stored.blueprint, revision=stored.revision)
+            await self._begin(stack, choice, stored.blueprint, revision=stored.revision)
 
     async def _begin(
         self,
         stack: StackObject,
-        aim: TargetChoice,
+        choice: TargetChoice,
         blueprint: Blueprint,
         *,
         revision: Revision | None,
@@ -332,7 +341,7 @@ class DefinitionSync:
         number = revision.number if revision is not None else EMPTY_REVISION
         before, known = self.targets.current, self.blueprint
         target = self.targets.start(
-            aim,
+            choice,
             revision=number,
             now=self.services.clock.now(),
             cluster=self.cluster.server,
@@ -352,7 +361,7 @@ class DefinitionSync:
         target = self.targets.current
         if self.blueprint is None and target is not None and self.cluster.is_linked:
             try:
-                stored = await self.acceptor.compile_stored(stack, target.revision, surge=target.surge)
+                stored = await self.builder.compile_stored(stack, target.revision, surge=target.surge)
             except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
                 logger.warning("cannot load the active revision", stack=self.uid, error=str(error))
             else:
@@ -381,7 +390,7 @@ class DefinitionSync:
     def find_kinds(self) -> frozenset[str]:
         """Return every kind that the Stack may have applied."""
         stack = self.services.management_cluster.find_stack(self.uid)
-        return self.acceptor.load_revisions(stack).kinds if stack is not None else frozenset()
+        return self.builder.load_revisions(stack).kinds if stack is not None else frozenset()
 
     @property
     def resources_version(self) -> int:

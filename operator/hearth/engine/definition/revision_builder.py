@@ -43,7 +43,6 @@ EMPTY = Blueprint(resources={}, outputs={}, reads={})
 """The blueprint of a Stack being deleted."""
 NONE: frozenset[ObjectRef] = frozenset()
 """One shared instance: an empty set needs as much memory as one of four."""
-FORBIDDEN = 403
 MAX_CONCURRENT_BUILDS = 16
 """Definitions. Together with writes of children and statuses they stay below the concurrent requests of a connection.
 """
@@ -208,7 +207,7 @@ class RevisionBuilder:
         except (InvalidDefinition, SourceNotFound):
             return EMPTY
         except ApiStatusError as error:
-            if error.code != FORBIDDEN:
+            if not error.is_forbidden:
                 raise
             return EMPTY
         return dataclasses.replace(EMPTY, retained=policies.find_retained(definition.template))

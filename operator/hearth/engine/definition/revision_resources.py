@@ -5,7 +5,8 @@ Must not know how a revision is read.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Set
+import functools
+from collections.abc import Awaitable, Callable, Mapping, Set
 
 from hearth.engine.cluster_objects import StackObject
 from hearth.plan.environment import active_environment
@@ -13,6 +14,9 @@ from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import EnvironmentRules
 from hearth.plan.stack.cleanup_policy import CleanupPolicy
 from hearth.plan.target.target import Target, TargetCause
+
+NAMES_SHARED = 1_000
+"""Sets of names that unloaded Stacks share."""
 
 
 class RevisionResources:
@@ -34,6 +38,15 @@ class RevisionResources:
         self._names = {each: found for each, found in self._names.items() if each in target.protected_revisions}
         self._names[target.revision] = names
         self.version += 1
+
+    @property
+    def known(self) -> Mapping[int, Set[str]]:
+        """The resource names by revision number, without what else the revisions consist of."""
+        return {number: share_names(frozenset(found)) for number, found in self._names.items()}
+
+    def restore(self, known: Mapping[int, Set[str]]) -> None:
+        """Take over what was known before."""
+        self._names = dict(known)
 
     def find_environment(self, rules: EnvironmentRules, target: Target | None) -> ActiveEnvironment:
         """Return the environment rules in force: without the breakpoints that were cleared for this target."""
@@ -62,3 +75,9 @@ class RevisionResources:
             is_waived=target.is_cleanup_waived,
             preserves_data=target.cause is TargetCause.AUTOMATIC,
         )
+
+
+@functools.lru_cache(maxsize=NAMES_SHARED)
+def share_names(names: frozenset[str]) -> frozenset[str]:
+    """Return the first set that is equal: all Stacks of one template have the same names."""
+    return names

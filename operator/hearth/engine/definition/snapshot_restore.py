@@ -13,8 +13,8 @@ from hearth.engine.volume_snapshots import VolumeSnapshots
 from hearth.model import names
 from hearth.model.child import Child
 from hearth.model.errors import SnapshotNotUsable, SourceNotFound
+from hearth.model.text.enumeration import enumerate_names
 from hearth.plan import snapshot_decision
-from hearth.plan.resource.readiness import enumerate_names
 from hearth.plan.snapshot_decision import ParsedSnapshot, SnapshotMemory, SnapshotPhase, SnapshotVolume, VolumeState
 from hearth.plan.state import requirements
 from hearth.plan.status import conditions

@@ -10,25 +10,20 @@ import binascii
 from collections.abc import Mapping
 from typing import Final
 
-import structlog
-
 from hearth.engine.cluster_objects import KubeconfigRef, StackObject
 from hearth.engine.clusters import kubeconfig_reference
 from hearth.engine.clusters.remote_ports import RemoteCluster
 from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.engine.services import Services
-from hearth.model import limits, packing
+from hearth.model import limits, names, packing
 from hearth.model.errors import ApiStatusError, KubeconfigRefused, SourceForbidden, SourceNotFound, TooManyClusters
 from hearth.model.kinds import ObjectRef
 from hearth.plan.status import cluster_state
 from hearth.plan.status.ready_condition import DefinitionRejection
 
-logger = structlog.get_logger(__name__)
-
 OPEN_GRACE = 5.0
 """Seconds that the first contact may take before the Stack reports that it waits; most clusters answer within one."""
 PLACE = "spec.kubeConfig.secretRef"
-NOT_FOUND = 404
 HERE: Final = "this cluster"
 
 
@@ -45,13 +40,15 @@ class StackCluster:
     """The cluster of one Stack."""
 
     def __init__(self, uid: str, *, services: Services) -> None:
-        """Nothing is read before `choose`."""
+        """Prepare the cluster. It reads nothing before `choose`."""
         self._uid = uid
         self._services = services
         self._problem: DefinitionRejection | None = None
         """Why the cluster in the spec is not used; None if it is."""
         self._hidden: tuple[frozenset[str], ...] = ()
         """The credentials in use, and those before."""
+        self._identity = ""
+        """The identity of the cluster that was linked last; "" if unknown."""
 
     @property
     def hidden_texts(self) -> frozenset[str]:
@@ -129,6 +126,15 @@ class StackCluster:
             )
         self._services.links.link(self._uid, remote, rules=self._services.health_rules)
         self._leave(besides=remote.key)
+        await self._note_identity(stack, remote, has_objects=before is not None)
+
+    async def _note_identity(self, stack: StackObject, remote: RemoteCluster, *, has_objects: bool) -> None:
+        """Post an Event if another cluster than before answers at the same address."""
+        former, self._identity = self._identity, remote.identity or self._identity
+        if has_objects and former and former != self._identity:
+            await self._services.management_cluster.emit_event(
+                stack, type_="Warning", reason=cluster_state.REPLACED, message=explain_replaced(remote.server)
+            )
 
     async def _use(self, stack: StackObject, reference: KubeconfigRef) -> RemoteCluster:
         """Return the cluster of the kubeconfig. Raises ClusterDenied."""
@@ -169,7 +175,7 @@ async def read_kubeconfig(reader: SourceReader, stack: StackObject, reference: K
     try:
         data = await reader.get_source(secret, place=PLACE)
     except ApiStatusError as error:
-        if error.code != NOT_FOUND:
+        if not error.is_not_found:
             raise
         message = f"{PLACE}: {secret} does not exist in namespace {secret.namespace}; create it with a kubeconfig"
         raise SourceNotFound(message) from error
@@ -210,4 +216,13 @@ def explain_move(before: str, wanted: str) -> str:
     return (
         f"spec.kubeConfig: the objects of this Stack are in {before}, and moving them to {wanted} would leave them "
         f"behind; name the former cluster again, or delete the Stack and create it there"
+    )
+
+
+def explain_replaced(server: str) -> str:
+    """Explain what becomes of the objects when another cluster answers at the same address."""
+    return (
+        f"another cluster answers at {server} (its namespace kube-system has another UID): the objects of this Stack are "
+        f"created and deleted in that one from now on; if the former cluster still exists, delete the objects in it, which "
+        f"have the label {names.LABEL_STACK_UID}"
     )

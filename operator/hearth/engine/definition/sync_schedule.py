@@ -17,7 +17,7 @@ from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 RETRY = 2.0
 """Seconds until a failed read or store of a definition is retried."""
 AWAY_RETRY = 60.0
-"""Seconds until a Stack looks again at a cluster that is away; its return is reported at once."""
+"""Seconds until a Stack tries again to use a cluster that is away; its return is reported at once."""
 
 
 @dataclass(slots=True)
@@ -54,6 +54,11 @@ class SyncSchedule:
     def has_unhandled_changes(self) -> bool:
         """Whether a source has a change that was neither accepted nor rejected yet."""
         return self._changes != self._handled_changes
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether only a change of the Stack itself can request a sync."""
+        return not (self._is_requested or self.is_running or self._sources or self.awaited or self._put_off is not None)
 
     def is_waiting(self, stack: StackObject) -> bool:
         """Return whether a failed sync of exactly this Stack waits for its retry."""

@@ -13,7 +13,7 @@ from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.work_queue import DirtyItem, DirtyScope
 
 INTERVAL = 1.0
-"""Minimum seconds between two looks at one Stack: a tenant may create thousands of revisions, and each look reads all."""
+"""Minimum seconds between two checks of one Stack. Each reads all revisions, and a tenant may create thousands."""
 
 
 class TamperedRevisions:
@@ -23,12 +23,12 @@ class TamperedRevisions:
         """Prepare the check; a sync does it too."""
         self._definition_sync = definition_sync
         self._next = float("-inf")
-        """Monotonic seconds before which no look is due."""
+        """Monotonic seconds before which no check is due."""
         self._is_scheduled = False
 
-    def update(self, stack: StackObject, marks: Collection[DirtyItem]) -> None:
-        """Look at the revisions if one of them changed."""
-        if DirtyScope.REVISIONS not in marks:
+    def update(self, stack: StackObject, dirty: Collection[DirtyItem]) -> None:
+        """Check the revisions if one of them changed."""
+        if DirtyScope.REVISIONS not in dirty:
             return
         services = self._definition_sync.services
         now = services.clock.monotonic()

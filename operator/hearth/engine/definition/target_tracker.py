@@ -16,16 +16,9 @@ from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.status import check_result, conditions
 from hearth.plan.status.check_result import CheckResult
-from hearth.plan.target import status_signature, suspend_transition, target_status
-from hearth.plan.target import target as targets
-from hearth.plan.target.target import (
-    CompletedRevisions,
-    LastBatch,
-    RollbackRequest,
-    Target,
-    TargetChoice,
-    TargetRequest,
-)
+from hearth.plan.target import status_signature, suspend_transition, target_choice, target_start, target_status
+from hearth.plan.target.target import CompletedRevisions, LastBatch, RollbackRequest, Target
+from hearth.plan.target.target_choice import TargetChoice, TargetRequest
 
 REQUESTS: Mapping[str, str] = {"retry": names.REQUEST_RETRY, "cleanup": names.REQUEST_CLEANUP}
 """Annotations with request tokens, by their name in `status.handled`. Each token is handled once."""
@@ -69,6 +62,11 @@ class TargetTracker:
     def is_loaded(self) -> bool:
         """Whether the state of an earlier process was loaded, so that the present target is known."""
         return self._is_known
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether there is a target, and it was reached."""
+        return self.current is not None and self.current.is_completed
 
     @property
     def needed(self) -> frozenset[int]:
@@ -183,11 +181,11 @@ class TargetTracker:
             failure=failure,
             is_retried=self._is_retried and self.current is not None and self.current.is_completed,
         )
-        return targets.choose_target(request, before=self.current, hashes=hashes, completed=self.completed)
+        return target_choice.choose_target(request, before=self.current, hashes=hashes, completed=self.completed)
 
     def start(
         self,
-        aim: TargetChoice,
+        choice: TargetChoice,
         *,
         revision: int,
         now: float,
@@ -199,13 +197,13 @@ class TargetTracker:
         now: seconds since the epoch; cluster: see `Target.cluster`; removed: of a group, None for those removed before.
         """
         before = self.current
-        if before is not None and aim.failure and aim.failure != before.failure:
+        if before is not None and choice.failure and choice.failure != before.failure:
             self.last_failed = before.revision
-        target = targets.start_target(
-            aim,
+        target = target_start.start_target(
+            choice,
             revision=revision,
             before=before,
-            given=targets.TargetContext(
+            context=target_start.TargetContext(
                 now=now,
                 is_recalled=self._is_restored,
                 is_retried=self._is_retried,
@@ -262,7 +260,7 @@ class TargetTracker:
     def complete(self) -> None:
         """Record that the target is completed."""
         if self.current is not None:
-            self.current = targets.complete_target(self.current)
+            self.current = target_start.complete_target(self.current)
             self.completed = self.completed.note(self.current.revision)
 
     def note_halted(self) -> None:

@@ -33,7 +33,7 @@ from hearth.plan.health_mark_decision import MarkDecision, MarkedResource, Parse
 from hearth.plan.retry import backoff
 from hearth.plan.retry.backoff import Attempt, StepFailure
 from hearth.plan.state import steps
-from hearth.plan.status import status_builder
+from hearth.plan.status import status_changes
 
 logger = structlog.get_logger(__name__)
 
@@ -55,14 +55,14 @@ class HealthMarkController:
         self,
         services: Services,
         *,
-        find_runner: Callable[[str], StackView | None],
+        find_reconciler: Callable[[str], StackView | None],
         on_limit: Callable[[str], None],
     ) -> None:
         """Prepare the controller. It processes nothing before `start`."""
         self._services = services
         self._marks = SignedMarks(services.health_marks, services.hashes)
         self._targets = Targets(services.find_link)
-        self._places = ResourceLocator(services=services, find_runner=find_runner, targets=self._targets)
+        self._places = ResourceLocator(services=services, find_reconciler=find_reconciler, targets=self._targets)
         self._loop = ObjectLoop(
             where="health_mark",
             advance=self._advance,
@@ -107,7 +107,7 @@ class HealthMarkController:
     def on_reconcile(self, stack: StackObject, what: Collection[DirtyItem]) -> None:
         """Enqueue the marks that a reconcile of the Stack affects. Costs one lookup if there are none."""
         self._places.add_stack(stack)
-        if found := self._targets.hear(stack, what):
+        if found := self._targets.find_affected(stack, what):
             self.enqueue(found)
         by_resource = self._index.find_resources(stack.namespace, stack.owner_key)
         if not by_resource:
@@ -268,7 +268,7 @@ class HealthMarkController:
         if verdict.status is None:
             return False
         signed = self._marks.sign(mark, verdict.status)
-        patch = status_builder.find_changes(self._marks.find_written(mark.uid), signed)
+        patch = status_changes.find_changes(self._marks.find_written(mark.uid), signed)
         if not patch:
             return False
         try:

@@ -100,7 +100,7 @@ class Targets:
             del self._waiting[namespace]
             self._indexes.pop(namespace, None)
 
-    def hear(self, stack: StackObject, what: Collection[DirtyItem]) -> list[str]:
+    def find_affected(self, stack: StackObject, what: Collection[DirtyItem]) -> list[str]:
         """Return the marks whose object is among the dirty resources of a Stack. Costs one lookup if none searches."""
         waiting = self._waiting.get(stack.namespace)
         if waiting is None:

@@ -11,9 +11,9 @@ from hearth.engine.health_marks.mark_targets import Targets
 from hearth.engine.services import Services
 from hearth.engine.stack.stack_view import StackView
 from hearth.model import names
+from hearth.model.text.enumeration import enumerate_names
 from hearth.plan import health_mark_decision
 from hearth.plan.health_mark_decision import MarkedResource, MarkProblem
-from hearth.plan.resource.readiness import enumerate_names
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state import requirements
 
@@ -38,7 +38,7 @@ class ResourceLocator:
     """The locator from a HealthMark to the objects of a resource."""
 
     services: Services
-    find_runner: Callable[[str], StackView | None]
+    find_reconciler: Callable[[str], StackView | None]
     targets: Targets
     _uids: dict[tuple[str, str], str] = field(default_factory=dict)
     """By namespace and name: the last known UID of the Stack."""
@@ -98,25 +98,25 @@ class ResourceLocator:
             known = self.services.management_cluster.tree.list_names(place.namespace, kind=kind)
             there = f"there are: {enumerate_names(known)}" if known else "there is none"
             return _without(gone, "StackNotFound", f"namespace {place.namespace} has no {place.owner}; {there}")
-        runner = self.find_runner(stack.uid)
-        if runner is None:
+        reconciler = self.find_reconciler(stack.uid)
+        if reconciler is None:
             return None
-        if runner.plan is None:
-            return describe_rejection(runner, place)
-        wanted = runner.plan.blueprint.resources
+        if reconciler.plan is None:
+            return describe_rejection(reconciler, place)
+        wanted = reconciler.plan.blueprint.resources
         children = self.services.find_children_cluster(stack.uid).children_of(stack.uid, place.resource)
         if is_unsynced(
-            runner.plan, place, is_seen=any(child.uid == mark.status.get("observedUID") for child in children)
+            reconciler.plan, place, is_seen=any(child.uid == mark.status.get("observedUID") for child in children)
         ):
             return None
-        if place.resource in runner.plan.blueprint.collections:
-            found = runner.plan.blueprint.collections[place.resource].members
+        if place.resource in reconciler.plan.blueprint.collections:
+            found = reconciler.plan.blueprint.collections[place.resource].members
             there = f"name one of its members: {enumerate_names(found)}" if found else "it has no members"
             return _without(gone, "ResourceNotFound", f"{place.resource} of {place.owner} is a collection; {there}")
         if place.resource not in wanted and not children:
             there = f"it has: {enumerate_names(sorted(wanted))}" if wanted else "it has none"
             return _without(gone, "ResourceNotFound", f"{place.owner} has no resource {place.resource}; {there}")
-        status = runner.plan.statuses.get(place.resource)
+        status = reconciler.plan.statuses.get(place.resource)
         current = (status.child if status is not None else None) or requirements.find_current(children)
         uid = mark.status.get("observedUID")
         return MarkedResource(
@@ -125,7 +125,7 @@ class ResourceLocator:
             current=current if current is not None and not current.deleting else None,
             bound=next((child for child in children if child.uid == uid), None),
             is_wanted=place.resource in wanted,
-            problem=find_write_block(runner, place),
+            problem=find_write_block(reconciler, place),
         )
 
     def add_stack(self, stack: StackObject) -> None:
@@ -183,9 +183,9 @@ def target_of(mark: HealthMarkObject) -> mark_targets.Key:
     return (target["apiVersion"].rpartition("/")[0], target["kind"]), target["name"]
 
 
-def describe_rejection(runner: StackView, place: ResourceKey) -> MarkedResource | None:
+def describe_rejection(reconciler: StackView, place: ResourceKey) -> MarkedResource | None:
     """Return the state of a Stack without an accepted definition; None while the decision is pending."""
-    if not runner.is_refused:
+    if not reconciler.is_refused:
         return None
     problem = MarkProblem(reason="ObjectNotFound", message=f"{place.owner} has no objects: its definition is rejected")
     return MarkedResource(stack=place.stack, resource=place.resource, problem=problem)
@@ -202,11 +202,11 @@ def is_unsynced(plan: StackPlan, place: ResourceKey, *, is_seen: bool) -> bool:
     )
 
 
-def find_write_block(runner: StackView, place: ResourceKey) -> MarkProblem | None:
+def find_write_block(reconciler: StackView, place: ResourceKey) -> MarkProblem | None:
     """Explain why no object of the Stack may be written now."""
-    if runner.is_deleting:
+    if reconciler.is_deleting:
         return MarkProblem(reason="StackDeleting", message=f"{place.owner} is being deleted")
-    if runner.is_paused:
+    if reconciler.is_paused:
         return MarkProblem(
             reason="Paused", message=f"spec.paused of {place.owner} is true; the mark waits until it is false"
         )

@@ -34,7 +34,7 @@ from hearth.plan.snapshot_decision import (
     SnapshotVolume,
     VolumeState,
 )
-from hearth.plan.status import status_builder
+from hearth.plan.status import status_changes
 
 logger = structlog.get_logger(__name__)
 
@@ -50,12 +50,12 @@ class SnapshotController:
         self,
         services: Services,
         *,
-        find_runner: Callable[[str], SnapshotStack | None],
+        find_reconciler: Callable[[str], SnapshotStack | None],
         on_limit: Callable[[str], None],
     ) -> None:
         """Prepare the controller. It processes nothing before `start`."""
         self._services = services
-        self._stacks = StackObserver(services=services, find_runner=find_runner)
+        self._stacks = StackObserver(services=services, find_reconciler=find_reconciler)
         self._slots = SnapshotSlots(on_limit)
         self._loop = ObjectLoop(
             where="stack_snapshot", advance=self._process, enqueue=self._enqueue, clock=services.clock
@@ -232,7 +232,7 @@ class SnapshotController:
     async def _write(self, snapshot: StackSnapshotObject, status: Object) -> bool:
         """Write the status if it differs; return whether it was written."""
         signed = verified_snapshots.sign(snapshot, status, self._services.hashes)
-        patch = status_builder.find_changes(snapshot.status, signed)
+        patch = status_changes.find_changes(snapshot.status, signed)
         if patch:
             await self._services.snapshots.write_snapshot_status(snapshot, patch)
         return bool(patch)

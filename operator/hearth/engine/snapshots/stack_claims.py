@@ -6,7 +6,7 @@ Reads as the account of the Stack; writes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.engine.cluster_objects import StackObject
@@ -18,11 +18,11 @@ from hearth.model.child import Child
 from hearth.model.errors import ApiStatusError
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.snapshot_decision import SnapshotVolume
+from hearth.plan.target import claim_replacement
 
 CLAIM = ("", "PersistentVolumeClaim")
 STATEFUL_SET = ("apps", "StatefulSet")
 STACK, GROUP = (names.GROUP, names.STACK), (names.GROUP, names.GROUP_KIND)
-NOT_FOUND = 404
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,8 @@ class StackClaims:
     snapshot: StackSnapshotObject
     stack: StackObject
     services: Services
+    foreign: list[str] = field(default_factory=list)
+    """The claims with names of a StatefulSet that it did not make, once `find` has returned. They are not included."""
 
     async def find(self) -> tuple[SnapshotVolume, ...]:
         """Return all claims, at most one more than a snapshot may have. Raises `ApiStatusError` or `Unreachable`."""
@@ -46,7 +48,9 @@ class StackClaims:
             if live is None or kind is None:
                 continue
             for template in list_templates(live):
-                for name in await find_claims(cluster, live, template, kind=kind):
+                of_set, others = await find_claims(cluster, live, template, kind=kind)
+                self.foreign.extend(name for name in others if (child.namespace, name) not in known)
+                for name in of_set:
                     if len(found) > limits.SNAPSHOT_VOLUMES:
                         return tuple(found)
                     if (child.namespace, name) not in known:
@@ -78,30 +82,38 @@ def list_templates(stateful_set: Mapping[str, Any]) -> list[str]:
 
 async def find_claims(
     cluster: WorkloadCluster, stateful_set: Mapping[str, Any], template: str, *, kind: Kind
-) -> list[str]:
-    """Find the claims of one template by their names: those of all replicas, and of earlier ones.
+) -> tuple[list[str], list[str]]:
+    """Find the claims of one template by their names, and those with such a name that the StatefulSet did not make.
 
-    Earlier replicas were scaled down, or had lower ordinals. Some of their claims may be deleted, so the search ends after
-    a few that are missing in a row.
+    They are those of all replicas, and of earlier ones, which were scaled down, or had lower ordinals. Some of their
+    claims may be deleted, so the search ends after a few that are missing in a row.
     """
-    metadata, spec = stateful_set["metadata"], stateful_set["spec"]
-    first = (spec.get("ordinals") or {}).get("start") or 0
-    end = first + (spec.get("replicas", 1) or 0)
+    first = (stateful_set["spec"].get("ordinals") or {}).get("start") or 0
+    end = first + (stateful_set["spec"].get("replicas", 1) or 0)
     found: list[str] = []
+    foreign: list[str] = []
     for ordinals in (range(first, first + limits.CLAIMS_BEYOND_REPLICAS), range(first)[::-1]):
         misses = 0
         for ordinal in ordinals:
-            name = f"{template}-{metadata['name']}-{ordinal}"
-            ref = ObjectRef(group=CLAIM[0], kind=CLAIM[1], namespace=metadata["namespace"], name=name)
-            live = await find_live(cluster, ref, kind=kind)
-            if live is not None and "deletionTimestamp" not in live["metadata"]:
-                found.append(name)
-                misses = 0
-            elif not first <= ordinal < end:
-                misses += 1
+            name = f"{template}-{stateful_set['metadata']['name']}-{ordinal}"
+            is_own = await is_made_by(cluster, stateful_set, name, kind=kind)
+            if is_own is not None:
+                (found if is_own else foreign).append(name)
+            misses = 0 if is_own else misses + (not first <= ordinal < end)
             if misses > limits.CLAIM_GAP or len(found) > limits.SNAPSHOT_VOLUMES:
                 break
-    return found
+    return found, foreign
+
+
+async def is_made_by(
+    cluster: WorkloadCluster, stateful_set: Mapping[str, Any], name: str, *, kind: Kind
+) -> bool | None:
+    """Return whether the StatefulSet made the claim of that name; None if there is none, or it is being deleted."""
+    ref = ObjectRef(group=CLAIM[0], kind=CLAIM[1], namespace=stateful_set["metadata"]["namespace"], name=name)
+    live = await find_live(cluster, ref, kind=kind)
+    if live is None or "deletionTimestamp" in live["metadata"]:
+        return None
+    return not claim_replacement.find_foreign(live, stateful_set)
 
 
 async def find_live(cluster: WorkloadCluster, ref: ObjectRef, *, kind: Kind) -> Mapping[str, Any] | None:
@@ -109,6 +121,6 @@ async def find_live(cluster: WorkloadCluster, ref: ObjectRef, *, kind: Kind) -> 
     try:
         return await cluster.get(ref, kind=kind)
     except ApiStatusError as error:
-        if error.code != NOT_FOUND:
+        if not error.is_not_found:
             raise
         return None

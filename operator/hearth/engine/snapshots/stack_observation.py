@@ -15,7 +15,7 @@ from hearth.engine.snapshots import stack_claims
 from hearth.engine.snapshots.stack_claims import StackClaims
 from hearth.model import limits
 from hearth.model.errors import ApiStatusError, Unreachable
-from hearth.plan.resource.readiness import enumerate_names
+from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.snapshot_decision import ObservedStack, SnapshotMemory, SnapshotProblem
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.target.target import EMPTY_REVISION
@@ -38,7 +38,7 @@ class StackObserver:
     """The observer of the Stacks of snapshots."""
 
     services: Services
-    find_runner: Callable[[str], SnapshotStack | None]
+    find_reconciler: Callable[[str], SnapshotStack | None]
 
     def find_stack(self, namespace: str, name: str) -> StackObject | None:
         """Return the Stack of that name; None if there is none in this process."""
@@ -63,9 +63,9 @@ class StackObserver:
         """Notify the Stack of a snapshot that it may be waiting for."""
         snapshot = self.services.snapshots.find_snapshot(uid)
         stack = self.find_stack(snapshot.namespace, snapshot.stack_name) if snapshot is not None else None
-        runner = self.find_runner(stack.uid) if stack is not None else None
-        if snapshot is not None and runner is not None:
-            runner.definition.on_snapshot_changed(snapshot.name)
+        reconciler = self.find_reconciler(stack.uid) if stack is not None else None
+        if snapshot is not None and reconciler is not None:
+            reconciler.definition.on_snapshot_changed(snapshot.name)
 
     def is_being_restored(self, snapshot: StackSnapshotObject, memory: SnapshotMemory) -> bool | None:
         """Return whether its Stack is being restored from this snapshot; None if that is unknown now.
@@ -75,10 +75,10 @@ class StackObserver:
         """
         if self.services.management_cluster.find_stack(memory.stack_uid) is None:
             return False
-        runner = self.find_runner(memory.stack_uid)
-        if runner is None or not runner.definition.targets.is_loaded:
+        reconciler = self.find_reconciler(memory.stack_uid)
+        if reconciler is None or not reconciler.definition.targets.is_loaded:
             return None
-        definition = runner.definition
+        definition = reconciler.definition
         target = definition.targets.current
         if target is not None and target.restore is not None and target.restore.snapshot_uid == snapshot.uid:
             return True
@@ -103,7 +103,7 @@ class StackObserver:
         boundary = self.services.find_boundary(stack)
         if boundary.stack_denial:
             return deny(boundary.denial_reason, boundary.stack_denial)
-        revision = find_settled_revision(stack, self.find_runner(stack.uid))
+        revision = find_settled_revision(stack, self.find_reconciler(stack.uid))
         if revision is None:
             message = (
                 f"waits until Stack {stack.name} is complete"
@@ -130,7 +130,7 @@ class StackObserver:
             )
             return deny("OtherCluster", message)
         claims = StackClaims(snapshot=snapshot, stack=stack, services=self.services)
-        found, warnings = await claims.find(), list_nested(claims)
+        found, warnings = await claims.find(), list_excluded(claims)
         if len(found) > limits.SNAPSHOT_VOLUMES:
             message = (
                 f"Stack {stack.name} has more than {limits.SNAPSHOT_VOLUMES} PersistentVolumeClaims, which is the limit "
@@ -156,19 +156,19 @@ def deny(reason: str, message: str) -> ObservedStack:
     return ObservedStack(problem=SnapshotProblem(reason=reason, message=message))
 
 
-def find_settled_revision(stack: StackObject, runner: SnapshotStack | None) -> int | None:
+def find_settled_revision(stack: StackObject, reconciler: SnapshotStack | None) -> int | None:
     """Return the revision that is complete while no action is in progress; None if there is none."""
-    if runner is None or runner.plan is None or runner.plan.kinds.unsynced:
+    if reconciler is None or reconciler.plan is None or reconciler.plan.kinds.unsynced:
         return None
-    target = runner.definition.targets.current
-    if target is None or target.revision == EMPTY_REVISION or runner.definition.has_unprocessed_spec(stack):
+    target = reconciler.definition.targets.current
+    if target is None or target.revision == EMPTY_REVISION or reconciler.definition.has_unprocessed_spec(stack):
         return None
     is_settled = target.is_completed and target.started_at is None
     return target.revision if is_settled else None
 
 
-def list_nested(claims: StackClaims) -> list[str]:
-    """Return warnings about nested Stacks and ResourceGroups, whose volumes are not included."""
+def list_excluded(claims: StackClaims) -> list[str]:
+    """Return warnings about volumes that are not included: of nested Stacks, of groups, and claims of other owners."""
     nested = [child.name for child in claims.list_children(stack_claims.STACK)]
     groups = [child.name for child in claims.list_children(stack_claims.GROUP)]
     found = []
@@ -176,4 +176,6 @@ def list_nested(claims: StackClaims) -> list[str]:
         found.append(f"nested Stacks are not included: {enumerate_names(nested)}; create a StackSnapshot of each")
     if groups:
         found.append(f"volumes of ResourceGroups are not included: {enumerate_names(groups)}")
+    if claims.foreign:
+        found.append(f"claims that the StatefulSets did not make are not included: {enumerate_names(claims.foreign)}")
     return found

@@ -277,7 +277,7 @@ async def _was_completed_with(
     if revision is None:
         return True
     try:
-        definition = await definition_sync.acceptor.read_revision(stack, revision)
+        definition = await definition_sync.builder.read_revision(stack, revision)
     except (InvalidDefinition, SourceNotFound):
         return True
     found = (api_version.rpartition("/")[0] + "/" + name for api_version, name in compiler.find_kinds(definition))

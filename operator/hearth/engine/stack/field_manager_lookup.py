@@ -10,7 +10,7 @@ import functools
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
 from hearth.model.errors import ApiStatusError, Unreachable
-from hearth.plan.resource import field_managers
+from hearth.plan.resource.drift_messages import field_managers
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_conditions import ManagerQuery

@@ -1,4 +1,4 @@
-"""Creation of a Stack's planner for its active blueprint."""
+"""Creation of a Stack's planner for its active blueprint, and its options."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from hearth import supervision
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.clusters.cluster_links import ClusterLink
 from hearth.engine.definition import revision_builder
+from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.services import Services
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import read_access
+from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.template.blueprint import Blueprint
 
@@ -30,6 +32,18 @@ def create(stack: StackObject, blueprint: Blueprint, *, services: Services, cach
         # What a kubeconfig opens, every account that may read the kubeconfig may read.
         access=read_access.UNLIMITED if link.is_remote else services.read_rights.of(uid),
     )
+
+
+def update_options(
+    planner: StackPlanner, definition_sync: DefinitionSync, memory: InMemoryState, *, is_paused: bool
+) -> bool:
+    """Pass the options of the Stack on to its planner; return whether to plan every resource again."""
+    is_suspended = definition_sync.is_suspended or definition_sync.is_halting
+    is_turned = planner.set_suspended(is_suspended=is_suspended)
+    if is_turned:
+        # Attempts of one direction say nothing about the other.
+        memory.reset_for_target(())
+    return planner.set_paused(is_paused=is_paused, is_completed=definition_sync.targets.is_completed) or is_turned
 
 
 def find_kinds(link: ClusterLink, *, services: Services, cache_sync: CacheSync) -> WatchedKinds:

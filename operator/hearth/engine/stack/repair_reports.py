@@ -11,7 +11,8 @@ from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
 from hearth.engine.writes import step_execution
-from hearth.model import limits, redaction
+from hearth.model import limits
+from hearth.model.text import redaction
 from hearth.plan.resource import drift
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState

@@ -32,7 +32,6 @@ RETRY = 2.0
 """Seconds until the API server is asked again."""
 SOON = 0.2
 """The same if the Stack only changed in the meantime."""
-CONFLICT = 409
 LET_GO_AFTER = 20.0
 """Seconds for which a cluster must be unusable before its objects are left behind, unreleased. After a start of the
 operator, or a rotation of credentials, it takes seconds until a cluster is reached."""
@@ -100,7 +99,7 @@ class StackDeletion:
             return not is_paused and self._is_cut_off_for_long()
         stack = self._services.management_cluster.find_stack(self._uid)
         is_new = self._definition_sync.targets.current is None
-        return is_new and stack is not None and not self._definition_sync.acceptor.load_revisions(stack).last_number
+        return is_new and stack is not None and not self._definition_sync.builder.load_revisions(stack).last_number
 
     def _note_cluster(self) -> bool:
         """Return whether the cluster of the objects cannot be used, and record since when."""
@@ -149,7 +148,7 @@ async def finalize(
             # Use the current version: the API server rejects the removal from an older one.
             await services.management_cluster.remove_finalizer(services.management_cluster.find_stack(uid) or stack)
             return ""
-        blocked = f"waits for {deletion_blockers.describe_all(iter(left), count=len(left))}"
+        blocked = f"waits for {deletion_blockers.describe_all(left, count=len(left))}"
     except (ApiStatusError, Unreachable) as error:
         if isinstance(error, ApiStatusError) and is_conflict(error):
             # The Stack changed, perhaps by a status of the operator. Reporting this would change it again.
@@ -163,7 +162,7 @@ async def finalize(
 
 def is_conflict(error: ApiStatusError) -> bool:
     """Return whether the object had another version. A webhook with this code names no object."""
-    return error.code == CONFLICT and bool(error_message.read_details(error.status or {}).get("name"))
+    return error.is_conflict and bool(error_message.read_details(error.status or {}).get("name"))
 
 
 async def is_namespace_terminating(namespace: str, services: Services) -> bool:
@@ -191,7 +190,7 @@ async def list_remaining(
         try:
             found = await cluster.list_children(kind, stack.uid, namespace=stack.namespace)
         except ApiStatusError as error:
-            if error.code != revision_builder.FORBIDDEN or (is_known and kind not in absent):
+            if not error.is_forbidden or (is_known and kind not in absent):
                 raise
             # The kind was never required, so no child is of that kind.
             continue

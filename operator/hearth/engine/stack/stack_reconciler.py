@@ -6,6 +6,8 @@ Slow work runs in tasks, and each finished task enqueues the Stack.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from hearth import supervision
 from hearth.engine import internal_error_backoff
 from hearth.engine.cluster_objects import StackObject
@@ -29,9 +31,11 @@ from hearth.engine.stack.status_inputs import StatusInputs
 from hearth.engine.stack.step_results import StepResults
 from hearth.engine.stack.supersession import Supersession
 from hearth.engine.stack.target_progress import TargetProgress
+from hearth.engine.stack.unloading import idle_check
 from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope
 from hearth.engine.writes import step_execution
 from hearth.model.child import Object
+from hearth.model.kinds import Kind
 from hearth.plan.retry import retry_triggers
 from hearth.plan.stack.plan_index import RefreshResult
 from hearth.plan.stack.stack_plan import StackPlan
@@ -47,11 +51,11 @@ from hearth.template.blueprint import Blueprint
 class StackReconciler:
     """The reconciler of one Stack."""
 
-    def __init__(self, uid: str, *, services: Services, acceptor: RevisionBuilder) -> None:
+    def __init__(self, uid: str, *, services: Services, builder: RevisionBuilder) -> None:
         """Prepare the reconciler. It observes nothing before the first reconcile."""
         self.uid = uid
         self.planner: StackPlanner | None = None
-        self.definition = DefinitionSync(uid=uid, services=services, acceptor=acceptor, on_activated=self._install)
+        self.definition = DefinitionSync(uid=uid, services=services, builder=builder, on_activated=self._install)
         self.results = StepResults(uid=uid, services=services, definition_sync=self.definition)
         self._services = services
         self._faults = Faults(uid, services=services)
@@ -112,8 +116,7 @@ class StackReconciler:
             self._tasks.run(internal_error_backoff.ACCEPT, self._accept)
         self._tampered.update(stack, dirty)
         self._supersession.update(stack)
-        planner = self.planner
-        if planner is None:
+        if (planner := self.planner) is None:
             return []
         refreshed = self._refresh(stack, planner, dirty)
         field_manager_lookup.resolve_queries(self.uid, planner, self.memory, tasks=self._tasks, services=self._services)
@@ -123,10 +126,9 @@ class StackReconciler:
         self._check(stack, planner)
         self._timer.arm(seconds_left=self._progress.seconds_left())
         self._leaving.update(planner)
-        if self._is_held:
-            self._was_held = True
+        was_held, self._was_held = self._was_held, self._is_held
+        if self._was_held:
             return []
-        was_held, self._was_held = self._was_held, False
         return list(planner.ready_steps) if was_held else refreshed.planned
 
     def _refresh(self, stack: StackObject, planner: StackPlanner, dirty: set[DirtyItem]) -> RefreshResult:
@@ -145,18 +147,11 @@ class StackReconciler:
 
     def _find_dirty(self, planner: StackPlanner, dirty: set[DirtyItem], children: StackChildren) -> set[str]:
         """Pass the options on to the planner; return the names and keys to plan again."""
-        if planner.set_suspended(is_suspended=self.definition.is_suspended or self.definition.is_halting):
-            # Attempts of one direction say nothing about the other.
-            self.memory.reset_for_target(())
-            dirty.add(DirtyScope.ALL_RESOURCES)
-        target = self.definition.targets.current
-        is_completed = target is not None and target.is_completed
-        if planner.set_paused(is_paused=self._is_paused, is_completed=is_completed):
-            dirty.add(DirtyScope.ALL_RESOURCES)
         keys = {mark for mark in dirty if isinstance(mark, str)}
-        if self._cache_sync.take_full_refresh() or DirtyScope.ALL_RESOURCES in dirty:
+        is_all = planner_creation.update_options(planner, self.definition, self.memory, is_paused=self._is_paused)
+        if self._cache_sync.take_full_refresh() or is_all or DirtyScope.ALL_RESOURCES in dirty:
             keys |= planner.all_names(children)
-        keys |= planner.set_healing(self.definition.options.healing, is_completed=is_completed)
+        keys |= planner.set_healing(self.definition.options.healing, is_completed=self.definition.targets.is_completed)
         if DirtyScope.EVALUATED in dirty:
             keys |= planner.find_evaluating()
         return keys
@@ -205,8 +200,8 @@ class StackReconciler:
 
     def _is_provisional(self) -> bool:
         """Return whether the plan waits for answers that are certain to come: evaluations, and names of field managers."""
-        is_evaluating = self.planner is not None and bool(self.planner.find_evaluating())
-        return is_evaluating or self._tasks.is_any_running(field_manager_lookup.TASK)
+        is_looking_up = self._tasks.is_any_running(field_manager_lookup.TASK)
+        return is_looking_up or bool(self.planner and self.planner.find_evaluating())
 
     def cache_sync_grace(self) -> float:
         """Return the seconds left in which the status is withheld because the first list of children is in progress."""
@@ -280,22 +275,27 @@ class StackReconciler:
     def is_unsettled(self) -> bool:
         """Whether the Stack may wait for a kind or a retry; checking this is cheap."""
         planner = self.planner
-        is_waiting = planner is not None and bool(planner.requeues or planner.by_state[ResourceState.WAITING])
-        return is_waiting or self.definition.rejection is not None
+        return self.is_refused or bool(planner and (planner.requeues or planner.by_state[ResourceState.WAITING]))
 
     @property
     def has_outcome(self) -> bool:
         """Whether the target is complete, or a resource failed or stopped; checking this is cheap."""
-        planner = self.planner
-        if planner is None:
+        if self.planner is None:
             return False
-        states = planner.by_state
-        return planner.is_complete or bool(states[ResourceState.FAILED] or states[ResourceState.STOPPED])
+        states = self.planner.by_state
+        return self.planner.is_complete or bool(states[ResourceState.FAILED] or states[ResourceState.STOPPED])
 
     @property
     def is_waiting_for_kinds(self) -> bool:
         """Whether the Stack needs a kind that the cluster did not serve at the last check."""
         return broadcasts.is_waiting_for_kinds(self.definition, self.planner)
+
+    def find_idle_kinds(self) -> Collection[Kind] | None:
+        """Return the kinds that the state of an idle Stack depends on; None if it is not idle."""
+        is_busy = self._tasks.has_any or self.is_faulty or self._unproven.has_any or not self._checking.is_idle
+        if self.planner is None or is_busy:
+            return None
+        return idle_check.find_kinds(self.planner, self.memory, self.definition, cache_sync=self._cache_sync)
 
     def take_step(self, key: str) -> Step | None:
         """Return the current step for that key and count it as in flight."""
@@ -336,6 +336,11 @@ class StackReconciler:
         self._services.management_cluster.follow_sources(self.uid, ())
         self.definition.cluster.close()
 
+    def unload(self) -> None:
+        """Release everything at once: the parts refer to each other through this object."""
+        self.close()
+        vars(self).clear()
+
     def _install(self, stack: StackObject) -> None:
         """Create the planner for the accepted blueprint."""
         blueprint = self.definition.blueprint
@@ -346,8 +351,8 @@ class StackReconciler:
         if is_same_cluster and self._cache_sync.is_synced and self._update_planner(stack, blueprint):
             return
         self._cache_sync.start(blueprint)
-        before = self.planner
-        self.planner = planner_creation.create(stack, blueprint, services=self._services, cache_sync=self._cache_sync)
+        planner = planner_creation.create(stack, blueprint, services=self._services, cache_sync=self._cache_sync)
+        before, self.planner = self.planner, planner
         self.planner.set_rolling(self._rolling.make_updates(blueprint, before=before))
         self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())
         self._stopping.update(self.planner, is_swept_away=self._leaving.is_namespace_terminating)

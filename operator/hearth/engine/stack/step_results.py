@@ -14,8 +14,8 @@ import structlog
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.services import Services
 from hearth.engine.writes import step_execution
-from hearth.model import redaction
 from hearth.model.kinds import ObjectRef
+from hearth.model.text import redaction
 from hearth.plan.health import suspend_rules
 from hearth.plan.ownership import field_ownership
 from hearth.plan.resource import decide
@@ -58,7 +58,7 @@ class StepResults:
                 self.memory.record_ownership(child.uid, seen, field_ownership.DriftFinding(tolerated=left))
                 self.memory.altered.pop(child.uid, None)
                 if step.uid is None and not child.is_adopted:
-                    self.memory.created.add(child.uid)
+                    self.memory.never_ready[child.uid] = None
                 if step.repaired_fields:
                     self._count_repair(key, step.repaired_fields)
             case step_execution.StepDone(), Suspend(repaired_paths=started) if started:
@@ -77,7 +77,7 @@ class StepResults:
         for name in names:
             status = planner.statuses[name]
             if status.child is not None:
-                self.memory.counted_failures.add(status.child.uid)
+                self.memory.counted_failures[status.child.uid] = None
                 self.services.queue.enqueue(self.uid, name)
                 if status.child.unhealthy_reason is not None:
                     self._count_mark(name, status.child.uid)

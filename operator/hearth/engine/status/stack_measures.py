@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterable, Mapping
 
 from hearth.engine.cluster_objects import StackObject
-from hearth.model import times
+from hearth.model.text import times
 
 
 def count_phases(stacks: Iterable[StackObject]) -> Mapping[str, float]:

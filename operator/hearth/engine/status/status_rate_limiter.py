@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hearth.engine.cluster_objects import StackObject
-from hearth.plan.status import status_builder
+from hearth.plan.status import status_changes
 
 BYTES_PER_SECOND = 50_000
 """Bytes of a Stack's spec per second between two progress-only statuses.
@@ -69,13 +69,13 @@ class StatusRateLimiter:
     ) -> float:
         """Return the seconds until the change is worth a write; 0 or less for now."""
         pause = stack.spec_size / BYTES_PER_SECOND
-        if pause > self._interval and status_builder.is_repair_only(before, after):
+        if pause > self._interval and status_changes.is_repair_only(before, after):
             return self._setbacks.setdefault(stack.uid, now) + REPAIR_GRACE - now
-        if status_builder.is_start_only(before, after):
+        if status_changes.is_start_only(before, after):
             begun = self._starts.setdefault(stack.uid, now)
             turn = max(begun + START_GRACE, self._find_turn(stack.uid, now))
             return min(turn, begun + START_REPORTED_AFTER) - now
-        if not status_builder.is_progress_only(before, after):
+        if not status_changes.is_progress_only(before, after):
             return 0.0
         paced = self._written.get(stack.uid, float("-inf")) + pause
         return max(paced, self._find_turn(stack.uid, now)) - now

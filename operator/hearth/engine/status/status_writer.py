@@ -26,6 +26,7 @@ from hearth.plan.status import (
     conditions,
     deletion_blockers,
     status_builder,
+    status_changes,
     status_events,
     status_redaction,
 )
@@ -82,7 +83,7 @@ class StatusWriter:
         self,
         services: Services,
         *,
-        find_runner: Callable[[str], ReportedStack | None],
+        find_reconciler: Callable[[str], ReportedStack | None],
         interval: float,
         on_write: Callable[[str], None] = lambda _stack_uid: None,
     ) -> None:
@@ -91,7 +92,7 @@ class StatusWriter:
         self._clock = services.clock
         self._hashes = services.hashes
         self._evaluations = services.evaluations
-        self._find_runner = find_runner
+        self._find_reconciler = find_reconciler
         self._interval = interval
         self._on_write = on_write
         self._pacing = StatusRateLimiter(interval=interval, processes=services.share.count)
@@ -143,8 +144,13 @@ class StatusWriter:
         """Return whether the Stack reached an outcome before its status reported the start."""
         if not self._pacing.is_start_pending(stack_uid):
             return False
-        runner = self._find_runner(stack_uid)
-        return runner is not None and runner.has_outcome
+        reconciler = self._find_reconciler(stack_uid)
+        return reconciler is not None and reconciler.has_outcome
+
+    def is_idle(self, stack_uid: str) -> bool:
+        """Return whether the status is written and no Event of it is owed."""
+        is_busy = stack_uid in self._planned or stack_uid in self._writing or stack_uid in self._failed_at
+        return not is_busy and not self._owed.get(stack_uid) and not self._executor.is_queued(stack_uid)
 
     def forget(self, stack_uid: str) -> None:
         """Drop a deleted Stack."""
@@ -166,87 +172,87 @@ class StatusWriter:
         if stack_uid in self._writing:
             self.request(stack_uid, delay=self._interval)
             return
-        stack, runner = self._management_cluster.find_stack(stack_uid), self._find_runner(stack_uid)
-        if stack is None or runner is None or not (runner.is_known or runner.is_faulty):
+        stack, reconciler = self._management_cluster.find_stack(stack_uid), self._find_reconciler(stack_uid)
+        if stack is None or reconciler is None or not (reconciler.is_known or reconciler.is_faulty):
             return
         self._writing.add(stack_uid)
         self._on_write(stack_uid)
         try:
             outcome = await supervision.contain(
-                "status", lambda: self._write_changes(stack, runner), lambda: Outcome.FAILED, stack=stack_uid
+                "status", lambda: self._write_changes(stack, reconciler), lambda: Outcome.FAILED, stack=stack_uid
             )
             if outcome is Outcome.FAILED:
-                await self._write_without_details(stack, runner)
+                await self._write_without_details(stack, reconciler)
             elif outcome is Outcome.WRITTEN and self._failed_at.pop(stack_uid, None) is not None:
-                runner.clear_fault(internal_error_backoff.STATUS)
+                reconciler.clear_fault(internal_error_backoff.STATUS)
         finally:
             self._writing.discard(stack_uid)
 
     def _find_retry(self, stack_uid: str) -> float:
         """Return the monotonic time in seconds of the retry; 0 if the spec changed."""
-        stack, runner = self._management_cluster.find_stack(stack_uid), self._find_runner(stack_uid)
-        if stack is None or runner is None or self._failed_at[stack_uid] != stack.generation:
+        stack, reconciler = self._management_cluster.find_stack(stack_uid), self._find_reconciler(stack_uid)
+        if stack is None or reconciler is None or self._failed_at[stack_uid] != stack.generation:
             return 0.0
-        return runner.find_retry(internal_error_backoff.STATUS)
+        return reconciler.find_retry(internal_error_backoff.STATUS)
 
-    async def _write_without_details(self, stack: StackObject, runner: ReportedStack) -> None:
+    async def _write_without_details(self, stack: StackObject, reconciler: ReportedStack) -> None:
         """Report at least that the status cannot be built; the complete one is retried later."""
         self._failed_at[stack.uid] = stack.generation
-        runner.note_fault(internal_error_backoff.STATUS, what=DirtyScope.STACK)
+        reconciler.note_fault(internal_error_backoff.STATUS, what=DirtyScope.STACK)
         before = stack.status
         status = status_builder.build_without_details(
-            runner.make_status_input(is_writable=False), before=before, now=self._clock.now()
+            reconciler.make_status_input(is_writable=False), before=before, now=self._clock.now()
         )
         status = status_signature.sign(status, uid=stack.uid, hashes=self._hashes)
         # All other fields keep their last written values.
         known = {key: before[key] for key in before if key in status or key in status_signature.MEMORY}
-        patch = status_builder.find_changes(known, status)
+        patch = status_changes.find_changes(known, status)
         if patch:
             try:
                 await self._management_cluster.write_status(stack, patch)
             except (ApiStatusError, Unreachable) as error:
                 logger.warning("status update failed; retrying", stack=stack.uid, error=str(error))
                 return
-        runner.note_written({**before, **status})
+        reconciler.note_written({**before, **status})
 
-    def _build(self, stack: StackObject, runner: ReportedStack, before: Object) -> Object:
+    def _build(self, stack: StackObject, reconciler: ReportedStack, before: Object) -> Object:
         """Build and sign the status."""
         self._evaluations.begin(stack.uid)
         status = status_builder.build_status(
-            runner.make_status_input(),
-            runner.plan,
-            memory=runner.memory,
+            reconciler.make_status_input(),
+            reconciler.plan,
+            memory=reconciler.memory,
             before=before,
             now=self._clock.now(),
             monotonic=self._clock.monotonic(),
         )
-        status = status_redaction.redact_status(status, runner.hidden_texts)
+        status = status_redaction.redact_status(status, reconciler.hidden_texts)
         # The signature covers the final content.
         return status_signature.sign(status, uid=stack.uid, hashes=self._hashes)
 
-    async def _write_changes(self, stack: StackObject, runner: ReportedStack) -> Outcome:
+    async def _write_changes(self, stack: StackObject, reconciler: ReportedStack) -> Outcome:
         """Write the changed fields of the status."""
         stack_uid = stack.uid
-        if self._is_withheld(stack_uid, runner):
+        if self._is_withheld(stack_uid, reconciler):
             return Outcome.PUT_OFF
-        if runner.is_superseded:
+        if reconciler.is_superseded:
             # The reconcile after the newer spec is processed requests the status again.
             self.request(stack_uid, delay=self._interval)
             return Outcome.PUT_OFF
         before = stack.status
-        status, unfinished = self._build(stack, runner, before), find_unfinished(runner.plan)
+        status, unfinished = self._build(stack, reconciler, before), find_unfinished(reconciler.plan)
         # Outputs may have asked what the account may read, so that they lack what it may.
-        if self._is_withheld(stack_uid, runner):
+        if self._is_withheld(stack_uid, reconciler):
             return Outcome.PUT_OFF
         await self._contain_event(lambda: self._warn(stack, status), stack)
-        patch = status_builder.find_changes(before, status)
+        patch = status_changes.find_changes(before, status)
         if not patch:
             self._pacing.clear(stack_uid)
-            runner.note_written(status)
+            reconciler.note_written(status)
             return Outcome.WRITTEN
         # Building a status of thousands of resources is too expensive for every reconcile.
         now = self._looked[stack_uid] = self._clock.monotonic()
-        if not runner.is_status_overdue and (wait := self._pacing.find_delay(stack, before, status, now=now)) > 0:
+        if not reconciler.is_status_overdue and (wait := self._pacing.find_delay(stack, before, status, now=now)) > 0:
             self.request(stack_uid, delay=wait)
             return Outcome.PUT_OFF
         self._pacing.on_written(stack_uid, now=now)
@@ -258,17 +264,17 @@ class StatusWriter:
                 return Outcome.FAILED
             self.request(stack_uid, delay=max(RETRY, error.retry_after or 0.0))
             return Outcome.PUT_OFF
-        runner.note_written(status)
+        reconciler.note_written(status)
         latest = self._management_cluster.find_stack(stack_uid)
-        if latest is not None and status_builder.find_changes(latest.status, status):
+        if latest is not None and status_changes.find_changes(latest.status, status):
             # Only apparent differences were sent. If an earlier write was lost, more fields differ.
             self.request(stack_uid, delay=self._interval)
         await self._contain_event(lambda: self._post_events(stack, before, status, unfinished=unfinished), stack)
         return Outcome.WRITTEN
 
-    def _is_withheld(self, stack_uid: str, runner: ReportedStack) -> bool:
+    def _is_withheld(self, stack_uid: str, reconciler: ReportedStack) -> bool:
         """Return whether the status would describe what is not known yet; then look at it again later."""
-        if (grace := runner.cache_sync_grace()) > 0:
+        if (grace := reconciler.cache_sync_grace()) > 0:
             self.request(stack_uid, delay=grace)
         return grace > 0
 

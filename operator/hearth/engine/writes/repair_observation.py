@@ -9,7 +9,7 @@ from hearth.engine.ports import WorkloadCluster
 from hearth.model import child
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.tenancy import Boundary
-from hearth.plan.resource import reverted_values
+from hearth.plan.resource.drift_messages import reverted_values
 from hearth.plan.state.steps import Apply
 
 SECRET = "Secret"  # noqa: S105 -- a kind

@@ -43,7 +43,6 @@ REASONS: Mapping[type[object], str] = {
     api_errors.Unavailable: "Unavailable",
 }
 """Reason in the status, by error class."""
-FORBIDDEN_CODE = 403
 FORBIDDEN = "Forbidden"
 """Reason of a step that the account of the Stack has no right to."""
 FINAL = api_errors.InvalidManifest | api_errors.MaybeImmutable
@@ -137,7 +136,7 @@ async def _apply(
     try:
         live = await cluster.get(step.ref, kind=step.kind)
     except ApiStatusError as error:
-        if error.code != FORBIDDEN_CODE or not boundary.account:
+        if not error.is_forbidden or not boundary.account:
             raise
         return _leave_unseen(step, boundary)
     return await _take_over(step, live, cluster=cluster, manager=manager, may_exist=may_exist, ours=ours)

@@ -12,12 +12,20 @@ from typing import TypeAlias
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 METADATA = frozenset(
-    map(ipaddress.ip_address, ("169.254.169.254", "100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::254"))
+    map(
+        ipaddress.ip_address,
+        (
+            *("169.254.169.254", "100.100.100.200", "192.0.0.192", "168.63.129.16"),
+            *("fd20:ce::254", "fd00:c1::a9fe:a9fe", "fd00:42::42", "fd00:a9fe:a9fe::1", "fd00:100::100:200"),
+        ),
+    )
 )
 """Metadata services of clouds outside the link-local range, and the most common one within it."""
-WITH_IPV4_AT_THE_END = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "::/96")))
-"""IPv6 addresses whose last 32 bits are an IPv4 address: those that gateways translate (RFC 6052), and the compatible ones
-(RFC 4291).
+AMAZON = ipaddress.IPv6Network("fd00:ec2::/32")
+"""Services of Amazon on each machine: metadata, and the credentials of Pods (EKS Pod Identity)."""
+WITH_IPV4_AT_THE_END = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "::/96", "::ffff:0:0:0/96")))
+"""IPv6 addresses whose last 32 bits are an IPv4 address: those that gateways translate (RFC 6052), the compatible ones
+(RFC 4291), and the translated ones (RFC 2765).
 """
 LOCAL_TRANSLATION = ipaddress.IPv6Network("64:ff9b:1::/48")
 """The prefix of gateways within one network (RFC 8215). The IPv4 address is at the end, or behind the 48 bits."""
@@ -69,4 +77,5 @@ def is_local(address: Address) -> bool:
         or address == ipaddress.ip_address("255.255.255.255")
         or (address.version == 4 and address in ipaddress.ip_network("0.0.0.0/8"))
         or address in METADATA
+        or (address.version == 6 and address in AMAZON)
     )

@@ -149,6 +149,11 @@ class ChildCache:
             else:
                 cache.watch.retry_now()
 
+    def list_again(self) -> None:
+        """List every followed kind again, because the server may be that of another cluster."""
+        for cache in self._followed.values():
+            cache.list_again()
+
     async def wait_synced(self) -> None:
         """Wait until every followed kind has been listed once."""
         await asyncio.gather(*(cache.watch.wait_synced() for cache in list(self._followed.values())))

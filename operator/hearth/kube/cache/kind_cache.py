@@ -100,6 +100,11 @@ class KindCache:
         self.kind = kind
         self._list_anew()
 
+    def list_again(self) -> None:
+        """Replace all that is known by a new list; until it is complete, the cache retains its data."""
+        if self.watch.is_running:
+            self._list_anew()
+
     def put(self, raw: Object) -> Child:
         """Store the response to a write of the operator."""
         return self._store.record_write(raw, passed=self.watch.version)

@@ -184,7 +184,7 @@ class SharedSources:
             try:
                 version = find_version(await self._connection.request("GET", path, accept=METADATA))
             except errors.ApiStatusError as refused:
-                if refused.code != 404:
+                if not refused.is_not_found:
                     continue
                 version = None
             except errors.Unreachable:

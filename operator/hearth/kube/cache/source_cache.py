@@ -23,12 +23,11 @@ from hearth.kube.cache.shared_sources import SharedSources
 from hearth.kube.client import api_requests
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
+from hearth.kube.well_known_kinds import CONFIG_MAP, SECRET
 from hearth.model import errors, limits
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 
-CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
-SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (CONFIG_MAP, SECRET)}
 
 

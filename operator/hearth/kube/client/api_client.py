@@ -81,3 +81,12 @@ class ApiClient:
             if self._observer is not None:
                 self._observer.on_request(verb=verb, kind=kind.key, code=code, seconds=time.monotonic() - begun)
         return answer
+
+    async def patch_existing(self, kind: Kind, path: str, body: Object) -> Object | None:
+        """Send a merge patch and return its response; None if the object does not exist any more."""
+        try:
+            return await self.send("patch", kind, path, body=body)
+        except errors.ApiStatusError as refused:
+            if not refused.is_not_found:
+                raise
+            return None

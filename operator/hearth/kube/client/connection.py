@@ -20,7 +20,7 @@ import orjson
 
 from hearth.kube.auth import credentials as credentials_module
 from hearth.kube.auth.credentials import Credentials, CredentialSource
-from hearth.kube.client import http_transport as wire_module
+from hearth.kube.client import http_transport
 from hearth.kube.client.http_transport import HttpTransport, ReadAnswer
 from hearth.model import errors
 from hearth.model.child import Object
@@ -66,7 +66,7 @@ class Connection:
         """Load the credentials and close an earlier session; send nothing. Raises `NoCredentials`."""
         await self.close()
         credentials, context = await asyncio.to_thread(load, self._source)
-        self._transport = wire_module.make_transport(credentials, context)
+        self._transport = http_transport.make_transport(credentials, context)
         self._check_at = asyncio.get_running_loop().time() + CHECK_INTERVAL
 
     async def close(self) -> None:
@@ -190,14 +190,14 @@ class Connection:
         self._generation += 1
         old = self._get_transport()
         if not old.update_token(credentials):
-            self._transport = wire_module.make_transport(credentials, context)
+            self._transport = http_transport.make_transport(credentials, context)
             await old.close_when_idle()
 
 
 def load(source: CredentialSource) -> tuple[Credentials, ssl.SSLContext | None]:
     """Return the credentials and their TLS settings. Blocks."""
     credentials = source.load()
-    return credentials, wire_module.make_context(credentials)
+    return credentials, http_transport.make_context(credentials)
 
 
 def with_query(path: str, query: Mapping[str, str] | None) -> str:

@@ -15,6 +15,7 @@ import orjson
 
 from hearth.model import limits
 from hearth.model.child import Object
+from hearth.model.text import enumeration
 
 OMITTED = "hearth.dev/omitted"
 """The key of an `Omission` in an object. JSON cannot contain such a value, so no client can forge it."""
@@ -76,9 +77,7 @@ class Omission:
         return self.parts[0].reason
 
     def __str__(self) -> str:
-        named = "; ".join(map(str, self.parts[:NAMED]))
-        more = len(self.parts) - NAMED
-        return f"{named}; and {more} more" if more > 0 else named
+        return enumeration.enumerate_clauses(map(str, self.parts), count=len(self.parts), most=NAMED)
 
     def within(self, key: str) -> Omission | None:
         """Return the omission of one member; None if it is complete. An omitted object omits each member."""

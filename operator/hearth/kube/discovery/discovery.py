@@ -51,6 +51,8 @@ class Discovery:
         self._on_change = on_change
         self._kinds: KindMap = {}
         self._generation = 0
+        self._reported = 0
+        """The generation that was reported last."""
         self.refresh = single_flight.SingleFlight(self._refresh, interval=REFRESH_INTERVAL)
         """Ask the server again. Concurrent callers share one request; raises `ApiStatusError` or `Unreachable`."""
 
@@ -75,18 +77,32 @@ class Discovery:
         """Return the target of a `$ref` within a schema of `find_schema`."""
         return self._schemas.find_definition(reference)
 
+    async def refresh_schemas(self) -> None:
+        """Load the schemas in use that changed."""
+        await self._schemas.refresh()
+        self._report()
+
     async def _refresh(self) -> None:
-        before = self.generation
         answers = await asyncio.gather(
             *(self._connection.request("GET", path, accept=AGGREGATED) for path in ("/api", "/apis"))
         )
         kinds = (kind for answer in answers for kind in self._parse_answer(answer))
         found = {(kind.api_version, kind.name): kind for kind in itertools.islice(kinds, limits.CLUSTER_KINDS)}
         if found != self._kinds:
-            self._kinds = found
-            self._generation += 1
-        await self._schemas.refresh()
-        if self.generation != before:
+            self._replace(found)
+        await self.refresh_schemas()
+
+    def _replace(self, found: KindMap) -> None:
+        before, after = set(self._kinds.values()), set(found.values())
+        self._schemas.forget(before - after)
+        # At the first refresh nothing is known to be new.
+        self._schemas.expect(after - before if before else ())
+        self._kinds = found
+        self._generation += 1
+
+    def _report(self) -> None:
+        if self.generation != self._reported:
+            self._reported = self.generation
             self._on_change()
 
     def _parse_answer(self, answer: Object) -> Iterator[Kind]:

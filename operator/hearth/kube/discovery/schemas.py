@@ -28,6 +28,10 @@ RETRY_INTERVAL = 10.0
 """Seconds before a failed document is requested again; a broken aggregated API stays broken for a while."""
 TIMEOUT = 20.0
 """Seconds; the server computes a document on its first request."""
+PUBLISH_TIMEOUT = 5.0
+"""Seconds to wait for the schema of a kind that was just added. The server serves a kind first, and publishes its schema
+about a second later; of some kinds it never does.
+"""
 VALUES = frozenset({"default", "enum", "example"})
 """The schema keywords that contain values, not schemas."""
 
@@ -47,6 +51,8 @@ class Schemas:
         self._loaded: dict[GroupVersion, str] = {}
         """The hash under which each document was loaded."""
         self._requested: set[GroupVersion] = set()
+        self._expected: dict[KindKey, float] = {}
+        """Until when the schema of a new kind is waited for."""
         self._retry_at: dict[GroupVersion, float] = {}
         self._by_kind: dict[KindKey, str] = {}
         """The name of the definition."""
@@ -59,7 +65,7 @@ class Schemas:
 
     def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
         """Return the kind's schema, or None if none was loaded."""
-        name = self._by_kind.get((kind.group, kind.version, kind.name))
+        name = self._by_kind.get(find_key(kind))
         return self.find_definition(REFERENCE_PREFIX + name) if name else None
 
     def find_definition(self, reference: str) -> Mapping[str, Any] | None:
@@ -70,8 +76,29 @@ class Schemas:
             parsed = self._parsed[name] = orjson.loads(self._raw[name])
         return parsed
 
+    def expect(self, kinds: Collection[Kind]) -> None:
+        """Let `load` wait for the schemas of these kinds, which were just added."""
+        now = asyncio.get_running_loop().time()
+        self._expected = {key: until for key, until in self._expected.items() if until > now}
+        self._expected |= {find_key(kind): now + PUBLISH_TIMEOUT for kind in kinds}
+
+    def forget(self, kinds: Collection[Kind]) -> None:
+        """Drop the schemas of these kinds, which were removed: another kind of the same name may follow."""
+        for kind in kinds:
+            if self._by_kind.pop(find_key(kind), None) is not None:
+                self._loaded.pop((kind.group, kind.version), None)
+
     async def load(self, kinds: Collection[Kind]) -> None:
         """Load these kinds for `find_schema`; skip unavailable schemas. Send nothing for known kinds."""
+        await self._load_missing(kinds)
+        while any(map(self._is_expected, kinds)):
+            await self.refresh()
+
+    def _is_expected(self, kind: Kind) -> bool:
+        key = find_key(kind)
+        return key not in self._by_kind and self._expected.get(key, 0.0) > asyncio.get_running_loop().time()
+
+    async def _load_missing(self, kinds: Collection[Kind]) -> None:
         now = asyncio.get_running_loop().time()
         missing = sorted({(kind.group, kind.version) for kind in kinds} - self._loaded.keys())
         missing = [pair for pair in missing if self._retry_at.get(pair, 0.0) <= now]
@@ -152,6 +179,11 @@ class Extract:
     """The names of omitted definitions."""
 
 
+def find_key(kind: Kind) -> KindKey:
+    """Return the part of a kind that its definition names."""
+    return kind.group, kind.version, kind.name
+
+
 def extract(document: Object) -> Extract:
     """Return the readable definitions of an OpenAPI document; an unreadable one does not affect the others."""
     components = document.get("components")
@@ -161,14 +193,13 @@ def extract(document: Object) -> Extract:
     unreadable = [] if salvage.find_omission(document) is None else ["components.schemas"]
     for name, schema in found.items() if isinstance(found, dict) else ():
         try:
-            kinds = list(find_kinds(schema))
+            # A kind whose definition is unreadable is described, so its schema is not waited for.
+            for kind in find_kinds(schema):
+                by_kind[kind] = name
             raw[name] = packing.pack(without_texts(schema))
         # RecursionError: too deep to traverse; TypeError: not encodable, or not a schema.
         except (RecursionError, TypeError):
             unreadable.append(name)
-        else:
-            for kind in kinds:
-                by_kind[kind] = name
     return Extract(raw, by_kind, unreadable)
 
 

@@ -8,16 +8,8 @@ from typing import Any, Protocol
 
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_client import ApiClient
+from hearth.kube.well_known_kinds import ACCESS_REVIEW
 from hearth.model.child import Object
-from hearth.model.kinds import Kind
-
-REVIEW = Kind(
-    group="authorization.k8s.io",
-    version="v1",
-    name="SubjectAccessReview",
-    plural="subjectaccessreviews",
-    namespaced=False,
-)
 
 
 class User(Protocol):
@@ -56,6 +48,6 @@ class SubjectAccessReviews:
             "extra": dict(author.extra),
             "resourceAttributes": attributes,
         }
-        body: Object = {"apiVersion": "authorization.k8s.io/v1", "kind": REVIEW.name, "spec": spec}
-        answer = await self.sender.send("create", REVIEW, api_requests.collection_path(REVIEW), body=body)
+        body: Object = {"apiVersion": "authorization.k8s.io/v1", "kind": ACCESS_REVIEW.name, "spec": spec}
+        answer = await self.sender.send("create", ACCESS_REVIEW, api_requests.collection_path(ACCESS_REVIEW), body=body)
         return bool((answer.get("status") or {}).get("allowed"))

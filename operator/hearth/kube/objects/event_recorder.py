@@ -15,14 +15,14 @@ import structlog
 from hearth.engine.cluster_objects import StackObject
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_client import ApiClient
+from hearth.kube.well_known_kinds import EVENT
 from hearth.model import errors, names
 from hearth.model.child import Object
-from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.kinds import ObjectRef
 from hearth.plan.retry import api_errors
 
 log = structlog.get_logger(__name__)
 
-KIND = Kind(group="", version="v1", name="Event", plural="events", namespaced=True)
 MESSAGE_LENGTH = 1024
 """Maximum bytes of a message in the newer of the API's two kinds of Event."""
 NAME_LENGTH = 200
@@ -94,30 +94,30 @@ class EventRecorder:
 
     async def _count(self, about: InvolvedObject, name: str, occurrence: EventContent) -> None:
         key = (about.namespace, name)
-        path = api_requests.object_path(KIND, about.namespace, name)
+        path = api_requests.object_path(EVENT, about.namespace, name)
         count = self._counts.get(key)
         if count is None:
             if await self._create(about, name, occurrence):
                 return self._remember(key, 1)
             # An earlier process posted the Event.
-            count = int((await self._sender.send("get", KIND, path)).get("count") or 1)
+            count = int((await self._sender.send("get", EVENT, path)).get("count") or 1)
         patch: Object = {"count": count + 1, "lastTimestamp": self._timestamp()}
         try:
-            await self._sender.send("patch", KIND, path, body=patch)
+            await self._sender.send("patch", EVENT, path, body=patch)
         except errors.ApiStatusError as refused:
             # The server deletes Events after an hour.
-            if refused.code != 404 or not await self._create(about, name, occurrence):
+            if not refused.is_not_found or not await self._create(about, name, occurrence):
                 raise
             count = 0
         return self._remember(key, count + 1)
 
     async def _create(self, about: InvolvedObject, name: str, occurrence: EventContent) -> bool:
         """Post a new Event; return False if one of this name exists."""
-        path = api_requests.collection_path(KIND, about.namespace)
+        path = api_requests.collection_path(EVENT, about.namespace)
         try:
-            await self._sender.send("create", KIND, path, body=make_event(about, name, occurrence, self._timestamp()))
+            await self._sender.send("create", EVENT, path, body=make_event(about, name, occurrence, self._timestamp()))
         except errors.ApiStatusError as refused:
-            if refused.code != 409:
+            if not refused.is_conflict:
                 raise
             return False
         return True
@@ -163,7 +163,7 @@ def about_namespace(name: str) -> InvolvedObject:
 
 def is_terminating(refused: errors.ApiStatusError) -> bool:
     """Return whether the API server rejected an Event because its namespace is terminating."""
-    reaction = api_errors.classify(refused.code, refused.status, kind=KIND, body_size=0)
+    reaction = api_errors.classify(refused.code, refused.status, kind=EVENT, body_size=0)
     return isinstance(reaction, api_errors.NamespaceTerminating)
 
 

@@ -11,12 +11,11 @@ from collections.abc import Callable
 
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_client import ApiClient
+from hearth.kube.well_known_kinds import NAMESPACE, SECRET
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
-SECRETS = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
-NAMESPACES = Kind(group="", version="v1", name="Namespace", plural="namespaces", namespaced=False)
 NAME = "hearth-hash-key"
 FIELD = "key"
 LENGTH = 32
@@ -48,9 +47,9 @@ async def get_hash_key(sender: ApiClient, namespace: str, *, entropy: Callable[[
 async def find_hash_key(sender: ApiClient, namespace: str) -> bytes | None:
     """Return the stored key, or None if there is none."""
     try:
-        secret = await sender.send("get", SECRETS, api_requests.object_path(SECRETS, namespace, NAME))
+        secret = await sender.send("get", SECRET, api_requests.object_path(SECRET, namespace, NAME))
     except errors.ApiStatusError as refused:
-        if refused.code != 404:
+        if not refused.is_not_found:
             raise
         return None
     return parse_key(secret, namespace)
@@ -82,11 +81,11 @@ async def create_secret(sender: ApiClient, namespace: str, key: bytes) -> bool:
         "immutable": True,
         "data": {FIELD: base64.b64encode(key).decode()},
     }
-    code = await create(sender, SECRETS, body)
+    code = await create(sender, SECRET, body)
     if code == 404:
         namespace_body: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-        await create(sender, NAMESPACES, namespace_body)
-        code = await create(sender, SECRETS, body)
+        await create(sender, NAMESPACE, namespace_body)
+        code = await create(sender, SECRET, body)
     return code == 201
 
 
@@ -96,7 +95,7 @@ async def create(sender: ApiClient, kind: Kind, body: Object) -> int:
     try:
         await sender.send("create", kind, path, body=body)
     except errors.ApiStatusError as refused:
-        if refused.code not in (404, 409):
+        if not (refused.is_not_found or refused.is_conflict):
             raise
         return refused.code
     return 201

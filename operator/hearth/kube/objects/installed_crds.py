@@ -18,19 +18,13 @@ from hearth.kube.auth.credentials import CredentialSource
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_client import ApiClient
 from hearth.kube.client.connection import Connection
+from hearth.kube.well_known_kinds import CUSTOM_RESOURCE_DEFINITION
 from hearth.model import errors, names
 from hearth.model.child import Object
-from hearth.model.kinds import Kind
+from hearth.model.text import enumeration
 
 log = structlog.get_logger(__name__)
 
-DEFINITION = Kind(
-    group="apiextensions.k8s.io",
-    version="v1",
-    name="CustomResourceDefinition",
-    plural="customresourcedefinitions",
-    namespaced=False,
-)
 COMMAND = "hearth crds | kubectl apply --server-side -f -"
 NAMED = 3
 """Missing fields of one definition that the message names."""
@@ -69,23 +63,19 @@ async def check(sender: ApiClient) -> None:
     for wanted in load_own():
         name = wanted["metadata"]["name"]
         try:
-            installed = await sender.send("get", DEFINITION, api_requests.object_path(DEFINITION, "", name))
+            installed = await sender.send(
+                "get", CUSTOM_RESOURCE_DEFINITION, api_requests.object_path(CUSTOM_RESOURCE_DEFINITION, "", name)
+            )
         except errors.ApiStatusError as error:
             log.debug("cannot read a CustomResourceDefinition", name=name, reason=str(error))
             continue
         if missing := list(find_missing(wanted, installed)):
-            found.append(f"{name} lacks {describe(missing)}")
+            found.append(f"{name} lacks {enumeration.enumerate_names(missing, most=NAMED)}")
     if found:
         raise OutdatedCrds(
             f"the CustomResourceDefinitions are older than this operator: {'; '.join(found)}. "
             f"Update them: {COMMAND}, then start the operator again"
         )
-
-
-def describe(missing: list[str]) -> str:
-    """Return the first of the missing fields, and the number of the others."""
-    others = len(missing) - NAMED
-    return ", ".join(missing[:NAMED]) + (f" and {others} more" if others > 0 else "")
 
 
 def find_missing(wanted: Object, installed: Object) -> Iterator[str]:

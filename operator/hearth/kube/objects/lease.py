@@ -14,13 +14,11 @@ from typing import Any, TypeVar
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_client import ApiClient
 from hearth.kube.objects import hash_key
-from hearth.kube.well_known_kinds import LEASE
+from hearth.kube.well_known_kinds import LEASE, NAMESPACE
 from hearth.model import errors
 from hearth.model.child import Object
 
 LABELS = {"app.kubernetes.io/part-of": "hearth"}
-NOT_FOUND = 404
-CONFLICT = 409
 MOST = 2**31 - 2
 """The highest number that is read: incremented by one, it still fits into the field."""
 
@@ -83,7 +81,7 @@ class LeaseClient:
         try:
             return parse_lease(await self._limit(self._sender.send("get", LEASE, self._path)))
         except errors.ApiStatusError as refused:
-            if refused.code != NOT_FOUND:
+            if not refused.is_not_found:
                 raise
             return None
 
@@ -92,10 +90,10 @@ class LeaseClient:
         try:
             return await self._create(spec)
         except errors.ApiStatusError as refused:
-            if refused.code != NOT_FOUND:
+            if not refused.is_not_found:
                 raise
         namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self._namespace}}
-        await self._limit(hash_key.create(self._sender, hash_key.NAMESPACES, namespace))
+        await self._limit(hash_key.create(self._sender, NAMESPACE, namespace))
         return await self._create(spec)
 
     async def change(self, lease: Lease, spec: Object) -> Lease | None:
@@ -104,7 +102,7 @@ class LeaseClient:
         try:
             return parse_lease(await self._limit(self._sender.send("patch", LEASE, self._path, body=body)))
         except errors.ApiStatusError as refused:
-            if refused.code not in (NOT_FOUND, CONFLICT):
+            if not (refused.is_not_found or refused.is_conflict):
                 raise
             return None
 
@@ -119,7 +117,7 @@ class LeaseClient:
         try:
             return parse_lease(await self._limit(self._sender.send("create", LEASE, path, body=body)))
         except errors.ApiStatusError as refused:
-            if refused.code != CONFLICT:
+            if not refused.is_conflict:
                 raise
             return None
 

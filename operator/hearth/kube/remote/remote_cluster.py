@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 import structlog
 
 from hearth import supervision
+from hearth.kube.remote import cluster_identity
 from hearth.kube.remote.remote_connection import RemoteConnection
 from hearth.kube.remote.remote_usage import RemoteUsage
 from hearth.kube.workload_cluster import KubeWorkloadCluster
-from hearth.model import errors, limits, redaction
+from hearth.model import errors, limits
 from hearth.model.sharding import Share
+from hearth.model.text import redaction
 from hearth.plan.retry import retry_triggers
 from hearth.plan.status import cluster_state
 
@@ -67,6 +69,7 @@ class KubeRemoteCluster:
         self.cluster.trust(signatures)
         self.is_open = False
         self.trouble: tuple[str, str] | None = None
+        self.identity = ""
         self._attempted = asyncio.Event()
         self._nudged = asyncio.Event()
         self._failures = 0
@@ -141,6 +144,7 @@ class KubeRemoteCluster:
             if not self.is_open:
                 await self._connection.open()
                 await self.cluster.open()
+                self.identity = await cluster_identity.read(self._connection)
                 self.is_open = True
                 self._discover_at = time.monotonic() + DISCOVERY_INTERVAL
             else:
@@ -153,10 +157,24 @@ class KubeRemoteCluster:
 
     async def _look_again(self) -> None:
         if self.trouble is not None or time.monotonic() >= self._discover_at:
+            await self._identify()
             await self.cluster.refresh_kinds()
             self._discover_at = time.monotonic() + DISCOVERY_INTERVAL
         else:
             await self._connection.request("GET", VERSION, timeout=LOOK_TIMEOUT)
+
+    async def _identify(self) -> None:
+        """Discard what is cached if another cluster answers, or one that was away and may be another."""
+        found = await cluster_identity.read(self._connection)
+        before, self.identity = self.identity, found or self.identity
+        is_other = bool(found and before and found != before)
+        if is_other or (self.trouble is not None and not found):
+            self.cluster.caches.list_again()
+        if is_other:
+            log.warning("another cluster answers", host=self.host)
+        if found and found != before:
+            # A new server has no namespace kube-system in its first moments.
+            self._listener.on_state()
 
     def _find_excess(self) -> tuple[str, str] | None:
         """Return the problem that the server sends more objects than any real cluster has for its Stacks."""

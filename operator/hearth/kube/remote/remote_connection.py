@@ -12,8 +12,9 @@ from typing import Any
 from hearth.kube.auth.inline_kubeconfig import InlineKubeconfig, InlineSource
 from hearth.kube.client.connection import Connection
 from hearth.kube.remote.cpu_budget import CpuBudget
-from hearth.model import errors, limits, redaction
+from hearth.model import errors, limits
 from hearth.model.child import Object
+from hearth.model.text import redaction
 
 
 class RemoteConnection(Connection):

@@ -16,15 +16,14 @@ import structlog
 
 from hearth import supervision
 from hearth.kube.client import api_requests, salvage, skips
-from hearth.kube.watch import watch_errors, watch_events
+from hearth.kube.watch import version_check, watch_errors, watch_events
 from hearth.kube.watch.watch_context import JSON, METADATA, METADATA_LIST, WatchContext, WatchHandler
 from hearth.kube.watch.watch_errors import WatchEndReason, WatchFailure
-from hearth.model import errors, limits
+from hearth.model import errors
 from hearth.model.child import Object
 
 log = structlog.get_logger(__name__)
 
-NOT_FOUND = 404
 ABSENCES_TO_BELIEVE = 2
 """404 responses in a row before a kind counts as absent. A new kind returns 404 for some 30 ms."""
 
@@ -78,6 +77,8 @@ class Reflector:
         self._stalls = 0
         """Consecutive streams that timed out without a single byte."""
         self._absences = 0
+        self._was_away = False
+        """Whether the server gave no answer since the last event, so that its store may be another one."""
         self._lists_in_pages = False
         self._page_size = server.rules.page_size
         """Number of objects requested per page."""
@@ -149,11 +150,14 @@ class Reflector:
         """List if no version is known, then read the stream to its end."""
         streams_list = self._server.has_watch_list and not self._lists_in_pages
         try:
+            if self._was_away and self._version is not None:
+                await version_check.verify(self._server, self.path, version=self._version, selector=self._selector)
+            self._was_away = False
             if self._version is None and not streams_list:
                 await self._list()
             await self._stream()
         except errors.ApiStatusError as refused:
-            if refused.code == NOT_FOUND:
+            if refused.is_not_found:
                 self._note_absence()
             if refused.code in watch_errors.UNKNOWN_PARAMETERS and self._version is None and streams_list:
                 raise watch_errors.interrupt(WatchEndReason.NO_WATCH_LIST, str(refused)) from refused
@@ -247,7 +251,7 @@ class Reflector:
             if not line or self._is_echo(line):
                 continue
             try:
-                event = watch_events.parse(line) or await _salvage(line)
+                event = watch_events.parse(line) or await watch_events.salvage_large(line)
             except watch_events.Nameless:
                 self._skips.note({}, reason="nameless", detail=f"an event of {len(line)} bytes")
             else:
@@ -338,6 +342,7 @@ class Reflector:
             self._failures = 0
         self._failures += 1
         self._stalls += reason is WatchEndReason.STALLED
+        self._was_away = self._was_away or reason in watch_errors.AWAY
         self.is_failing = self.is_failing or reason not in watch_errors.TEMPORARY
         self._learn(reason)
         self._note_denial(interruption)
@@ -391,10 +396,3 @@ class Reflector:
         except TimeoutError:
             return
         self._nudged.clear()
-
-
-async def _salvage(line: bytes) -> watch_events.WatchEvent:
-    """Parse the recoverable parts of an unreadable line, in a thread if that takes long."""
-    if len(line) <= limits.INLINE_BYTES:
-        return watch_events.salvage_event(line)
-    return await asyncio.to_thread(watch_events.salvage_event, line)

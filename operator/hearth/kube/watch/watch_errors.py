@@ -82,6 +82,8 @@ TEMPORARY = frozenset(
     }
 )
 """Ends after which the next attempt is expected to bring the full set, and those that are answers in themselves."""
+AWAY = frozenset({WatchEndReason.UNREACHABLE, WatchEndReason.REFUSED})
+"""Ends after which the store behind the server may be another one: restored from a backup, or built again."""
 SETTLED_AFTER = 10.0
 """Minimum seconds of a stream after which its end counts as a first failure."""
 UNKNOWN_PARAMETERS = frozenset({400, 422})

@@ -1,10 +1,11 @@
 """Parser of the events in a watch stream.
 
-Pure: bytes in, events out; must not know where they come from or how they are used.
+Bytes in, events out, without I/O; must not know where they come from or how they are used.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any, TypeAlias
 
@@ -122,6 +123,13 @@ def salvage_event(line: bytes) -> WatchEvent:
         return check(salvage.read_event(line), line)
     except ValueError as error:
         raise not_an_event(line) from error
+
+
+async def salvage_large(line: bytes) -> WatchEvent:
+    """Parse the same, in a thread if that takes long."""
+    if len(line) <= limits.INLINE_BYTES:
+        return salvage_event(line)
+    return await asyncio.to_thread(salvage_event, line)
 
 
 def check(event: Any, line: bytes) -> WatchEvent:

@@ -16,9 +16,9 @@ from typing import Any
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_client import ApiClient
 from hearth.kube.objects import hash_key
-from hearth.kube.objects.hash_key import SECRETS
 from hearth.kube.webhook import certificates
 from hearth.kube.webhook.certificates import CertificateSet
+from hearth.kube.well_known_kinds import SECRET
 from hearth.model import errors
 from hearth.model.child import Object
 
@@ -48,23 +48,23 @@ class CertificateSecret:
         if renewed is found:
             return found
         if raw is None:
-            code = await hash_key.create(self.sender, SECRETS, self._make(renewed))
+            code = await hash_key.create(self.sender, SECRET, self._make(renewed))
             if code != 201:
                 raise errors.ApiStatusError(code=CONFLICT, status=None)
         else:
             body = {"metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}, "data": write(renewed)}
-            await self.sender.send("patch", SECRETS, self._path, body=body)
+            await self.sender.send("patch", SECRET, self._path, body=body)
         return renewed
 
     @property
     def _path(self) -> str:
-        return api_requests.object_path(SECRETS, self.namespace, self.name)
+        return api_requests.object_path(SECRET, self.namespace, self.name)
 
     async def _find(self) -> Object | None:
         try:
-            return await self.sender.send("get", SECRETS, self._path)
+            return await self.sender.send("get", SECRET, self._path)
         except errors.ApiStatusError as refused:
-            if refused.code != 404:
+            if not refused.is_not_found:
                 raise
             return None
 

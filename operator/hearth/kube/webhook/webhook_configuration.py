@@ -47,7 +47,7 @@ class WebhookConfigurations:
             try:
                 raw = await self.connection.request("GET", api_requests.object_path(kind, "", self.name))
             except errors.ApiStatusError as refused:
-                if refused.code != 404:
+                if not refused.is_not_found:
                     raise
             else:
                 found.append((kind, raw))

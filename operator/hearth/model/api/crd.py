@@ -22,37 +22,47 @@ ANYTHING = {"x-kubernetes-preserve-unknown-fields": True, "nullable": True}
 READING_ORDER = ("description", "type", "format", "enum", "default")
 """The words that come first in each node; what is within it comes last."""
 
+PHASE_COLUMN = {"name": "Phase", "type": "string", "jsonPath": ".status.phase"}
+READY_COLUMN = {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'}
+REVISION_COLUMN = {"name": "Revision", "type": "integer", "jsonPath": ".status.revision"}
 STATE_COLUMN = {
     "name": "State",
     "type": "string",
     "jsonPath": ".status.state",
     "description": "What a person should know besides the phase: paused, rolled back, drifted.",
 }
+AGE_COLUMN = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
-PRINTER_COLUMNS = (
-    {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
-    {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
+
+def message_column(description: str) -> dict[str, Any]:
+    """Return the column with the message of Ready, which `kubectl get -o wide` shows."""
+    return {
+        "name": "Message",
+        "type": "string",
+        "jsonPath": '.status.conditions[?(@.type=="Ready")].message',
+        "description": description,
+        "priority": 1,
+    }
+
+
+STACK_COLUMNS = (
+    PHASE_COLUMN,
+    READY_COLUMN,
     {
         "name": "Resources",
         "type": "string",
         "jsonPath": ".status.summary",
         "description": "Ready resources of all resources.",
     },
-    {"name": "Revision", "type": "integer", "jsonPath": ".status.revision"},
+    REVISION_COLUMN,
     STATE_COLUMN,
-    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-    {
-        "name": "Message",
-        "type": "string",
-        "jsonPath": '.status.conditions[?(@.type=="Ready")].message',
-        "description": "The first problem, or what the Stack waits for.",
-        "priority": 1,
-    },
+    AGE_COLUMN,
+    message_column("The first problem, or what the Stack waits for."),
 )
 
 
 GROUP_COLUMNS = (
-    {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
+    PHASE_COLUMN,
     {"name": "Desired", "type": "integer", "jsonPath": ".spec.replicas"},
     {
         "name": "Members",
@@ -62,14 +72,8 @@ GROUP_COLUMNS = (
     },
     {"name": "Ready", "type": "integer", "jsonPath": ".status.readyReplicas", "description": "Members that are ready."},
     STATE_COLUMN,
-    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-    {
-        "name": "Message",
-        "type": "string",
-        "jsonPath": '.status.conditions[?(@.type=="Ready")].message',
-        "description": "The first problem, or what the group waits for.",
-        "priority": 1,
-    },
+    AGE_COLUMN,
+    message_column("The first problem, or what the group waits for."),
 )
 SCALE = {
     "specReplicasPath": ".spec.replicas",
@@ -84,60 +88,48 @@ MARK_COLUMNS = (
     {"name": "Resource", "type": "string", "jsonPath": ".spec.resource"},
     {"name": "Target", "type": "string", "jsonPath": ".spec.target.name"},
     {"name": "Unhealthy", "type": "boolean", "jsonPath": ".spec.markUnhealthy"},
-    {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
+    READY_COLUMN,
     {"name": "Resolved", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Resolved")].reason'},
     {"name": "Replaced by", "type": "string", "jsonPath": ".status.replacedBy.name"},
-    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-    {
-        "name": "Message",
-        "type": "string",
-        "jsonPath": '.status.conditions[?(@.type=="Ready")].message',
-        "description": "Error or result of the mark.",
-        "priority": 1,
-    },
+    AGE_COLUMN,
+    message_column("Error or result of the mark."),
 )
 
 SNAPSHOT_COLUMNS = (
     {"name": "Stack", "type": "string", "jsonPath": ".spec.stackName"},
-    {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
-    {"name": "Revision", "type": "integer", "jsonPath": ".status.revision"},
-    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-    {
-        "name": "Message",
-        "type": "string",
-        "jsonPath": '.status.conditions[?(@.type=="Ready")].message',
-        "description": "Content of the snapshot, what it waits for, or the error.",
-        "priority": 1,
-    },
+    PHASE_COLUMN,
+    REVISION_COLUMN,
+    AGE_COLUMN,
+    message_column("Content of the snapshot, what it waits for, or the error."),
 )
 
 
 def make_stack_crd() -> dict[str, Any]:
-    """The CustomResourceDefinition of Stack, ready to be applied."""
+    """Make the CustomResourceDefinition of Stack, ready to be applied."""
     words = {"kind": "Stack", "plural": "stacks", "singular": "stack", "shortNames": ["stk"]}
-    return make_crd(stack.Stack, words=words, columns=PRINTER_COLUMNS)
+    return make_crd(stack.Stack, words=words, columns=STACK_COLUMNS)
 
 
 def make_group_crd() -> dict[str, Any]:
-    """The CustomResourceDefinition of ResourceGroup."""
+    """Make the CustomResourceDefinition of ResourceGroup."""
     words = {"kind": "ResourceGroup", "plural": "resourcegroups", "singular": "resourcegroup", "shortNames": ["rg"]}
     return make_crd(resource_group.ResourceGroup, words=words, columns=GROUP_COLUMNS, scale=SCALE)
 
 
 def make_mark_crd() -> dict[str, Any]:
-    """The CustomResourceDefinition of HealthMark, ready to be applied."""
+    """Make the CustomResourceDefinition of HealthMark, ready to be applied."""
     words = {"kind": "HealthMark", "plural": "healthmarks", "singular": "healthmark", "shortNames": ["mark"]}
     return make_crd(health_mark.HealthMark, words=words, columns=MARK_COLUMNS)
 
 
 def make_snapshot_crd() -> dict[str, Any]:
-    """The CustomResourceDefinition of StackSnapshot, ready to be applied."""
+    """Make the CustomResourceDefinition of StackSnapshot, ready to be applied."""
     words = {"kind": "StackSnapshot", "plural": "stacksnapshots", "singular": "stacksnapshot", "shortNames": ["ssnap"]}
     return make_crd(stack_snapshot.StackSnapshot, words=words, columns=SNAPSHOT_COLUMNS)
 
 
 def make_crds() -> tuple[dict[str, Any], ...]:
-    """All CustomResourceDefinitions of Hearth."""
+    """Make all CustomResourceDefinitions of Hearth."""
     return make_stack_crd(), make_group_crd(), make_mark_crd(), make_snapshot_crd()
 
 
@@ -148,7 +140,7 @@ def make_crd(
     columns: Iterable[Mapping[str, Any]],
     scale: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The CustomResourceDefinition of a namespaced kind with a status.
+    """Make the CustomResourceDefinition of a namespaced kind with a status.
 
     words: what it is called; scale: the paths of the scale subresource, None if it has none.
     """
@@ -180,7 +172,7 @@ def make_crd(
 
 
 def make_root_schema(model: type[pydantic.BaseModel]) -> dict[str, Any]:
-    """The structural schema of a whole object whose fields besides the metadata `model` describes."""
+    """Make the structural schema of a whole object whose fields besides the metadata `model` describes."""
     schema = make_structural_schema(model)
     # The API server describes and validates these three itself, and allows no more to be said of them.
     header = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
@@ -188,13 +180,13 @@ def make_root_schema(model: type[pydantic.BaseModel]) -> dict[str, Any]:
 
 
 def make_structural_schema(model: type[pydantic.BaseModel]) -> dict[str, Any]:
-    """The structural schema of `model`."""
+    """Make the structural schema of `model`."""
     schema = model.model_json_schema(by_alias=True, mode="validation")
     return convert(schema, definitions=schema.get("$defs", {}))
 
 
 def convert(schema: Mapping[str, Any], *, definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """A node of pydantic's schema as a node of a structural schema: all in place, no null, no title."""
+    """Convert a node of pydantic's schema to one of a structural schema: all in place, no null, no title."""
     schema = resolve(schema, definitions=definitions)
     converted = {key: value for key, value in schema.items() if key not in DROPPED}
     if converted.get("default", ...) is None:
@@ -211,7 +203,7 @@ def convert(schema: Mapping[str, Any], *, definitions: Mapping[str, Any]) -> dic
 
 
 def convert_inner(schema: Mapping[str, Any], *, definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """What a node says of the nodes within it."""
+    """Convert what a node says of the nodes within it."""
     inner: dict[str, Any] = {}
     if "properties" in schema:
         inner["properties"] = {

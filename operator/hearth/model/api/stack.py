@@ -12,11 +12,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 import pydantic
 from pydantic.config import JsonDict
 
-from hearth.model import limits, tenancy, times
+from hearth.model import limits, tenancy
 from hearth.model.api.base import ApiModel, Counter
 from hearth.model.api.stack_environment import Environment
 from hearth.model.api.stack_sources import KubeConfig, ParametersSource, TemplateReference
 from hearth.model.api.stack_status import StackStatus
+from hearth.model.text import times
 
 NAME_RULE = "^[a-z][a-zA-Z0-9]{0,39}$"
 """`names.RESOURCE_NAME` for CEL's `matches`, which searches for a substring unless the pattern is anchored."""

@@ -13,7 +13,6 @@ from hearth.model import limits, value_class
 from hearth.model.errors import Mistake
 
 APPEND, UPDATE = "Append", "Update"
-MODES = (APPEND, UPDATE)
 """Whether earlier removal policies stay in force beside the present ones."""
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, assert_never
 from hearth.model import limits
 from hearth.model.child import Child, Path
 from hearth.model.errors import Mistake
-from hearth.plan.resource.readiness import enumerate_names
+from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.watched_kinds import Denial, KindUnavailable
 from hearth.template.blueprint import EvaluationError, Pending, ResourceBlueprint

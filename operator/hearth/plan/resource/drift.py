@@ -13,13 +13,13 @@ from typing import Protocol
 from hearth.model import field_paths, names
 from hearth.model.child import Child, Object
 from hearth.model.field_paths import ElementPath
+from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.environment import inherited_rules
 from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership import applied_fields, field_ownership
 from hearth.plan.ownership.applied_fields import AppliedFields
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
-from hearth.plan.resource import field_managers
-from hearth.plan.resource.readiness import enumerate_names
+from hearth.plan.resource.drift_messages import field_managers
 from hearth.plan.retry.drift_conflict import DriftConflict
 from hearth.plan.state.altered_values import Altered
 from hearth.plan.state.memory import InMemoryState

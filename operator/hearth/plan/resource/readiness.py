@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 from hearth.model import limits
 from hearth.model.child import Child
+from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.health import health_rules
 from hearth.plan.health.health_result import HealthResult
 from hearth.plan.health.health_rules import HealthRules
@@ -18,8 +18,6 @@ from hearth.template.cel import expressions
 
 UNHEALTHY = "Unhealthy"
 """The reason for an object that is marked unhealthy."""
-NAMED_AT_MOST = 5
-"""Limit of names in a message. The rest appears as a number."""
 
 
 def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: HealthRules) -> ResourceStatus:
@@ -142,10 +140,3 @@ def is_stale(child: Child) -> bool:
     observed = status.get("observedGeneration") if isinstance(status, dict) else None
     generation = child.fields["metadata"].get("generation")
     return isinstance(observed, int) and isinstance(generation, int) and observed < generation
-
-
-def enumerate_names(names: Sequence[str]) -> str:
-    """Join names: `a, b, c and 12 more`."""
-    if len(names) <= NAMED_AT_MOST:
-        return ", ".join(names)
-    return f"{', '.join(names[:NAMED_AT_MOST])} and {len(names) - NAMED_AT_MOST} more"

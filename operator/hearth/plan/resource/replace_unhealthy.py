@@ -7,8 +7,7 @@ import dataclasses
 from hearth.model.child import Child
 from hearth.plan.environment.environment_rules import Action
 from hearth.plan.ownership.field_ownership import DriftFinding
-from hearth.plan.resource import decide, enforcement, readiness, removal, step_planning
-from hearth.plan.state import read_limits
+from hearth.plan.resource import decide, enforcement, read_limits, readiness, removal, step_planning
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.healing import HealingDelay
 from hearth.plan.state.resource_conditions import ConditionType, ResourceCondition

@@ -99,9 +99,9 @@ def explain_not_replaced(policy_kind: Kind, *, field: str, is_pinned: bool) -> s
 
 def was_never_ready(child: Child, memory: InMemoryState) -> bool:
     """Return whether the object provably was never ready. An unknown object counts as having been ready."""
-    return child.kind.key == "Job.batch" or (child.uid in memory.created and child.uid not in memory.ready)
+    return child.kind.key == "Job.batch" or child.uid in memory.never_ready
 
 
 def is_disposable(child: Child, memory: InMemoryState) -> bool:
     """Return whether an object that is about to be replaced provably was never ready."""
-    return child.is_identified and not child.deleting and child.uid in memory.created and child.uid not in memory.ready
+    return child.is_identified and not child.deleting and child.uid in memory.never_ready

@@ -9,6 +9,7 @@ from hearth.model import field_paths, tenancy
 from hearth.model.child import Child, Path
 from hearth.model.groups import members
 from hearth.model.kinds import Kind
+from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.environment import active_environment, inherited_rules
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.health.health_rules import HealthRules
@@ -19,6 +20,7 @@ from hearth.plan.resource import (
     decide,
     drift,
     enforcement,
+    read_limits,
     replace_unhealthy,
     replacement,
     rolling_control,
@@ -26,10 +28,9 @@ from hearth.plan.resource import (
 )
 from hearth.plan.resource.blocked_status import Unevaluated
 from hearth.plan.resource.desired_objects import DesiredObjects
-from hearth.plan.resource.readiness import enumerate_names
 from hearth.plan.resource.suspend import restore_object
 from hearth.plan.resource.unproven import Unproven
-from hearth.plan.state import internal_errors, read_limits, requirements
+from hearth.plan.state import internal_errors, requirements
 from hearth.plan.state.desired import DesiredObject, DesiredResource
 from hearth.plan.state.healing import UnhealthyTracker
 from hearth.plan.state.internal_errors import OnError, Retry
@@ -177,16 +178,9 @@ class ResourcePlanner:
             return blocked_status.waiting(
                 f"waits for {enumerate_names(unready)}", child=requirements.find_current(children)
             )
-        if self.reader.is_limited:
-            objects = {
-                requirements.find_value_name(each): requirements.find_children(found)
-                for each, found in required.items()
-            }
-            if unreadable := read_limits.find_unreadable(
-                resource, objects, self.reader, child=requirements.find_current(children)
-            ):
-                self._note_unsettled(resource.name)
-                return unreadable
+        if self.reader.is_limited and (unreadable := self._find_unreadable(resource, required, children)) is not None:
+            self._note_unsettled(resource.name)
+            return unreadable
         values = {
             requirements.find_value_name(each): requirements.find_value(found) for each, found in required.items()
         }
@@ -194,8 +188,6 @@ class ResourcePlanner:
         if not isinstance(wanted, DesiredResource):
             self._note_unsettled(resource.name)
             return blocked_status.explain(wanted, child=requirements.find_current(children))
-        awaits_repair = any(found.is_held for found in required.values())
-        adopts = self._blueprint.adopts if resource.adopts is None else resource.adopts
         subject = ResourceContext(
             resource=resource,
             desired=wanted,
@@ -205,19 +197,29 @@ class ResourcePlanner:
             now=now,
             blueprint=self._blueprint,
             unhealthy=self.unhealthy,
-            adopts=adopts,
+            adopts=self._blueprint.adopts if resource.adopts is None else resource.adopts,
             rules=self.rules,
             records=self.records,
             reader=self.reader,
             environment=self.environment,
             is_paused=self.is_paused,
             is_at_rest=self.is_at_rest,
-            awaits_repair=awaits_repair,
+            awaits_repair=any(found.is_held for found in required.values()),
         )
         status = self._decide(subject)
         if (update := self.rolling.find(resource.name)) is not None:
             status = rolling_control.hold(subject, status, update)
         return enforcement.enforce(subject, status)
+
+    def _find_unreadable(
+        self, resource: ResourceBlueprint, required: Required, children: tuple[Child, ...]
+    ) -> ResourceStatus | None:
+        """Return the status of a resource that reads an object which the account may not; None if there is none."""
+        objects = {
+            requirements.find_value_name(each): requirements.find_children(found) for each, found in required.items()
+        }
+        current = requirements.find_current(children)
+        return read_limits.find_unreadable(resource, objects, self.reader, child=current)
 
     def _note_unsettled(self, name: str) -> None:
         """Record a member that cannot be planned now."""

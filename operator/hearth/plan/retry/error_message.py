@@ -9,8 +9,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from hearth.model import redaction
 from hearth.model.kinds import ObjectRef
+from hearth.model.text import redaction
 
 LONGEST_MESSAGE = 1024
 """Characters: the limit that Kubernetes recommends for a condition's message and allows for an Event's note."""

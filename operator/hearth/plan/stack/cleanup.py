@@ -39,10 +39,10 @@ class ObsoleteChildren:
 
     children: dict[str, Child] = field(default_factory=dict)
     """By UID."""
-    deletable: set[str] = field(default_factory=set)
+    deletable: dict[str, None] = field(default_factory=dict)
     """UIDs of those that no other obsolete child requires."""
-    changed: set[str] = field(default_factory=set)
-    """UIDs that were added, changed, removed or made deletable since the planner last emptied this set."""
+    changed: dict[str, None] = field(default_factory=dict)
+    """UIDs that were added, changed, removed or made deletable since the planner last emptied this map."""
     is_expected: bool = False
     """Whether a write in flight may create another one."""
     _dependents: dict[str, dict[str, set[str]]] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class ObsoleteChildren:
 
     def _add(self, child: Child) -> None:
         self.children[child.uid] = child
-        self.changed.add(child.uid)
+        self.changed[child.uid] = None
         self._places.setdefault(incarnation_key(child), set()).add(child.uid)
         for name in find_names(child):
             self._resources.setdefault(name, set()).add(child.uid)
@@ -98,8 +98,8 @@ class ObsoleteChildren:
         child = self.children.pop(uid, None)
         if child is None:
             return
-        self.changed.add(uid)
-        self.deletable.discard(uid)
+        self.changed[uid] = None
+        self.deletable.pop(uid, None)
         _discard(self._places, incarnation_key(child), uid)
         for name in find_names(child):
             _discard(self._resources, name, uid)
@@ -112,7 +112,7 @@ class ObsoleteChildren:
                 self._settle(resource_of(required))
         self._settle(child.resource)
         if not self.deletable:
-            self.changed.update(self.children)
+            self.changed.update(dict.fromkeys(self.children))
 
     def _settle(self, resource: str) -> None:
         """Add the children of a resource to `deletable`, or remove them."""
@@ -120,11 +120,11 @@ class ObsoleteChildren:
             is_free = self._is_free(self.children[uid])
             if is_free == (uid in self.deletable):
                 continue
-            self.changed.add(uid)
+            self.changed[uid] = None
             if is_free:
-                self.deletable.add(uid)
+                self.deletable[uid] = None
             else:
-                self.deletable.discard(uid)
+                self.deletable.pop(uid, None)
 
     def _is_free(self, child: Child) -> bool:
         """Return whether no other obsolete child requires it.

@@ -72,7 +72,7 @@ class CleanupPlanner:
 
     def refresh_all(self) -> None:
         """Plan all objects again at the next refresh."""
-        self.obsolete.changed.update(self.obsolete.children)
+        self.obsolete.changed.update(dict.fromkeys(self.obsolete.children))
 
     def on_suspended(self) -> None:
         """Plan all objects again at the first refresh after a suspension."""
@@ -84,9 +84,9 @@ class CleanupPlanner:
             # A ready resource uses no incarnation, so nothing changes.
             return
         for left in self._users.update(name, before, after):
-            self.obsolete.changed.update(self.obsolete.at(left))
+            self.obsolete.changed.update(dict.fromkeys(self.obsolete.at(left)))
         if before is None or before.is_ready != after.is_ready:
-            self.obsolete.changed.update(child.uid for child in self._by_resource.get(name, ()))
+            self.obsolete.changed.update((child.uid, None) for child in self._by_resource.get(name, ()))
 
     def sort_out(self, name: str, *, chosen: Child | None, children: tuple[Child, ...]) -> None:
         """Update which objects with a resource's label are obsolete."""
@@ -140,8 +140,8 @@ class CleanupPlanner:
             self._was, self._short = found, short
             self.refresh_all()
         self.obsolete.is_expected = memory.is_creating_besides(self._blueprint.resources)
-        self.obsolete.changed.update(key for key in dirty if key in self.obsolete.children)
-        changed, self.obsolete.changed = self.obsolete.changed, set()
+        self.obsolete.changed.update((key, None) for key in dirty if key in self.obsolete.children)
+        changed, self.obsolete.changed = self.obsolete.changed, {}
         for uid in changed:
             child = self.obsolete.children.get(uid)
             try:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.model import times
+from hearth.model.text import times
 from hearth.plan.environment import environment_rules
 from hearth.plan.environment.environment_rules import EnvironmentRules
 from hearth.plan.retry import backoff

@@ -69,25 +69,33 @@ class InMemoryState:
     """By resource, the query that its condition needs to name a field manager."""
     immutable: dict[str, tuple[str, str]] = field(default_factory=dict)
     """By UID, the hash of a definition that the API server rejects for the object, and the immutable field."""
-    counted_failures: set[str] = field(default_factory=set)
+    counted_failures: dict[str, None] = field(default_factory=dict)
     """UIDs of objects whose terminal failure or whose mark is already counted."""
     mark_backoffs: dict[str, MarkBackoff] = field(default_factory=dict)
     """By resource, the backoff for marks on its objects."""
-    created: set[str] = field(default_factory=set)
-    """UIDs of objects watched since their creation."""
-    ready: set[str] = field(default_factory=set)
-    """UIDs of those created objects that have been ready."""
+    never_ready: dict[str, None] = field(default_factory=dict)
+    """UIDs of objects watched since their creation that have not been ready yet."""
     silent_since: dict[str, float] = field(default_factory=dict)
     """By UID of an object that says nothing of itself, when it was planned first. Monotonic seconds."""
     tidy_above: int = SLACK
     """Number of stored objects above which pruning is worthwhile."""
+
+    def is_replaceable(self, now: float) -> bool:
+        """Return whether all of it follows from the objects once more, without a request or a shorter delay.
+
+        now: monotonic seconds.
+        """
+        has_work = self.attempts or self.in_flight or self.missed_triggers or self.manager_queries
+        has_findings = self.tolerated or self.altered or self.immutable or self.counted_failures or self.mark_backoffs
+        has_conflict = any(conflict.expires_at > now for conflict in self.drift_conflicts.values())
+        return not (has_work or has_findings or has_conflict)
 
     def prune(self, children: ObservedChildren) -> None:
         """Remove deleted objects once there may be many.
 
         An object that is deleted and made again all day has a new UID each time.
         """
-        if max(len(self.ownership_baseline), len(self.created), len(self.counted_failures)) <= self.tidy_above:
+        if max(len(self.ownership_baseline), len(self.never_ready), len(self.counted_failures)) <= self.tidy_above:
             return
         live = {child.uid for name in children.resources() for child in children.of(name)}
         tables: tuple[dict[str, Any], ...] = (
@@ -97,12 +105,12 @@ class InMemoryState:
             self.immutable,
             self.altered,
             self.silent_since,
+            self.counted_failures,
+            self.never_ready,
         )
         for table in tables:
             for uid in table.keys() - live:
                 del table[uid]
-        for uids in (self.created, self.ready, self.counted_failures):
-            uids.intersection_update(live)
         self.tidy_above = 2 * len(live) + SLACK
 
     def apply(self, updates: Iterable[MemoryUpdate], *, now: float) -> None:
@@ -191,10 +199,12 @@ class InMemoryState:
 
     def is_news(self, name: str, uid: str) -> bool:
         """Return whether it changes anything that the object of a resource is ready. Usually it does not."""
-        return name in self.attempts or (uid in self.created and uid not in self.ready)
+        return name in self.attempts or uid in self.never_ready
 
     def _note_ready(self, name: str, uid: str) -> None:
         """Record that the object of a resource is ready, and forget the resource's failures."""
         self.attempts.pop(name, None)
-        if uid in self.created:
-            self.ready.add(uid)
+        self.never_ready.pop(uid, None)
+        if not self.never_ready:
+            # An emptied map keeps the memory of its entries.
+            self.never_ready.clear()

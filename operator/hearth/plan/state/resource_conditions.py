@@ -9,7 +9,6 @@ import enum
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from hearth.model.child import Child, Object
 from hearth.plan.ownership.field_ownership import LostField
@@ -60,14 +59,6 @@ class ResourceCondition:
     """Bounded text that begins with the name of the resource."""
     query: ManagerQuery | None = field(default=None, repr=False, compare=False)
     """The query whose answer the message still needs, or None."""
-
-
-class HasConditions(Protocol):
-    """Object with resource conditions, each of a different type."""
-
-    @property
-    def conditions(self) -> tuple[ResourceCondition, ...]:
-        """Return the resource conditions."""
 
 
 @dataclass(slots=True)

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from hearth.model import limits, names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
+from hearth.model.text import enumeration
 from hearth.plan.environment import cleared_breakpoints
 from hearth.plan.environment.environment_rules import Action, EnvironmentRule
-from hearth.plan.resource import enforcement, readiness
+from hearth.plan.resource import enforcement
 from hearth.plan.stack.deletion_guard import HeldDeletion
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.memory import InMemoryState
@@ -120,13 +121,11 @@ def is_stopped(plan: StackPlan, memory: InMemoryState) -> bool:
 def explain(plan: StackPlan, owner: StackAddress) -> str:
     """Describe which resources wait at which breakpoint, and how to continue them. owner: the Stack."""
     waits = list(find_waits(plan))
-    named = "; ".join(str(wait) for wait in waits[: readiness.NAMED_AT_MOST])
-    more = len(waits) - readiness.NAMED_AT_MOST
-    others = f"; and {more} more" if more > 0 else ""
+    named = enumeration.enumerate_clauses(map(str, waits), count=len(waits))
     rules = plan.environment.rules.breakpoints
     where = rules[0].where_defined if rules else ""
     return (
-        f"stopped at a breakpoint: {named}{others}; to continue: {owner.write_continue(waits[0])}; "
+        f"stopped at a breakpoint: {named}; to continue: {owner.write_continue(waits[0])}; "
         f"or remove the entry from spec.environment.breakpoints{where}"
     )
 
@@ -165,7 +164,7 @@ def warn_polled(sources: Sequence[str]) -> Iterator[str]:
     """Describe that the operator polls these sources, so that it notices changes late."""
     if sources:
         yield (
-            f"{readiness.enumerate_names(sources)}: changes are detected by polling every {limits.SOURCE_POLL:.0f} s "
+            f"{enumeration.enumerate_names(sources)}: changes are detected by polling every {limits.SOURCE_POLL:.0f} s "
             f"because the operator is not allowed to watch all objects of that kind "
             f"and already has {limits.SOURCE_WATCHES} watches of single objects"
         )

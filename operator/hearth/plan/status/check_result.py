@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hearth.model import times
 from hearth.model.child import Object
 from hearth.model.phases import Phase
+from hearth.model.text import enumeration, times
 from hearth.plan.resource import readiness
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.resource_conditions import ConditionType, ExtraCondition
@@ -136,9 +136,8 @@ def describe(outcome: CheckResult) -> str:
     if not outcome.problem_count:
         return f"examined {objects} and found no problem"
     count = f"{outcome.problem_count} problem{'s' if outcome.problem_count != 1 else ''}"
-    named = "; ".join(_call(entry) for entry in outcome.problems[: readiness.NAMED_AT_MOST])
-    more = outcome.problem_count - readiness.NAMED_AT_MOST
-    return f"examined {objects} and found {count}: {named}{f'; and {more} more' if more > 0 else ''}"
+    named = enumeration.enumerate_clauses(map(_call, outcome.problems), count=outcome.problem_count)
+    return f"examined {objects} and found {count}: {named}"
 
 
 def _call(entry: Mapping[str, Any]) -> str:

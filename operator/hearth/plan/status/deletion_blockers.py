@@ -6,11 +6,12 @@ Only reports them. Must not decide the reaction.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from hearth.model.child import Child
+from hearth.model.text import enumeration
 from hearth.plan.environment.environment_rules import Action
-from hearth.plan.resource import enforcement, readiness
+from hearth.plan.resource import enforcement
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_conditions import ExtraCondition
@@ -42,7 +43,7 @@ def find_deletion_block(plan: StackPlan, memory: InMemoryState, *, beyond: str) 
         for kind, words in plan.kinds.denied.items()
         if kind in plan.kinds.unsynced
     )
-    found = list(itertools.islice(itertools.chain(denied, refused, waiting, held, unseen), readiness.NAMED_AT_MOST))
+    found = list(itertools.islice(itertools.chain(denied, refused, waiting, held, unseen), enumeration.NAMED_AT_MOST))
     if not found and not beyond:
         return None
     found = found or [("NotGone", beyond)]
@@ -55,8 +56,6 @@ def describe(child: Child) -> str:
     return f"{child.ref}{held}"
 
 
-def describe_all(children: Iterator[Child], *, count: int) -> str:
+def describe_all(children: Iterable[Child], *, count: int) -> str:
     """Name the first few objects and count the rest. count: of all objects."""
-    named = ", ".join(describe(child) for child in itertools.islice(children, readiness.NAMED_AT_MOST))
-    more = count - readiness.NAMED_AT_MOST
-    return f"{named} and {more} more" if more > 0 else named
+    return enumeration.enumerate_first(map(describe, children), count=count)

@@ -5,9 +5,9 @@ Which of the following resources change is known only once those before them are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
+from hearth.model.text import enumeration
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Apply, Suspend
@@ -18,7 +18,10 @@ NAMED_AT_MOST: Final = 50
 
 def describe(plan: StackPlan) -> str:
     """Describe the steps that `spec.paused` prevents now, and what may follow them."""
-    due = [f"{verb} {_enumerate(named)}" for verb, named in sorted(_find_due(plan).items())]
+    due = [
+        f"{verb} {enumeration.enumerate_names(sorted(named), most=NAMED_AT_MOST)}"
+        for verb, named in sorted(_find_due(plan).items())
+    ]
     if not due:
         return "spec.paused is true; no step is pending"
     return "; ".join([f"spec.paused prevents: {', '.join(due)}", *_find_next(plan)])
@@ -45,11 +48,11 @@ def _find_next(plan: StackPlan) -> list[str]:
         for uid, child in plan.cleanup.children.items()
         if uid not in plan.ready_steps and not child.deleting
     ]
-    found = [f"then apply, where they differ: {_enumerate(waiting)}"] if waiting else []
-    return [*found, f"at last delete {_enumerate(later)}"] if later else found
-
-
-def _enumerate(found: Sequence[str]) -> str:
-    named = ", ".join(sorted(found)[:NAMED_AT_MOST])
-    more = len(found) - NAMED_AT_MOST
-    return f"{named} and {more} more" if more > 0 else named
+    found = []
+    if waiting:
+        found.append(
+            f"then apply, where they differ: {enumeration.enumerate_names(sorted(waiting), most=NAMED_AT_MOST)}"
+        )
+    if later:
+        found.append(f"at last delete {enumeration.enumerate_names(sorted(later), most=NAMED_AT_MOST)}")
+    return found

@@ -5,8 +5,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from hearth.model import times
 from hearth.model.child import Object
+from hearth.model.text import times
 from hearth.plan.environment.environment_rules import Action
 from hearth.plan.resource import enforcement
 from hearth.plan.stack.stack_plan import StackPlan

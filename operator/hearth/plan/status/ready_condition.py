@@ -7,9 +7,8 @@ import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hearth.model import times
 from hearth.model.phases import Phase
-from hearth.plan.resource import readiness
+from hearth.model.text import enumeration, times
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state import internal_errors
 from hearth.plan.state.internal_errors import Fault
@@ -240,14 +239,14 @@ def _describe_end(subject: StatusInput, plan: StackPlan) -> tuple[str, str]:
         else "the empty revision (no revision ever completed)"
     )
     if subject.refreshed_parameters:
-        where += f" (with the current values of {readiness.enumerate_names(subject.refreshed_parameters)})"
+        where += f" (with the current values of {enumeration.enumerate_names(subject.refreshed_parameters)})"
     if target.cause is TargetCause.ROLLBACK:
         if target.rollback is not None and target.rollback.snapshot:
             where += f" of StackSnapshot {target.rollback.snapshot}"
         return "Complete", f"rolled back to {where} as requested; {ready}"
     left = ""
     if plan.preserved:
-        refs = readiness.enumerate_names([str(child.ref) for child in plan.preserved.values()])
+        refs = enumeration.enumerate_names([str(child.ref) for child in plan.preserved.values()])
         left = f"; not deleted, because they hold data: {refs}"
     return "RolledBack", (
         f"rolled back to {where} because the definition in the spec failed: {target.failure}{left}; "
@@ -263,7 +262,7 @@ def _describe_wait(subject: StatusInput, plan: StackPlan) -> str:
     kept = plan.find_deferred() if not subject.is_suspended else []
     if not kept:
         return waited
-    refs = readiness.enumerate_names([str(child.ref) for child in kept])
+    refs = enumeration.enumerate_names([str(child.ref) for child in kept])
     return f"{waited}; kept until all resources are ready: {refs}; to delete them now: {subject.address.write_request('cleanup')}"
 
 
@@ -331,15 +330,9 @@ def _waited_for(plan: StackPlan) -> str:
         return f"waits for {_called(name, status)}: {status.message}{more}"
     children = plan.cleanup.children
     if children:
-        refs = [
-            f"{child.ref}"
-            + (f" (held by {', '.join(child.finalizers)})" if child.deleting and child.finalizers else "")
-            # The order of the cache is another one after a restart.
-            for child in heapq.nsmallest(readiness.NAMED_AT_MOST + 1, children.values(), key=lambda each: str(each.ref))
-        ]
-        named = ", ".join(refs[: readiness.NAMED_AT_MOST])
-        more = f" and {len(children) - readiness.NAMED_AT_MOST} more" if len(children) > readiness.NAMED_AT_MOST else ""
-        return f"waits for the deletion of {named}{more}"
+        # The order of the cache is another one after a restart.
+        first = heapq.nsmallest(enumeration.NAMED_AT_MOST, children.values(), key=lambda each: str(each.ref))
+        return f"waits for the deletion of {deletion_blockers.describe_all(first, count=len(children))}"
     if plan.cleanup.is_expected:
         return "waits for a write in flight; the object that it creates is then deleted"
     unwatched = sorted(kind.key for kind in plan.kinds.unsynced)

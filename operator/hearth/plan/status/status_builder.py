@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from hearth.model import names, phases, times
+from hearth.model import names, phases
 from hearth.model.child import Object
+from hearth.model.phases import Phase
+from hearth.model.text import times
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState
@@ -20,22 +22,10 @@ from hearth.plan.status import (
     state_words,
 )
 from hearth.plan.status.ready_condition import StatusInput
-from hearth.plan.target import rollback_notes, status_signature, target_status
+from hearth.plan.target import rollback_notes, target_status
 
-PROGRESS = frozenset({"conditions", "resources", "members", "replicas", "readyReplicas", "summary"})
-"""The fields that change during normal progress."""
-START = frozenset(
-    {
-        *PROGRESS,
-        *("observedGeneration", "phase", "state", "revision", "problems", "outputs", "selector"),
-        *(target_status.TARGET, target_status.CONTROLLER_STATE, status_signature.FIELD),
-    }
-)
-"""The fields that change when the work towards a target starts."""
 PLANNED = ("summary", "resources", "problems", "outputs")
 """The fields that need a plan."""
-BY_PHASE = frozenset({"Ready", "Reconciling", "Stalled"})
-"""The conditions that follow from the phase."""
 
 
 def build_status(
@@ -53,23 +43,9 @@ def build_status(
     conditions; now: seconds since the epoch; monotonic: the same moment on the clock of `plan.requeues`.
     """
     phase = ready_condition.find_phase(subject, plan, memory)
-    status: Object = {
-        "observedGeneration": subject.generation,
-        "phase": str(phase),
-        "conditions": conditions.build_conditions(
-            phases.find_conditions(phase, is_unasked=subject.is_automatic_rollback),
-            headline=ready_condition.find_ready_reason(subject, plan, memory),
-            extras=(
-                *ready_condition.find_extra_conditions(subject, plan, memory),
-                *(plan.conditions.conditions() if plan is not None else ()),
-            ),
-            generation=subject.generation,
-            before=before.get("conditions") or (),
-            now=times.format_time(now),
-        ),
-    }
+    status = _describe_phase(subject, phase, plan, memory, before=before, now=now)
     is_failed = str(phase).endswith("Failed") and phase not in phases.CHECK
-    status.update(_describe_wish(subject, is_failed=is_failed))
+    status.update(_describe_target(subject, is_failed=is_failed))
     if words := ", ".join(_find_words(subject, status)):
         status["state"] = words
     status.update(check_result.encode(subject.check))
@@ -79,27 +55,7 @@ def build_status(
     if subject.group_uid:
         status["selector"] = f"{names.LABEL_STACK_UID}={subject.group_uid}"
     if plan is not None:
-        found_outputs = outputs.evaluate(plan)
-        details = _describe(plan, memory, offset=now - monotonic)
-        status.update(
-            _describe_group(plan, details) if subject.group_uid else {**details, "outputs": found_outputs.values}
-        )
-        address = subject.address
-        warnings = [
-            *rollback_notes.describe_ignored(
-                # While the request itself is rejected, nothing overrides it.
-                subject.target if subject.rejection is None else None,
-                name=address.name,
-                namespace=address.namespace,
-            ),
-            *found_outputs.wrong,
-            *plan.rolling.find_warnings(),
-            *breakpoint_waits.warn(plan),
-            *breakpoint_waits.warn_polled(subject.polled),
-        ]
-        warnings = [] if subject.is_deleting else warnings[: breakpoint_waits.NAMED_AT_MOST]
-        found = {"breakpoints": breakpoint_waits.list_waits(plan), "warnings": warnings}
-        status.update({key: entries for key, entries in found.items() if entries})
+        status.update(_describe_plan(subject, plan, memory, offset=now - monotonic))
     return status
 
 
@@ -119,23 +75,40 @@ def build_without_details(subject: StatusInput, *, before: Mapping[str, Any], no
 
     subject: with the fault that prevents the whole status.
     """
-    phase = ready_condition.find_phase(subject, None, InMemoryState())
-    status: Object = {
+    memory = InMemoryState()
+    phase = ready_condition.find_phase(subject, None, memory)
+    status = _describe_phase(subject, phase, None, memory, before=before, now=now)
+    return {**status, **_describe_target(subject, is_failed=False), **check_result.encode(subject.check)}
+
+
+def _describe_phase(
+    subject: StatusInput,
+    phase: Phase,
+    plan: StackPlan | None,
+    memory: InMemoryState,
+    *,
+    before: Mapping[str, Any],
+    now: float,
+) -> Object:
+    """Describe the phase, and the conditions with it."""
+    return {
         "observedGeneration": subject.generation,
         "phase": str(phase),
         "conditions": conditions.build_conditions(
             phases.find_conditions(phase, is_unasked=subject.is_automatic_rollback),
-            headline=ready_condition.find_ready_reason(subject, None, InMemoryState()),
-            extras=ready_condition.find_extra_conditions(subject, None, InMemoryState()),
+            headline=ready_condition.find_ready_reason(subject, plan, memory),
+            extras=(
+                *ready_condition.find_extra_conditions(subject, plan, memory),
+                *(plan.conditions.conditions() if plan is not None else ()),
+            ),
             generation=subject.generation,
             before=before.get("conditions") or (),
             now=times.format_time(now),
         ),
     }
-    return {**status, **_describe_wish(subject, is_failed=False), **check_result.encode(subject.check)}
 
 
-def _describe_wish(subject: StatusInput, *, is_failed: bool) -> Object:
+def _describe_target(subject: StatusInput, *, is_failed: bool) -> Object:
     """Describe the target, the completed revisions and the failed revision by number."""
     encoded: Object = {}
     target, completed = subject.target, subject.completed
@@ -154,6 +127,33 @@ def _describe_wish(subject: StatusInput, *, is_failed: bool) -> Object:
     return encoded
 
 
+def _describe_plan(subject: StatusInput, plan: StackPlan, memory: InMemoryState, *, offset: float) -> Object:
+    """Describe the resources or members, and what waits or has no effect. offset: see `_describe_resources`."""
+    found_outputs = outputs.evaluate(plan)
+    details = _describe_resources(plan, memory, offset=offset)
+    details = _describe_group(plan, details) if subject.group_uid else {**details, "outputs": found_outputs.values}
+    warnings = [] if subject.is_deleting else _find_warnings(subject, plan, wrong_outputs=found_outputs.wrong)
+    found = {"breakpoints": breakpoint_waits.list_waits(plan), "warnings": warnings}
+    return {**details, **{key: entries for key, entries in found.items() if entries}}
+
+
+def _find_warnings(subject: StatusInput, plan: StackPlan, *, wrong_outputs: Iterable[str]) -> list[str]:
+    """Find the first parts of the spec that have no effect, or not the one that the user may expect."""
+    warnings = [
+        *rollback_notes.describe_ignored(
+            # While the request itself is rejected, nothing overrides it.
+            subject.target if subject.rejection is None else None,
+            name=subject.address.name,
+            namespace=subject.address.namespace,
+        ),
+        *wrong_outputs,
+        *plan.rolling.find_warnings(),
+        *breakpoint_waits.warn(plan),
+        *breakpoint_waits.warn_polled(subject.polled),
+    ]
+    return warnings[: breakpoint_waits.NAMED_AT_MOST]
+
+
 def _describe_group(plan: StackPlan, details: Object) -> Object:
     """Describe the members of a group as its scale subresource and autoscalers read them."""
     found = {key: value for key, value in details.items() if key != "resources"}
@@ -165,7 +165,7 @@ def _describe_group(plan: StackPlan, details: Object) -> Object:
     }
 
 
-def _describe(plan: StackPlan, memory: InMemoryState, *, offset: float) -> Object:
+def _describe_resources(plan: StackPlan, memory: InMemoryState, *, offset: float) -> Object:
     """Describe counts and problems. offset: difference of seconds since the epoch and monotonic seconds."""
     ready, total = len(plan.by_state[ResourceState.READY]), len(plan.blueprint.resources)
     stopped = len(plan.by_state[ResourceState.STOPPED])
@@ -186,53 +186,3 @@ def _describe(plan: StackPlan, memory: InMemoryState, *, offset: float) -> Objec
             problems.list_problem(plan, name, status, offset) for name, status in problems.find_problems(plan, memory)
         ],
     }
-
-
-def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:
-    """Make the merge patch from one status to the other; empty if they are equal."""
-    patch: Object = {}
-    for key in before.keys() - after.keys():
-        patch[key] = None
-    for key, value in after.items():
-        old = before.get(key)
-        if old == value:
-            continue
-        patch[key] = find_changes(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-    return patch
-
-
-def is_progress_only(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Return whether only counts and messages differ: no phase, no other part of a condition, and no problem changes."""
-    changed = find_changes(before, after).keys()
-    return changed <= PROGRESS and _outline(before) == _outline(after)
-
-
-def is_start_only(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Return whether the Stack only started to work towards another target, without anything else to report."""
-    if not str(after["phase"]).endswith("InProgress") or after.get("problems"):
-        return False
-    # A repair is no start.
-    is_new = any(before.get(key) != after.get(key) for key in ("observedGeneration", "revision"))
-    is_new = is_new or (after["phase"] == phases.Phase.DELETE_IN_PROGRESS != before.get("phase"))
-    return is_new and find_changes(before, after).keys() <= START and _extras(before) == _extras(after)
-
-
-def is_repair_only(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Return whether a complete Stack is only in progress again for the same target, without problems."""
-    then, now = str(before.get("phase", "")), str(after["phase"])
-    if not (then.endswith("Complete") and now.endswith("InProgress")):
-        return False
-    if then.removesuffix("Complete") != now.removesuffix("InProgress"):
-        return False
-    types, types_before = ([type_ for type_, _, _ in _outline(each)] for each in (after, before))
-    return types == types_before and find_changes(before, after).keys() <= PROGRESS | {"phase"}
-
-
-def _extras(status: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return the outline of the conditions that do not follow from the phase."""
-    return [each for each in _outline(status) if each[0] not in BY_PHASE]
-
-
-def _outline(status: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return the conditions without messages and times."""
-    return [(each["type"], each["status"], each["reason"]) for each in status.get("conditions") or ()]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from hearth.model import redaction
 from hearth.model.child import Object
+from hearth.model.text import redaction
 
 
 def redact_status(status: Object, hidden: Collection[str]) -> Object:

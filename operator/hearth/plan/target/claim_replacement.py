@@ -41,6 +41,29 @@ def decide(claim: RestoredClaim, request: RollbackRequest, live: Mapping[str, An
     return ClaimStep.DONE if is_restored else ClaimStep.DELETE
 
 
+def find_foreign(live: Mapping[str, Any], stateful_set: Mapping[str, Any]) -> str:
+    """Return why a live claim is not one that the StatefulSet made; "" if it is.
+
+    Its controller gives each claim the labels of the selector, and no owner besides itself or one of its Pods. A name
+    alone proves nothing: any claim of the namespace may have it.
+    """
+    metadata, of_set = live["metadata"], stateful_set["metadata"]
+    labels = metadata.get("labels") or {}
+    if names.LABEL_STACK_UID in labels:
+        return f"belongs to Stack {labels.get(names.LABEL_STACK) or labels[names.LABEL_STACK_UID]}"
+    stem = f"{of_set['name']}-"
+    for owner in metadata.get("ownerReferences") or ():
+        name = str(owner.get("name"))
+        is_set = owner.get("kind") == "StatefulSet" and owner.get("uid") == of_set.get("uid")
+        is_pod = owner.get("kind") == "Pod" and name.startswith(stem) and name.removeprefix(stem).isdigit()
+        if not is_set and not is_pod:
+            return f"belongs to {str(owner.get('kind')).lower()}/{name}"
+    wanted = (stateful_set["spec"].get("selector") or {}).get("matchLabels") or {}
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        return f"does not have the labels of the selector of statefulset/{of_set['name']}"
+    return ""
+
+
 def find_template(stateful_set: Mapping[str, Any], claim: str) -> Mapping[str, Any] | None:
     """Return the template that a claim of the StatefulSet was made from; None if it is not one of its claims."""
     for template in (stateful_set.get("spec") or {}).get("volumeClaimTemplates") or ():

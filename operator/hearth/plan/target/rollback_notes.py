@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from hearth.model.text import enumeration
 from hearth.plan.target.target import EMPTY_REVISION, Target, TargetCause
 
 IGNORED: Final = "spec.rollback"
@@ -55,7 +56,9 @@ def describe_end(
         ("added", [name for name in new if name not in old]),
         ("removed", [name for name in old if name not in new]),
     )
-    found = "; ".join(f"{verb}: {_enumerate(names)}" for verb, names in parts if names)
+    found = "; ".join(
+        f"{verb}: {enumeration.enumerate_names(names, most=NAMED_AT_MOST)}" for verb, names in parts if names
+    )
     return (
         f"ended the rollback to {what}: the whole definition in the spec is applied again as revision {target.revision}, "
         f"also what the rollback had taken back{f' ({found})' if found else ''}"
@@ -80,8 +83,3 @@ def warn_of_end(status: Mapping[str, Any], *, name: str, namespace: str) -> str:
         f"spec: this edit ends the rollback to revision {back}; the whole definition in the spec is applied again, also "
         f"what the rollback took back: kubectl stack history {name}{numbers} -n {namespace}"
     )
-
-
-def _enumerate(names: Sequence[str]) -> str:
-    named = ", ".join(names[:NAMED_AT_MOST])
-    return f"{named} and {len(names) - NAMED_AT_MOST} more" if len(names) > NAMED_AT_MOST else named

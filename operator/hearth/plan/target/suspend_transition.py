@@ -9,8 +9,8 @@ from hearth.plan.target.target import SuspendTransition, Target
 
 def follow_suspend(target: Target, *, is_suspended: bool, now: float) -> Target:
     """Update the target from `spec.suspended`; the same target if nothing changed. now: seconds since the epoch."""
-    turn = target.suspend
-    if is_suspended == (turn is not None and turn.is_suspended):
+    transition = target.suspend
+    if is_suspended == (transition is not None and transition.is_suspended):
         return target
     if not is_suspended and target.is_rollback and not target.is_completed:
         # The user requested a rollback during the suspension: the next action is Rollback, not Resume.

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hearth.model import limits, times
+from hearth.model import limits
 from hearth.model.child import Object
+from hearth.model.text import times
 from hearth.plan.environment import cleared_breakpoints
 from hearth.plan.target.target import (
-    MAX_PROTECTED_REVISIONS,
     CompletedRevisions,
     LastBatch,
     RestoredClaim,
@@ -21,6 +21,7 @@ from hearth.plan.target.target import (
     Target,
     TargetCause,
 )
+from hearth.plan.target.target_start import MAX_PROTECTED_REVISIONS
 
 TOO_HIGH = 10**limits.COUNT_DIGITS
 """Exclusive upper bound of revision numbers."""

@@ -20,7 +20,7 @@ from hearth.preview.copies.object_copies import ObjectCopies, ObjectCopy, Place
 from hearth.preview.copies.unknown_values import UnknownValues
 from hearth.preview.live_cluster import LiveCluster
 
-CONFLICT, FORBIDDEN, NOT_FOUND = 409, 403, 404
+CONFLICT, NOT_FOUND = 409, 404
 NOT_PERMITTED = "you are not permitted to try it: {}"
 NEW_NAMESPACE = "its namespace does not exist yet"
 UNKNOWN_NAME = "its name or namespace is not known yet"
@@ -118,7 +118,7 @@ class CopiedWorkloadCluster:
                 return {**created, "metadata": {**metadata, **name}}, ""
             answer = await self._live.try_apply(filled, kind=kind, manager=manager, force=force, user=self._user)
         except ApiStatusError as error:
-            if error.code != FORBIDDEN or self._user:
+            if not error.is_forbidden or self._user:
                 if self._unknown.is_within(manifest) and error.code in (400, 422):
                     # What is left of the manifest says nothing about the whole one.
                     return merged, f"it depends on values that only the run knows: {error}"
@@ -193,9 +193,9 @@ class CopiedWorkloadCluster:
         try:
             await send()
         except ApiStatusError as error:
-            if error.code == NOT_FOUND:
+            if error.is_not_found:
                 return ""
-            if error.code != FORBIDDEN or self._user:
+            if not error.is_forbidden or self._user:
                 raise
             return NOT_PERMITTED.format(error)
         return ""

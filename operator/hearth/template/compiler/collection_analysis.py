@@ -11,6 +11,7 @@ from typing import Any
 
 from hearth.model import limits
 from hearth.model.groups import members
+from hearth.model.text import enumeration
 from hearth.template.cel import type_checker
 from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator, ValidExpression
 from hearth.template.cel.type_checker import TypeScope
@@ -35,7 +36,6 @@ WHEN = AllowedNames(
     rule="when is decided for all members at once and can use only params and conditions; to leave out some, filter the "
     "list in forEach: params.zones.filter(each, each.enabled)",
 )
-KEYS_SHOWN = 5
 
 
 @dataclass(slots=True, kw_only=True)
@@ -234,5 +234,4 @@ def find_key(
 def describe_keys(elements: Iterable[Element]) -> str:
     """Return the first keys for a message."""
     keys = [each.key for each in elements]
-    more = f" and {len(keys) - KEYS_SHOWN} more" if len(keys) > KEYS_SHOWN else ""
-    return ", ".join(keys[:KEYS_SHOWN]) + more if keys else "none"
+    return enumeration.enumerate_names(keys) if keys else "none"

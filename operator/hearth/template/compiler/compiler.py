@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.graph import order
-from hearth.model import errors, limits, redaction
+from hearth.model import errors, limits
 from hearth.model.errors import Mistake
 from hearth.model.groups import members
 from hearth.model.kinds import Kinds
+from hearth.model.text import redaction
 from hearth.template import chunked_work
 from hearth.template.blueprint import Blueprint, CompiledFrom, Definition, Outline, StackIdentity
 from hearth.template.cel import evaluation, expressions, type_checker

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hearth.model import field_paths, redaction
+from hearth.model import field_paths
 from hearth.model.child import Path
+from hearth.model.text import redaction
 from hearth.template.blueprint import Known, Outcome
 
 if TYPE_CHECKING:

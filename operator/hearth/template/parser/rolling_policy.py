@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from hearth.model import limits, times, value_class
+from hearth.model import limits, value_class
 from hearth.model.child import Object
+from hearth.model.text import times
 from hearth.template.text import error_hints
 
 WORDS = ("maxBatchSize", "minReady", "pause")

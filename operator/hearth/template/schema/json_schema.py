@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import orjson
 
 from hearth.model import limits
+from hearth.model.text import enumeration
 from hearth.template.text import error_hints, patterns
 
 Keys: TypeAlias = tuple[str | int, ...]
@@ -126,8 +127,7 @@ class _Check:
         written = write_canonically(value)
         self._budget.spend(len(written) // _BYTES_PER_STEP)
         if written not in choices:
-            more = f" and {len(rule) - _LISTED} more" if len(rule) > _LISTED else ""
-            listed = ", ".join(map(error_hints.describe, rule[:_LISTED])) + more
+            listed = enumeration.enumerate_first(map(error_hints.describe, rule), count=len(rule), most=_LISTED)
             yield Fault(keys, "enum", f"must be one of {listed}, found {error_hints.describe(value)}")
 
     def find_const(self, rule: Any, value: Any, keys: Keys, _: Any) -> Result:

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 
 from hearth.model import limits
+from hearth.model.text import enumeration
 
 _LIKENESS = 0.7
 _COMPARED = 10
@@ -53,7 +54,7 @@ def find_closest(word: str, candidates: Iterable[str]) -> str:
 def list_words(words: Sequence[str]) -> str:
     """Return `a, b and c`; the first dozen if there are many."""
     if len(words) > _LISTED:
-        return f"{', '.join(words[:_LISTED])} and {len(words) - _LISTED} more"
+        return enumeration.enumerate_names(words, most=_LISTED)
     return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies
 from hearth.cli.importer import manifest_cleanup
 from hearth.template.blueprint import Definition, Known, StackIdentity
 from hearth.template.compiler import compiler
-from support.units.typed_kinds import TypedKinds
+from support.units.templates.typed_kinds import TypedKinds
 
 TEXT = strategies.text(alphabet="${}ab \n'\"")
 VALUES = strategies.recursive(

@@ -12,62 +12,17 @@ from hearth.engine.admission import review as review_module
 from hearth.engine.admission import stack_review
 from hearth.engine.admission.author_check import AuthorCheck
 from hearth.engine.admission.review import Author, Review, ReviewResult
-from hearth.engine.admission.reviewer import Reviewer
-from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.model import errors, limits, names
 from hearth.model.api import crd
 from hearth.model.errors import ApiStatusError
-from hearth.model.kinds import Kind
 from hearth.template import resource_group
 from support.units import waiting
-from support.units.blueprints import CONFIG_MAP, HASHER, ServedKinds
+from support.units.admission_reviews import SOUND, Cluster, make_reviewer, write
 
-STACK_KIND = Kind(group="hearth.dev", version="v1alpha1", name="Stack", plural="stacks", namespaced=True)
-SNAPSHOT_KIND = Kind(
-    group="hearth.dev", version="v1alpha1", name="StackSnapshot", plural="stacksnapshots", namespaced=True
-)
-SOUND = {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v"}}}}
 MISTAKEN = {
     "a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "${params.nothing}"}}},
     "b": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}, "dependsOn": ["nowhere"]},
 }
-
-
-class Cluster:
-    """The ports that a review uses: served kinds, stored objects."""
-
-    def __init__(self, **stacks: dict[str, Any]) -> None:
-        self.kinds = ServedKinds(CONFIG_MAP, STACK_KIND, SNAPSHOT_KIND)
-        self.sources: dict[str, dict[str, str]] = {}
-        self.stacks = stacks
-        self.fault: Exception | None = None
-
-    async def load_schemas(self, _kinds: object) -> None:
-        if self.fault is not None:
-            raise self.fault
-
-    async def get_source(self, ref: Any, *, user: str = "") -> dict[str, str]:
-        if ref.name not in self.sources:
-            raise ApiStatusError(code=404, status=None)
-        return self.sources[ref.name]
-
-    async def get(self, ref: Any, *, kind: object, user: str = "") -> dict[str, Any]:
-        if ref.name not in self.stacks:
-            raise ApiStatusError(code=404, status=None)
-        return self.stacks[ref.name]
-
-
-def make_reviewer(cluster: Cluster | None = None, *, seconds: float = 4.0, hits: list[str] | None = None) -> Reviewer:
-    ports: Any = cluster or Cluster()
-    builder = RevisionBuilder(management_cluster=ports, cluster=ports, hashes=HASHER)
-    return Reviewer(builder, seconds=seconds, on_limit=(hits if hits is not None else []).append)
-
-
-def write(resources: Any, *, old: Any = None, **spec: Any) -> Review:
-    """A write of a Stack, over one with the spec `old`."""
-    metadata = {"name": "shop", "namespace": "a"}
-    new = {"metadata": metadata, "spec": {"template": {"resources": resources}, **spec}}
-    return Review(new=new, old=None if old is None else {"metadata": metadata, "spec": old})
 
 
 async def test_all_mistakes_are_one_denial() -> None:
@@ -79,21 +34,6 @@ async def test_all_mistakes_are_one_denial() -> None:
     assert first.endswith(" (1 of 2 errors; nothing is changed)")
     assert "\n- spec.template.resources.b" in result.denial
     assert await make_reviewer().review_stack(write(SOUND)) == ReviewResult()
-
-
-async def test_all_mistakes_of_a_group_are_one_denial() -> None:
-    """With the paths of its own spec; a change of the size alone leaves a mistaken template as it is."""
-    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"k": "${params.nothing}"}}
-    rolling = {"maxBatchSize": 0, "minInService": 1}
-    spec = {"replicas": 2, "rollingUpdate": rolling, "template": {"manifest": manifest}}
-    group = {"kind": "ResourceGroup", "metadata": {"name": "workers", "namespace": "a"}, "spec": spec}
-    denied = await make_reviewer().review_stack(Review(new=group))
-    scaled = await make_reviewer().review_stack(Review(new=group, old={**group, "spec": {**spec, "paused": True}}))
-
-    for path in ("template.manifest.metadata.name", "template.manifest.data.k", "rollingUpdate.maxBatchSize"):
-        assert f"spec.{path}: " in denied.denial
-    assert not scaled.denial
-    assert scaled.warnings
 
 
 async def test_a_write_that_keeps_the_definition_is_never_denied() -> None:
@@ -256,198 +196,6 @@ async def test_what_is_probably_not_meant_is_a_warning() -> None:
         "spec.template.resources.a",
         "spec.environment.breakpoints[0]",
     ]
-
-
-SETTLED = {
-    "metadata": {"generation": 1},
-    "spec": {"template": {"resources": SOUND}},
-    "status": {"observedGeneration": 1, "phase": "UpdateComplete"},
-}
-
-
-def mark(**spec: Any) -> Review:
-    """A new HealthMark."""
-    return Review(new={"metadata": {"name": "m", "namespace": "a"}, "spec": {"markUnhealthy": True, **spec}})
-
-
-@pytest.mark.parametrize(
-    ("spec", "denial"),
-    [
-        ({"stackName": "shop", "resource": "a"}, ""),
-        ({"stackName": "shop", "resource": "a/db"}, ""),
-        ({"stackName": "shop", "resource": "b"}, "spec.resource: Stack shop has no resource b; it has: a"),
-        (
-            {"stackName": "shoop", "resource": "a"},
-            "spec.stackName: namespace a has no Stack shoop; name an existing one",
-        ),
-        ({"stackName": "moving", "resource": "b"}, ""),
-        ({"target": {"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}}, ""),
-    ],
-    ids=["known", "path", "unknown resource", "unknown Stack", "Stack in progress", "by object"],
-)
-async def test_a_mark_on_nothing_is_denied(spec: dict[str, Any], denial: str) -> None:
-    """If it is certain that it is nothing: a mark never applies to a later object."""
-    moving = {**SETTLED, "status": {"observedGeneration": 1, "phase": "UpdateInProgress"}}
-    result = await make_reviewer(Cluster(shop=SETTLED, moving=moving)).review_mark(mark(reason="slow", **spec))
-
-    assert (result.denial, result.warnings) == (denial, ())
-
-
-async def test_a_mark_should_say_why() -> None:
-    """It may be left out, as the API says, so that is a warning."""
-    result = await make_reviewer(Cluster(shop=SETTLED)).review_mark(mark(stackName="shop", resource="a"))
-
-    assert (result.denial, len(result.warnings)) == ("", 1)
-
-
-def review_group(spec: dict[str, Any], *, old: dict[str, Any] | None = None) -> Review:
-    """A write of a ResourceGroup."""
-    group = {"kind": "ResourceGroup", "metadata": {"name": "workers", "namespace": "a"}}
-    return Review(new={**group, "spec": spec}, old=None if old is None else {**group, "spec": old})
-
-
-ONE = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}
-SAME_NAME = {"manifest": {**ONE["manifest"], "metadata": {"name": "same"}}}
-
-
-@pytest.mark.parametrize(
-    ("spec", "path", "said"),
-    [
-        ({"replicas": -1}, "replicas", "is -1, but must be between 0 and"),
-        ({"replicas": 10**9}, "replicas", "use several groups for more members"),
-        ({"replicas": True}, "replicas", "must be a whole number"),
-        ({"rollingUpdate": {"maxBatchSize": 0}}, "rollingUpdate.maxBatchSize", "must be at least 1"),
-        ({"rollingUpdate": {"maxBatchSize": "0%"}}, "rollingUpdate.maxBatchSize", "must be at least 1"),
-        ({"rollingUpdate": {"minInService": -1}}, "rollingUpdate.minInService", "must be a whole number from 0"),
-        ({"rollingUpdate": {"pauseTime": "9h"}}, "rollingUpdate.pauseTime", "may be at most"),
-        (
-            {"removalPolicies": [{"resources": ["x"]}]},
-            "removalPolicies[0].resources[0]",
-            "must be the index of a member",
-        ),
-        ({"template": SAME_NAME}, "template.manifest.metadata.name", "so that all would be one object"),
-    ],
-)
-async def test_an_impossible_group_is_denied(spec: dict[str, Any], path: str, said: str) -> None:
-    """With the path of its own spec; also if it replaces one that runs."""
-    sound = {"replicas": 2, "template": ONE}
-    for old in (None, sound):
-        denial = (await make_reviewer().review_stack(review_group({**sound, **spec}, old=old))).denial
-        assert denial.startswith(f"spec.{path}: ")
-        assert said in denial
-        assert "nothing is changed" in denial
-
-
-SCALED = {"manager": "keda", "operation": "Update", "subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
-
-
-async def test_a_size_below_the_minimum_is_only_a_warning_if_an_autoscaler_wrote_it() -> None:
-    """A user who states both is denied. An autoscaler may lower the size at any time, and must not break the group."""
-    spec = {"replicas": 2, "template": ONE, "rollingUpdate": {"minInService": 3}}
-    stated = review_group(spec)
-    result = await make_reviewer().review_stack(stated)
-    assert "spec.rollingUpdate.minInService: is 3, but spec.replicas is 2; lower it, or raise" in result.denial
-
-    scaled = {**stated.new, "metadata": {**stated.new["metadata"], "managedFields": [SCALED]}}
-    assert await make_reviewer().review_stack(Review(new=scaled)) == ReviewResult(
-        warnings=(
-            (
-                "spec.rollingUpdate.minInService: is 3, but the group was scaled to 2 members, so 2 counts; lower it, "
-                "or raise spec.replicas"
-            ),
-        )
-    )
-    for sound in (0, 3):
-        assert await make_reviewer().review_stack(review_group({**spec, "replicas": sound})) == ReviewResult()
-
-
-@pytest.mark.parametrize(
-    ("resources", "path", "said"),
-    [
-        ({"w": {**ONE, "forEach": "params.zones", "key": "'x'"}}, "w.key", "keys must be unique"),
-        ({"w": {**ONE, "forEach": "params.zoness"}}, "w.forEach", "zoness"),
-        (
-            {"w": {**ONE, "forEach": "other.data"}, "other": ONE},
-            "w.forEach",
-            "can use only params, conditions and stack",
-        ),
-        ({"w": {**SAME_NAME, "forEach": "params.zones"}}, "w.manifest.metadata.name", "which the resource 'w[0]' also"),
-        ({"w": {**ONE, "forEach": "params.zones"}, "o": {**ONE, "dependsOn": ["w[7]"]}}, "o.dependsOn[0]", "no member"),
-        (
-            {
-                "w": {**ONE, "forEach": "params.zones"},
-                "o": {"manifest": {**ONE["manifest"], "data": {"x": "${w[7].metadata.name}"}}},
-            },
-            "o.manifest.data.x",
-            "there is no 'w[7]'",
-        ),
-        (
-            {"w": {**ONE, "forEach": "params.zones", "updatePolicy": {"rolling": {"maxBatchSize": 1, "minReady": 2}}}},
-            "w.updatePolicy.rolling.minReady",
-            "none could ever change",
-        ),
-    ],
-)
-async def test_an_impossible_collection_is_denied(resources: dict[str, Any], path: str, said: str) -> None:
-    """With the path of the place where it is mended."""
-    template = {"parameters": {"zones": {"type": "array"}}, "resources": resources}
-    metadata = {"name": "shop", "namespace": "a"}
-    spec = {"template": template, "parameters": {"zones": ["a", "b"]}}
-    denial = (await make_reviewer().review_stack(Review(new={"metadata": metadata, "spec": spec}))).denial
-
-    assert f"spec.template.resources.{path}: " in denial
-    assert said in denial
-
-
-def snapshot(stack: str, *, phase: str = "Complete", **metadata: Any) -> dict[str, Any]:
-    """A stored StackSnapshot."""
-    return {"metadata": metadata, "spec": {"stackName": stack}, "status": {"phase": phase}}
-
-
-@pytest.mark.parametrize(
-    ("stacks", "said"),
-    [
-        ({"shop": SETTLED}, ""),
-        ({}, "namespace a has no Stack shop; the snapshot waits until there is one"),
-        ({"shop": {"spec": {"kubeConfig": {"secretRef": {"name": "east"}}}}}, "are in another cluster"),
-        ({"shop": {**SETTLED, "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}}, "is being deleted"),
-    ],
-    ids=["taken", "unknown Stack", "other cluster", "deletion"],
-)
-async def test_a_snapshot_that_is_not_taken_now_is_a_warning(stacks: dict[str, Any], said: str) -> None:
-    """It waits, and may be created beside its Stack. Another deletion policy needs no review."""
-    reviewer = make_reviewer(Cluster(**stacks))
-    raw = {"metadata": {"name": "one", "namespace": "a"}, "spec": {"stackName": "shop"}}
-    result = await reviewer.review_snapshot(Review(new=raw))
-    changed = await reviewer.review_snapshot(Review(new=raw, old=raw))
-
-    assert (result.denial, len(result.warnings)) == ("", 1 if said else 0)
-    assert said in "".join(result.warnings)
-    assert changed == ReviewResult()
-
-
-@pytest.mark.parametrize(
-    ("stored", "denial", "warning"),
-    [
-        (snapshot("shop"), "", ""),
-        (None, "", "namespace a has no StackSnapshot one; nothing is restored before it is complete"),
-        (snapshot("shop", phase="InProgress"), "", "StackSnapshot one is not complete"),
-        (snapshot("shop", deletionTimestamp="2026-01-01T00:00:00Z"), "", "is being deleted"),
-        (snapshot("other"), "StackSnapshot one is one of Stack other, not of shop", ""),
-    ],
-    ids=["complete", "unknown", "in progress", "deletion", "of another Stack"],
-)
-async def test_a_request_to_restore_is_reviewed_when_it_is_made(stored: Any, denial: str, warning: str) -> None:
-    """A snapshot of another Stack never becomes one of this; all else the Stack waits for."""
-    reviewer = make_reviewer(Cluster(**({} if stored is None else {"one": stored})))
-    before = {"template": {"resources": SOUND}}
-    asked = write(SOUND, old=before, rollback={"toSnapshot": "one"})
-    result = await reviewer.review_stack(asked)
-    kept = await reviewer.review_stack(write(SOUND, old=asked.spec, rollback={"toSnapshot": "one"}, paused=True))
-
-    assert result.denial == (f"spec.rollback.toSnapshot: {denial}; name one of this Stack" if denial else "")
-    assert (len(result.warnings), warning in "".join(result.warnings)) == (1 if warning else 0, True)
-    assert kept == ReviewResult()
 
 
 class Hanging(Cluster):

@@ -35,7 +35,7 @@ class Office:
 
     def __init__(self) -> None:
         self.cluster = Served()
-        self._acceptor = RevisionBuilder(management_cluster=None, cluster=self.cluster, hashes=HASHER)  # type: ignore[arg-type]  # only the parts that compiling uses
+        self._builder = RevisionBuilder(management_cluster=None, cluster=self.cluster, hashes=HASHER)  # type: ignore[arg-type]  # only the parts that compiling uses
 
     def compile(self, name: str, *manifests: Any, namespace: str = "shop", x: object = "1", **spec: Any) -> Blueprint:
         """The blueprint of a Stack with these ConfigMaps."""
@@ -57,7 +57,7 @@ class Office:
             packed_spec=packing.pack(spec),
             packed_status=packing.pack({}),
         )
-        return asyncio.run(self._acceptor.compile(definition, stack))
+        return asyncio.run(self._builder.compile(definition, stack))
 
 
 def make(manifest: dict[str, Any]) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class Claims:
 def find(claims: Any, **spec: Any) -> list[int]:
     """The ordinals of the claims that are found for a StatefulSet."""
     stateful_set = {"metadata": {"name": "db", "namespace": "default"}, "spec": spec}
-    found = asyncio.run(stack_claims.find_claims(claims, stateful_set, "data", kind=CLAIM))
+    found, _foreign = asyncio.run(stack_claims.find_claims(claims, stateful_set, "data", kind=CLAIM))
     return [int(name.removeprefix(PREFIX)) for name in found]
 
 
@@ -64,3 +64,12 @@ def test_a_search_without_end_ends() -> None:
     claims = Claims(())
     assert find(claims, replicas=2**31 - 1, ordinals={"start": 2**31 - 1}) == []
     assert claims.reads <= limits.CLAIMS_BEYOND_REPLICAS + limits.CLAIM_GAP + 1
+
+
+def test_a_claim_that_the_set_did_not_make_is_not_found() -> None:
+    """A name alone does not make it one of its claims, and a restore would delete its data."""
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "db"}}}
+    stateful_set = {"metadata": {"name": "db", "namespace": "default"}, "spec": spec}
+    claims: Any = Claims({0, 1})
+    found = asyncio.run(stack_claims.find_claims(claims, stateful_set, "data", kind=CLAIM))
+    assert found == ([], ["data-db-0", "data-db-1"])

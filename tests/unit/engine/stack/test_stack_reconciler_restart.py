@@ -70,7 +70,7 @@ def test_nothing_is_said_of_a_stack_before_the_first_look_at_its_children() -> N
         (uid,) = engine._services.management_cluster.stacks()
         stack = engine._services.management_cluster.find_stack(uid)
         assert stack is not None
-        another = StackReconciler(uid, services=engine._services, acceptor=engine._acceptor)
+        another = StackReconciler(uid, services=engine._services, builder=engine._builder)
         await another.definition.sync()
 
         assert another.cache_sync_grace() > 0

@@ -84,7 +84,7 @@ async def begin(home: SlowHome, reported: Reported) -> StatusWriter:
     services: Any = SimpleNamespace(
         management_cluster=home, hashes=HASHES, clock=VirtualClock(), share=WHOLE, evaluations=Unassisted()
     )
-    recorder = StatusWriter(services, find_runner=lambda _uid: reported, interval=1.0)
+    recorder = StatusWriter(services, find_reconciler=lambda _uid: reported, interval=1.0)
     recorder.start()
     recorder.request("u")
     await asyncio.sleep(0.1)
@@ -164,7 +164,7 @@ def test_among_many_progress_is_reported_less_often_and_in_the_end_all_of_it() -
         services: Any = SimpleNamespace(
             management_cluster=home, hashes=HASHES, clock=VirtualClock(), share=share, evaluations=Unassisted()
         )
-        recorder = StatusWriter(services, find_runner=lambda _uid: reported, interval=1.0)
+        recorder = StatusWriter(services, find_reconciler=lambda _uid: reported, interval=1.0)
         recorder.start()
         for second in range(seconds):
             reported.message = str(second)

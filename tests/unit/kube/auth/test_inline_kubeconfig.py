@@ -157,6 +157,9 @@ def test_all_mistakes_come_at_once_each_on_a_line_of_its_own() -> None:
         *("100.100.100.200", "192.0.0.192", "168.63.129.16", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "224.0.0.1"),
         *("[64:ff9b:1::7f00:1]", "[64:ff9b:1:a9fe:a9:fe00::]", "[64:ff9b:1:a9fe:a9:fe00:a00:1]", "[::7f00:1]"),
         *("[2001:db8::5efe:7f00:1]", "[2001:db8::200:5efe:a9fe:a9fe]"),
+        *("[::ffff:0:127.0.0.1]", "[::ffff:0:a9fe:a9fe]"),
+        *("[fd00:ec2::23]", "[fd20:ce::254]", "[fd00:c1::a9fe:a9fe]", "[fd00:42::42]"),
+        *("[fd00:a9fe:a9fe::1]", "[fd00:100::100:200]"),
     ],
 )
 def test_the_operators_own_machine_and_metadata_services_are_refused(host: str) -> None:
@@ -171,7 +174,7 @@ def test_the_operators_own_machine_and_metadata_services_are_refused(host: str) 
     "host",
     [
         *("10.0.0.1", "192.168.1.1", "203.0.113.9", "[2001:db8::1]", "[fd12::1]", "kubernetes.default.svc"),
-        *("[64:ff9b::a00:1]", "[64:ff9b:1::a00:1]", "[64:ff9b:1:a00:0:100::]"),
+        *("[64:ff9b::a00:1]", "[64:ff9b:1::a00:1]", "[64:ff9b:1:a00:0:100::]", "[::ffff:0:a00:1]", "[fd00:ec3::23]"),
     ],
 )
 def test_other_addresses_are_allowed(host: str) -> None:

@@ -6,8 +6,9 @@ from hearth.kube.cache.child_cache import ChildCache
 from hearth.model import limits, names
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind
-from support.units import scripted_watch, signing
-from support.units.scripted_watch import (
+from support.units import signing
+from support.units.scripted_api import scripted_watch
+from support.units.scripted_api.scripted_watch import (
     CONFIG_MAP,
     ScriptedConnection,
     ServedKinds,

@@ -12,8 +12,9 @@ from hearth.kube.watch.watch_context import METADATA, WatchOptions
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support.units import scripted_watch, signing
-from support.units.scripted_watch import (
+from support.units import signing
+from support.units.scripted_api import scripted_watch
+from support.units.scripted_api.scripted_watch import (
     CONFIG_MAP,
     ScriptedConnection,
     ServedKinds,
@@ -100,6 +101,19 @@ async def test_children_are_found_by_stack_and_resource_across_kinds() -> None:
     assert [child.name for child in bench.caches.children_of("s1", "a")] == ["a", "a2"]
     assert bench.caches.children_of("s1", "b")[0].kind == secret
     assert bench.caches.children("ghost") == {}
+
+
+@scripted_watch.in_virtual_time
+async def test_a_list_again_replaces_what_another_cluster_had() -> None:
+    """Its versions may be higher, so that the watch alone would notice nothing."""
+    bench = Bench(Stream(added("a", 3), list_end(5)), Stream(added("b", 7), list_end(9)))
+    bench.caches.follow(CONFIG_MAP, [])
+    await bench.hear()
+    bench.caches.list_again()
+    assert bench.versions() == {"a": 3}
+    assert await bench.hear() == ["s1/b", "s1/a"]
+    assert bench.versions() == {"b": 7}
+    assert bench.connection.asked[1].is_fresh
 
 
 @scripted_watch.in_virtual_time

@@ -14,9 +14,10 @@ from hearth.model import names, sharding
 from hearth.model.child import Object, Path
 from hearth.model.kinds import Kind
 from support import virtual_time
-from support.units import scripted_watch, signing
+from support.units import signing
 from support.units.blueprints import HASHER
-from support.units.scripted_watch import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream, list_end
+from support.units.scripted_api import scripted_watch
+from support.units.scripted_api.scripted_watch import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream, list_end
 
 CHILDREN = 500
 BYTES_PER_CHILD = 1_280

@@ -17,8 +17,9 @@ from hearth.plan.health import health_rules, watched_fields
 from hearth.template.blueprint import Definition
 from hearth.template.compiler import compiler
 from support import virtual_time
-from support.units import blueprints, scripted_watch, signing
-from support.units.scripted_watch import ScriptedConnection, ServedKinds, Stream, elapse, event, list_end
+from support.units import blueprints, signing
+from support.units.scripted_api import scripted_watch
+from support.units.scripted_api.scripted_watch import ScriptedConnection, ServedKinds, Stream, elapse, event, list_end
 
 SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
 HIDDEN = "c3dvcmRmaXNo"

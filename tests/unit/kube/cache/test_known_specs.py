@@ -7,7 +7,7 @@ import orjson
 from hearth.kube.cache.stack_cache import StackCache
 from hearth.model.child import Object
 from support import virtual_time
-from support.units.scripted_watch import ScriptedConnection, Stream, event, list_end
+from support.units.scripted_api.scripted_watch import ScriptedConnection, Stream, event, list_end
 
 LARGE = [{"name": f"n{number}", "value": "one"} for number in range(2_000)]
 

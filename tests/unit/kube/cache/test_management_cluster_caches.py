@@ -12,8 +12,8 @@ from hearth.kube.watch.watch_context import METADATA
 from hearth.model import errors, limits, names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
-from support.units import scripted_watch
-from support.units.scripted_watch import (
+from support.units.scripted_api import scripted_watch
+from support.units.scripted_api.scripted_watch import (
     ScriptedConnection,
     Stream,
     added,

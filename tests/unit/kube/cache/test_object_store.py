@@ -9,7 +9,7 @@ import pytest
 
 from hearth.kube.cache.object_store import ObjectStore
 from hearth.model.child import Object
-from support.units.scripted_watch import make_object
+from support.units.scripted_api.scripted_watch import make_object
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from hearth.kube.cache import stack_cache
 from hearth.kube.cache.stack_cache import StackCache
 from hearth.model import names
 from hearth.model.child import Object
-from support.units.scripted_watch import ScriptedConnection
+from support.units.scripted_api.scripted_watch import ScriptedConnection
 
 TEMPLATE: Object = {"resources": {"a": {"manifest": {"kind": "ConfigMap", "data": {"b": "ü", "a": "1"}}}}}
 

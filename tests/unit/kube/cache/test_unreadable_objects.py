@@ -14,8 +14,8 @@ from hearth.kube.cache.stack_cache import StackCache
 from hearth.model.child import Child
 from hearth.model.kinds import Kind
 from support import virtual_time
-from support.units import scripted_watch
-from support.units.scripted_watch import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream, list_end
+from support.units.scripted_api import scripted_watch
+from support.units.scripted_api.scripted_watch import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream, list_end
 
 MARK = '"the deep part"'
 

@@ -15,8 +15,8 @@ from hearth.kube.client import connection as connection_module
 from hearth.kube.client import salvage
 from hearth.kube.client.connection import Connection
 from hearth.model import errors, limits
-from support.real import stub_server
-from support.real.stub_server import hangs_up, run_stub, says, streams, waits
+from support.real.servers import stub_server
+from support.real.servers.stub_server import hangs_up, run_stub, says, streams, waits
 
 
 @dataclass

@@ -16,8 +16,8 @@ from hearth.kube.auth.credentials import Credentials
 from hearth.kube.client import http_response
 from hearth.kube.client.connection import Connection
 from hearth.model import errors
-from support.real import stub_server
-from support.real.stub_server import StubServer, run_stub, says
+from support.real.servers import stub_server
+from support.real.servers.stub_server import StubServer, run_stub, says
 
 OK = "HTTP/1.1 200 OK"
 CERTIFICATE = Path(__file__).resolve().parents[3] / "data" / "loopback.pem"

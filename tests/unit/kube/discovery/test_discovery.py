@@ -12,7 +12,7 @@ from hearth.kube.discovery.schemas import Schemas
 from hearth.model import errors
 from hearth.model.kinds import Kind
 from support import virtual_time
-from support.units.scripted_connection import ScriptedConnection
+from support.units.scripted_api.scripted_connection import ScriptedConnection
 
 USABLE = ["create", "delete", "get", "list", "patch", "watch"]
 
@@ -187,5 +187,42 @@ def test_a_group_that_cannot_be_read_leaves_the_others(malformed: Any) -> None:
         discovery, _, _ = make(listing(malformed, WIDGETS))
         await discovery.refresh()
         assert {kind.name for kind in discovery.all()} == {"ConfigMap", "Widget"}
+
+    virtual_time.run(story)
+
+
+def describe(kind: str) -> dict[str, Any]:
+    """The OpenAPI document of a group with that kind."""
+    named = {"group": "a.test", "version": "v1", "kind": kind}
+    return {"components": {"schemas": {kind: {"type": "object", "x-kubernetes-group-version-kind": [named]}}}}
+
+
+def test_only_kinds_that_come_later_are_waited_for() -> None:
+    """At the first search all of them are unknown, and described long since."""
+
+    async def story() -> None:
+        gadgets = group("a.test", "v1", resource("Widget", "widgets", scope="Cluster"), resource("Gadget", "gadgets"))
+        _, connection, changes = make(listing(WIDGETS), listing(gadgets))
+        schemas, clock = Schemas(connection), asyncio.get_running_loop().time
+        discovery = Discovery(connection, schemas, on_change=lambda: changes.append(discovery.generation))
+        entry = {"paths": {"apis/a.test/v1": {"serverRelativeURL": "?hash=1"}}}
+        connection.script |= {
+            "GET /openapi/v3": [{"paths": {}}, {"paths": {}}, {"paths": {}}, entry],
+            "GET /openapi/v3/apis/a.test/v1": describe("Gadget"),
+        }
+        await discovery.refresh()
+        begin, (widget,) = clock(), [kind for kind in discovery.all() if kind.name == "Widget"]
+        await schemas.load([widget])
+        assert (clock() - begin, discovery.find_schema(widget)) == (0.0, None)
+        await discovery.refresh()
+        gadget = discovery.find("a.test/v1", "Gadget")
+        assert gadget is not None
+        await schemas.load([gadget])
+        assert discovery.find_schema(gadget) is not None
+        # The others that use this group have not heard of it yet.
+        before = len(changes)
+        await discovery.refresh_schemas()
+        await discovery.refresh_schemas()
+        assert len(changes) == before + 1
 
     virtual_time.run(story)

@@ -12,7 +12,7 @@ from hearth.kube.discovery.schemas import Schemas
 from hearth.model import errors
 from hearth.model.kinds import Kind
 from support import virtual_time
-from support.units.scripted_connection import Answer, ScriptedConnection
+from support.units.scripted_api.scripted_connection import Answer, ScriptedConnection
 
 CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
 SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
@@ -198,6 +198,76 @@ def test_a_schema_that_comes_after_it_was_asked_for_raises_the_generation() -> N
         await schemas.refresh()
         assert schemas.find_schema(WIDGET) is not None
         assert schemas.generation == 1
+
+    virtual_time.run(story)
+
+
+def test_the_schema_of_a_new_kind_is_waited_for() -> None:
+    """The server serves a kind before it describes it, alone or beside the others of its group."""
+
+    async def story() -> None:
+        schemas, connection = make(
+            index=[index(widgets="1"), index(widgets="1"), index(widgets="2")],
+            widgets=[document(CONFIG_MAP), document(CONFIG_MAP, WIDGET)],
+        )
+        schemas.expect([WIDGET])
+        await schemas.load([WIDGET])
+        assert schemas.find_schema(WIDGET) is not None
+        times = [sent.at for sent in connection.sent if str(sent) == INDEX]
+        assert times == pytest.approx([times[0] + wait for wait in range(3)])
+
+    virtual_time.run(story)
+
+
+def test_a_new_kind_that_is_never_described_is_waited_for_once() -> None:
+    """Some seconds; what one waits for holds up no other kind."""
+
+    async def story() -> None:
+        schemas, _ = make(index=index(core="1"), core=document(CONFIG_MAP))
+        clock = asyncio.get_running_loop().time
+        schemas.expect([WIDGET])
+        begin = clock()
+        waiting = asyncio.create_task(schemas.load([WIDGET]))
+        await schemas.load([CONFIG_MAP])
+        assert clock() - begin < schemas_module.INDEX_INTERVAL + 0.1
+        await waiting
+        assert clock() - begin == pytest.approx(schemas_module.PUBLISH_TIMEOUT, abs=schemas_module.INDEX_INTERVAL)
+        begin = clock()
+        await schemas.load([WIDGET])
+        assert clock() - begin <= schemas_module.INDEX_INTERVAL
+        assert schemas.find_schema(WIDGET) is None
+
+    virtual_time.run(story)
+
+
+def test_a_kind_that_comes_back_is_read_again() -> None:
+    """Under the same hash too; in between it has no schema."""
+
+    async def story() -> None:
+        schemas, connection = make(index=index(widgets="1"), widgets=document(WIDGET))
+        await schemas.load([WIDGET])
+        schemas.forget([WIDGET, CONFIG_MAP])
+        assert schemas.find_schema(WIDGET) is None
+        schemas.expect([WIDGET])
+        await schemas.load([WIDGET])
+        assert schemas.find_schema(WIDGET) is not None
+        assert connection.asked.count(WIDGETS) == 2
+
+    virtual_time.run(story)
+
+
+def test_an_unreadable_schema_of_a_new_kind_is_not_waited_for() -> None:
+    """It is published; nothing better comes."""
+
+    async def story() -> None:
+        poisoned = document(WIDGET)
+        poisoned["components"]["schemas"]["test.Widget"]["properties"] = nested(60)
+        schemas, _ = make(index=index(widgets="1"), widgets=poisoned)
+        schemas.expect([WIDGET])
+        begin = asyncio.get_running_loop().time()
+        await schemas.load([WIDGET])
+        assert asyncio.get_running_loop().time() == begin
+        assert schemas.find_schema(WIDGET) is None
 
     virtual_time.run(story)
 

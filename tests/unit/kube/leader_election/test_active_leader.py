@@ -13,7 +13,7 @@ from hearth.kube.leader_election import overlapping_leases
 from hearth.kube.leader_election.active_leader import ActiveLeader, Scope
 from hearth.model.sharding import WHOLE, Share
 from support import virtual_time
-from support.units.fake_lease_server import LeaseConnection, LeaseServer
+from support.units.scripted_api.fake_lease_server import LeaseConnection, LeaseServer
 
 HALF = Share(index=0, count=2)
 

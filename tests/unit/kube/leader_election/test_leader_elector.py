@@ -12,7 +12,7 @@ import pytest
 from hearth.kube.client.connection import Connection
 from hearth.kube.leader_election.leader_elector import LeaderElectionConfig, LeaderElector, LeadershipLost
 from support import virtual_time
-from support.units.fake_lease_server import LeaseConnection, LeaseServer
+from support.units.scripted_api.fake_lease_server import LeaseConnection, LeaseServer
 
 
 class Candidate:

@@ -12,8 +12,8 @@ from hearth.kube.leader_election import overlapping_leases
 from hearth.kube.leader_election.leader_elector import LeaderElectionConfig, LeaderElector
 from hearth.model.sharding import WHOLE, Share
 from support import virtual_time
-from support.units import fake_lease_server
-from support.units.fake_lease_server import LeaseConnection, LeaseServer
+from support.units.scripted_api import fake_lease_server
+from support.units.scripted_api.fake_lease_server import LeaseConnection, LeaseServer
 
 HALF = Share(index=0, count=2)
 

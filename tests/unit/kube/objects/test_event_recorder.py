@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from hearth.kube import well_known_kinds
 from hearth.kube.client.api_client import ApiClient
 from hearth.kube.objects import event_recorder
 from hearth.kube.objects.event_recorder import EventContent, EventRecorder
@@ -13,7 +14,7 @@ from hearth.model import errors
 from support import virtual_time
 from support.server import api_errors
 from support.units import stack_objects
-from support.units.scripted_connection import ScriptedConnection, exists, missing
+from support.units.scripted_api.scripted_connection import ScriptedConnection, exists, missing
 
 EVENTS = "/api/v1/namespaces/a/events"
 READY = EventContent(type_="Normal", reason="Ready", message="all 3 resources are ready")
@@ -57,7 +58,7 @@ def test_in_a_namespace_being_deleted_the_event_is_about_that() -> None:
     """Nothing new can be made in there, and what holds it up must be said all the same."""
 
     async def story() -> None:
-        terminating = api_errors.namespace_terminating(event_recorder.KIND, "x", "a")
+        terminating = api_errors.namespace_terminating(well_known_kinds.EVENT, "x", "a")
         connection = ScriptedConnection({f"POST {EVENTS}": terminating, "POST /api/v1/namespaces/default/events": {}})
         await make(connection).emit(STACK, READY)
         assert connection.sent[-1].body["involvedObject"] == {"apiVersion": "v1", "kind": "Namespace", "name": "a"}

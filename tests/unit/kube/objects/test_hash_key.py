@@ -12,7 +12,7 @@ from hearth.model import errors
 from hearth.model.child import Object
 from support import virtual_time
 from support.server import api_errors
-from support.units.scripted_connection import Answer, ScriptedConnection, exists, missing
+from support.units.scripted_api.scripted_connection import Answer, ScriptedConnection, exists, missing
 
 SECRETS = "/api/v1/namespaces/hearth/secrets"
 GET, CREATE, CREATE_NAMESPACE = f"GET {SECRETS}/hearth-hash-key", f"POST {SECRETS}", "POST /api/v1/namespaces"

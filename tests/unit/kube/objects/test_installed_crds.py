@@ -13,7 +13,7 @@ from hearth.model import errors
 from hearth.model.api import crd
 from hearth.model.child import Object
 from support.checks import crd_outlines
-from support.units.scripted_connection import ScriptedConnection
+from support.units.scripted_api.scripted_connection import ScriptedConnection
 
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 STACKS = "stacks.hearth.dev"

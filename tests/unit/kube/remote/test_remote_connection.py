@@ -10,8 +10,8 @@ from hearth.kube.auth.credentials import Credentials
 from hearth.kube.auth.inline_kubeconfig import InlineKubeconfig
 from hearth.kube.remote.remote_connection import RemoteConnection
 from hearth.model import errors, limits
-from support.real import stub_server
-from support.real.stub_server import says
+from support.real.servers import stub_server
+from support.real.servers.stub_server import says
 
 TOKEN = "canary-token-0123456789"
 ECHO = f"who are you, Bearer {TOKEN}? " * 3

@@ -10,8 +10,16 @@ from hearth.kube.watch.watch_context import METADATA, METADATA_LIST, WatchContex
 from hearth.model import errors, limits
 from hearth.model.child import Object
 from support import virtual_time
-from support.units import scripted_watch
-from support.units.scripted_watch import ScriptedConnection, Stream, added, bookmark, deleted, list_end, modified
+from support.units.scripted_api import scripted_watch
+from support.units.scripted_api.scripted_watch import (
+    ScriptedConnection,
+    Stream,
+    added,
+    bookmark,
+    deleted,
+    list_end,
+    modified,
+)
 
 
 class Recorder:
@@ -169,6 +177,43 @@ def test_an_interruption_within_a_stream_is_survived(piece: scripted_watch.Piece
         assert dict(bench.watch.restarts) == {reason: 1}
 
     virtual_time.run(test)
+
+
+STORES = [
+    pytest.param(scripted_watch.page(4), True, id="a store with a lower version: list"),
+    pytest.param(scripted_watch.page(5), False, id="the same one: go on"),
+    pytest.param({"metadata": {}}, False, id="one without versions"),
+    pytest.param({"metadata": 3}, False, id="an answer that is no list"),
+    pytest.param(errors.ApiStatusError(code=403, status=None), False, id="a denied list"),
+]
+
+
+@pytest.mark.parametrize(("store", "is_fresh"), STORES)
+@pytest.mark.parametrize("away", [errors.Unreachable("refused"), errors.ApiStatusError(code=503, status=None)])
+def test_after_an_outage_the_store_may_be_another_one(
+    away: Exception, store: Object | Exception, is_fresh: bool
+) -> None:
+    """One that was restored or built again sends nothing for a version that it has not reached."""
+
+    async def test() -> None:
+        bench = Bench(Stream(list_end(5), away), Stream(list_end(8), added("z", 9)))
+        bench.connection.store = store
+        assert (await bench.run())[-1] == "z@9"
+        assert bench.freshness == [True, is_fresh]
+        assert bench.connection.checks == 1
+
+    virtual_time.run(test)
+
+
+@scripted_watch.in_virtual_time
+async def test_a_store_that_cannot_answer_yet_is_asked_again() -> None:
+    """The watch does not go on before it knows."""
+    bench = Bench(Stream(list_end(5), errors.Unreachable("refused")), Stream(list_end(3)))
+    bench.connection.store = errors.ApiStatusError(code=429, status=None)
+    await bench.run()
+    assert (bench.freshness, bench.connection.checks > 1) == ([True], True)
+    bench.connection.store = scripted_watch.page(3)
+    assert (await bench.run(60))[-1] == "synced@None"
 
 
 def deep(line: bytes, *, levels: int = 1_100) -> bytes:

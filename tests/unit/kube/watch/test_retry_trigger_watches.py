@@ -12,8 +12,16 @@ from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.retry import retry_triggers
 from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
-from support.units import scripted_watch
-from support.units.scripted_watch import ScriptedConnection, ServedKinds, Stream, added, elapse, list_end, modified
+from support.units.scripted_api import scripted_watch
+from support.units.scripted_api.scripted_watch import (
+    ScriptedConnection,
+    ServedKinds,
+    Stream,
+    added,
+    elapse,
+    list_end,
+    modified,
+)
 
 KINDS = {
     Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True),

@@ -12,7 +12,7 @@ from hearth.model import child as children
 from hearth.model import field_paths, names
 from hearth.model.child import Child, Object
 from hearth.plan.ownership import field_ownership
-from hearth.plan.resource import field_managers
+from hearth.plan.resource.drift_messages import field_managers
 from hearth.plan.retry.drift_conflict import DriftConflict
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_conditions import ManagerQuery

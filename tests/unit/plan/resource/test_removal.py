@@ -169,7 +169,7 @@ def test_a_failed_object_that_is_kept_is_not_tried_again_as_another() -> None:
     step = board.take_step("a")
     assert isinstance(step, Apply)
     child = world.carry_out(step)
-    world.memory.counted_failures.add(child.uid)
+    world.memory.counted_failures[child.uid] = None
     world.memory.attempts["a"] = Attempt(
         attempt_id=decide.failure_id(child),
         failures=1,

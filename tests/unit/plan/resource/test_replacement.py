@@ -304,9 +304,9 @@ def fail(world: World, board: StackPlanner, *, failures: int, is_known: bool = T
     step = Apply(resource="a", kind=GADGET, ref=desired.ref, manifest=desired.manifest, hash=desired.hash, uid=None)
     child = world.carry_out(step, status=FAILED)
     world.memory.ownership_baseline[child.uid] = (step.hash, child.ownership)
-    world.memory.counted_failures.add(child.uid)
+    world.memory.counted_failures[child.uid] = None
     if is_known:
-        world.memory.created.add(child.uid)
+        world.memory.never_ready[child.uid] = None
     world.memory.attempts["a"] = Attempt(
         attempt_id=FailedObject(hash=step.hash),
         failures=failures,
@@ -344,7 +344,7 @@ def test_another_object_that_fails_is_waited_for_beside_the_healthy_old_one() ->
     step = board.take_step("a")
     assert isinstance(step, Apply)
     newcomer = world.carry_out(step, status=FAILED)
-    world.memory.created.add(newcomer.uid)
+    world.memory.never_ready[newcomer.uid] = None
     world.refresh(board, "a")
     assert (board.statuses["a"].child, board.statuses["a"].state) == (newcomer, ResourceState.FAILED)
     assert board.ready_steps == {}
@@ -365,7 +365,7 @@ def test_one_that_may_have_been_of_use_stays_until_the_next_is_ready() -> None:
     """Where it is unknown, it counts as having been."""
     world, board = World(), blueprints.make_board(gadget())
     world.settle(board)
-    world.memory.created.clear()
+    world.memory.never_ready.clear()
     fail(world, board, failures=1, is_known=False)
     world.now = 5.0
     world.refresh(board, "a")

@@ -76,10 +76,11 @@ def test_a_refusal_names_what_it_hangs_on(
 
 def test_nothing_is_watched_in_all_namespaces_but_what_lies_in_none() -> None:
     """A watch over every Role of a large cluster is not worth one refusal."""
-    for what in TriggerType:
-        cause = RetryTrigger(type=what, namespace="shop", name="web", kind=WEB)
-        for source in retry_triggers.find_sources(cause):
-            assert source.namespace or source.kind.startswith(("Cluster", "Validating", "Mutating")) or source.name
+    causes = [RetryTrigger(type=what, namespace="shop", name="web", kind=WEB) for what in TriggerType]
+    sources = [source for cause in causes for source in retry_triggers.find_sources(cause)]
+    assert {"Role", "ClusterRole", "ResourceQuota"} <= {source.kind for source in sources}
+    for source in sources:
+        assert source.namespace or source.kind.startswith(("Cluster", "Validating", "Mutating")) or source.name
 
 
 def refuse(memory: InMemoryState, times: int, *, trouble: StepFailure, now: float = 0.0) -> Attempt:

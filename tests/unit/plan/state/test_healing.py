@@ -43,7 +43,7 @@ def mark(world: World, *resources: str, is_counted: bool = True) -> None:
         shown = {**child.fields, "metadata": {**metadata, "annotations": annotations}}
         world.children[name] = [changed_children.with_fields(child, shown)]
         if is_counted:
-            world.memory.counted_failures.add(child.uid)
+            world.memory.counted_failures[child.uid] = None
 
 
 def settled(

@@ -26,21 +26,18 @@ def test_what_is_made_again_and_again_is_forgotten_in_time() -> None:
     world.settle(board)
     memory = world.memory
     [kept] = world.of("kept")
-    memory.created.add(kept.uid)
-    memory.ready.add(kept.uid)
+    memory.never_ready[kept.uid] = None
     most = 0
     for number in range(3 * world_module.SLACK):
         gone = f"gone-{number}"
         memory.ownership_baseline[gone] = ("hash", kept.ownership)
-        for uids in (memory.created, memory.ready, memory.counted_failures):
-            uids.add(gone)
+        for uids in (memory.never_ready, memory.counted_failures):
+            uids[gone] = None
         memory.prune(world)
-        most = max(
-            most, len(memory.ownership_baseline), len(memory.created), len(memory.ready), len(memory.counted_failures)
-        )
+        most = max(most, len(memory.ownership_baseline), len(memory.never_ready), len(memory.counted_failures))
 
     assert most <= 2 * len(PAIR.resources) + world_module.SLACK + 1
-    assert kept.uid in memory.created & memory.ready
+    assert kept.uid in memory.never_ready
 
 
 def test_a_large_stack_is_not_looked_through_at_every_pass() -> None:
@@ -58,7 +55,7 @@ def test_a_large_stack_is_not_looked_through_at_every_pass() -> None:
     looks = 0
     uids = [child.uid for name in list(World.resources(world)) for child in world.of(name)]
     for uid in uids:
-        world.memory.created.add(uid)
+        world.memory.never_ready[uid] = None
         world.memory.prune(world)
 
     assert looks <= 4
@@ -77,7 +74,7 @@ def test_planning_only_reads_what_is_remembered() -> None:
     world.children["lost"] = [dataclasses.replace(lost, ownership=None), dataclasses.replace(kept, resource="lost")]
     memory = world.memory
     memory.ownership_baseline.clear()
-    memory.created.add(kept.uid)
+    memory.never_ready[kept.uid] = None
     memory.attempts["kept"] = DENIED
     memory.drift_conflicts["kept"] = DriftConflict(repairs=3, next_repair=1.0, expires_at=2.0, fields="data.a")
     world.now = 3.0
@@ -88,5 +85,5 @@ def test_planning_only_reads_what_is_remembered() -> None:
     assert {OwnershipSeen, ResourceReady} <= {type(update) for update in result.memory_updates}
 
     memory.apply(result.memory_updates, now=world.now)
-    assert (memory.attempts, memory.drift_conflicts, kept.uid in memory.ready) == ({}, {}, True)
+    assert (memory.attempts, memory.drift_conflicts, kept.uid in memory.never_ready) == ({}, {}, False)
     assert kept.uid in memory.ownership_baseline

@@ -25,7 +25,7 @@ REVISION = 4
 def make_gates(
     *passed: str, stops: Mapping[str, Any] | None = None, denies: Mapping[str, Any] | None = None, **extra: Any
 ) -> ActiveEnvironment:
-    """By resource the hooks where it stops, and what is denied to it. passed: `a/PreCreate`; extra: of `Gates`."""
+    """By resource the hooks where it stops, and what is denied to it. passed: `a/PreCreate`; extra: of `ClearedBreakpoints`."""
     rules = environment_rules.parse(
         {
             "breakpoints": [{"resource": name, "at": hooks} for name, hooks in (stops or {}).items()],
@@ -75,9 +75,9 @@ def test_what_stops_when_it_is_done_counts_as_having_been_ready() -> None:
     step = board.take_step("a")
     assert isinstance(step, Apply)
     child = world.carry_out(step)
-    world.memory.created.add(child.uid)
+    world.memory.never_ready[child.uid] = None
     world.refresh(board)
-    assert (waiting(board), child.uid in world.memory.ready) == (["a/PostCreate"], True)
+    assert (waiting(board), child.uid in world.memory.never_ready) == (["a/PostCreate"], False)
 
 
 def test_a_word_on_an_object_counts_for_its_revision_alone() -> None:

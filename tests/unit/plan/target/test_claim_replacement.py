@@ -60,3 +60,28 @@ def test_a_claim_is_made_as_its_set_would(least: str, size: str) -> None:
     assert made["spec"]["dataSource"]["name"] == "before-x"
     live = {"metadata": made["metadata"], "spec": made["spec"]}
     assert claim_replacement.decide(CLAIM, REQUEST, live) is ClaimStep.DONE
+
+
+OWN = {"app": "db"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ({"labels": OWN}, ""),
+        ({"labels": OWN, "ownerReferences": [{"kind": "StatefulSet", "name": "shop-db", "uid": "u1"}]}, ""),
+        ({"labels": OWN, "ownerReferences": [{"kind": "Pod", "name": "shop-db-3", "uid": "p"}]}, ""),
+        ({}, "does not have the labels of the selector of statefulset/shop-db"),
+        ({"labels": {"app": "other"}}, "does not have the labels of the selector of statefulset/shop-db"),
+        ({"labels": {**OWN, names.LABEL_STACK_UID: "x", names.LABEL_STACK: "other"}}, "belongs to Stack other"),
+        (
+            {"labels": OWN, "ownerReferences": [{"kind": "StatefulSet", "name": "shop-db", "uid": "earlier"}]},
+            "belongs to statefulset/shop-db",
+        ),
+        ({"labels": OWN, "ownerReferences": [{"kind": "Pod", "name": "shop-dbx-0"}]}, "belongs to pod/shop-dbx-0"),
+    ],
+)
+def test_a_claim_of_another_owner_is_named(metadata: dict[str, Any], expected: str) -> None:
+    """The name alone does not make it one of the StatefulSet: a restore would delete its data."""
+    stateful_set = {**STATEFUL_SET, "metadata": {**STATEFUL_SET["metadata"], "uid": "u1"}}
+    assert claim_replacement.find_foreign({"metadata": metadata}, stateful_set) == expected

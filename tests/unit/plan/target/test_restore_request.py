@@ -6,18 +6,10 @@ import dataclasses
 
 import pytest
 
-from hearth.plan.target import target as targets
-from hearth.plan.target import target_status
-from hearth.plan.target.target import (
-    CompletedRevisions,
-    RestoredClaim,
-    RollbackRequest,
-    Target,
-    TargetCause,
-    TargetChoice,
-    TargetContext,
-    TargetRequest,
-)
+from hearth.plan.target import target_choice, target_start, target_status
+from hearth.plan.target.target import CompletedRevisions, RestoredClaim, RollbackRequest, Target, TargetCause
+from hearth.plan.target.target_choice import TargetChoice, TargetRequest
+from hearth.plan.target.target_start import TargetContext
 
 HASHES = {1: "one", 2: "two"}
 CLAIMS = (
@@ -32,7 +24,7 @@ SETTLED = dataclasses.replace(RESOLVED, spec_hash="two")
 
 def choose(request: TargetRequest, before: Target | None = None) -> TargetChoice:
     """The choice among two revisions."""
-    return targets.choose_target(request, before=before, hashes=HASHES, completed=CompletedRevisions(last=2))
+    return target_choice.choose_target(request, before=before, hashes=HASHES, completed=CompletedRevisions(last=2))
 
 
 def start(rollback: RollbackRequest, **more: object) -> Target:
@@ -44,27 +36,27 @@ def start(rollback: RollbackRequest, **more: object) -> Target:
 def test_a_request_counts_for_the_definition_beside_it() -> None:
     """As one for a revision does."""
     request = TargetRequest(hash="two", to_snapshot="before", restore=RESOLVED)
-    assert choose(request) == TargetChoice(cause=TargetCause.ROLLBACK, revision=1, order=SETTLED)
+    assert choose(request) == TargetChoice(cause=TargetCause.ROLLBACK, revision=1, rollback=SETTLED)
 
 
 def test_a_later_definition_overrides_a_request_and_remembers_it() -> None:
     """So that it is not resolved, and data not replaced, again."""
     choice = choose(TargetRequest(hash="three", to_snapshot="before"), start(SETTLED))
-    assert choice == TargetChoice(cause=TargetCause.SPEC, order=SETTLED)
+    assert choice == TargetChoice(cause=TargetCause.SPEC, rollback=SETTLED)
 
 
 def test_a_known_request_is_not_resolved_again() -> None:
     """What the name would resolve to now does not matter."""
     other = dataclasses.replace(RESOLVED, token="t2", revision=2)
-    assert choose(TargetRequest(hash="two", to_snapshot="before", restore=other), start(SETTLED)).order == SETTLED
+    assert choose(TargetRequest(hash="two", to_snapshot="before", restore=other), start(SETTLED)).rollback == SETTLED
 
 
 def test_a_request_for_another_snapshot_is_another_one() -> None:
     """And so is one for a revision."""
     other = dataclasses.replace(RESOLVED, snapshot="later", token="t2")
-    found = choose(TargetRequest(hash="two", to_snapshot="later", restore=other), start(SETTLED)).order
+    found = choose(TargetRequest(hash="two", to_snapshot="later", restore=other), start(SETTLED)).rollback
     assert found == dataclasses.replace(other, spec_hash="two")
-    found = choose(TargetRequest(hash="two", to_revision=1), start(SETTLED)).order
+    found = choose(TargetRequest(hash="two", to_revision=1), start(SETTLED)).rollback
     assert found == RollbackRequest(to_revision=1, spec_hash="two", revision=1)
 
 
@@ -72,14 +64,17 @@ def test_a_completed_restore_is_over() -> None:
     """The claims stay as they are from then on, even if the target starts once more."""
     target = start(dataclasses.replace(SETTLED, is_halted=True))
     assert target.restore is not None
-    done = targets.complete_target(target)
+    done = target_start.complete_target(target)
     assert done.restore is None
     assert done.rollback == dataclasses.replace(SETTLED, is_halted=True, is_restored=True)
-    elsewhere = targets.start_target(
-        TargetChoice(cause=TargetCause.SPEC, order=done.rollback), revision=2, before=done, given=TargetContext(now=200)
+    elsewhere = target_start.start_target(
+        TargetChoice(cause=TargetCause.SPEC, rollback=done.rollback),
+        revision=2,
+        before=done,
+        context=TargetContext(now=200),
     )
     again = choose(TargetRequest(hash="two", to_snapshot="before"), elsewhere)
-    back = targets.start_target(again, revision=1, before=elsewhere, given=TargetContext(now=300))
+    back = target_start.start_target(again, revision=1, before=elsewhere, context=TargetContext(now=300))
     assert (back.cause, back.revision, back.restore) == (TargetCause.ROLLBACK, 1, None)
 
 

@@ -7,19 +7,10 @@ import dataclasses
 import pytest
 
 from hearth.model.errors import RollbackRevisionNotFound
-from hearth.plan.target import target as targets
-from hearth.plan.target import target_status
-from hearth.plan.target.target import (
-    EMPTY_REVISION,
-    MAX_PROTECTED_REVISIONS,
-    CompletedRevisions,
-    RollbackRequest,
-    Target,
-    TargetCause,
-    TargetChoice,
-    TargetContext,
-    TargetRequest,
-)
+from hearth.plan.target import target_choice, target_start, target_status
+from hearth.plan.target.target import EMPTY_REVISION, CompletedRevisions, RollbackRequest, Target, TargetCause
+from hearth.plan.target.target_choice import TargetChoice, TargetRequest
+from hearth.plan.target.target_start import MAX_PROTECTED_REVISIONS, TargetContext
 
 HASHES = {1: "one", 2: "two", 3: "three"}
 COMPLETED = CompletedRevisions(last=2, previous=1)
@@ -35,15 +26,15 @@ def choose(
     asked: TargetRequest, *, before: Target | None = None, completed: CompletedRevisions = COMPLETED
 ) -> TargetChoice:
     """What is aimed at among three revisions."""
-    return targets.choose_target(asked, before=before, hashes=HASHES, completed=completed)
+    return target_choice.choose_target(asked, before=before, hashes=HASHES, completed=completed)
 
 
 def begin(
-    aim: TargetChoice, *, revision: int, before: Target | None, is_recalled: bool = False, is_retried: bool = False
+    choice: TargetChoice, *, revision: int, before: Target | None, is_recalled: bool = False, is_retried: bool = False
 ) -> Target:
     """The target that follows, a while later."""
-    given = TargetContext(now=200.5, is_recalled=is_recalled, is_retried=is_retried)
-    return targets.start_target(aim, revision=revision, before=before, given=given)
+    context = TargetContext(now=200.5, is_recalled=is_recalled, is_retried=is_retried)
+    return target_start.start_target(choice, revision=revision, before=before, context=context)
 
 
 def test_without_an_order_the_spec_counts() -> None:
@@ -56,7 +47,7 @@ def test_without_an_order_the_spec_counts() -> None:
 def test_an_order_names_a_revision() -> None:
     """And counts for the definition beside which it stands."""
     assert choose(TargetRequest(hash="three", to_revision=1)) == TargetChoice(
-        cause=TargetCause.ROLLBACK, revision=1, order=ORDERED
+        cause=TargetCause.ROLLBACK, revision=1, rollback=ORDERED
     )
 
 
@@ -67,8 +58,8 @@ def test_an_order_names_a_revision() -> None:
 )
 def test_zero_means_the_last_that_completed_besides_the_one_in_the_spec(present: str, expected: int) -> None:
     """Settled once, and remembered with the order."""
-    aim = choose(TargetRequest(hash=present, to_revision=0))
-    assert aim.order == RollbackRequest(to_revision=0, spec_hash=present, revision=expected)
+    choice = choose(TargetRequest(hash=present, to_revision=0))
+    assert choice.rollback == RollbackRequest(to_revision=0, spec_hash=present, revision=expected)
 
 
 def test_an_order_is_settled_once() -> None:
@@ -83,7 +74,7 @@ def test_a_later_definition_overrides_the_order() -> None:
     """And the same definition again brings it back."""
     before = make_target(1, TargetCause.ROLLBACK, rollback=ORDERED)
     later = choose(TargetRequest(hash="a fourth", to_revision=1), before=before)
-    assert later == TargetChoice(cause=TargetCause.SPEC, order=ORDERED)
+    assert later == TargetChoice(cause=TargetCause.SPEC, rollback=ORDERED)
     after = begin(later, revision=4, before=before)
     assert choose(TargetRequest(hash="three", to_revision=1), before=after).revision == 1
 
@@ -91,8 +82,8 @@ def test_a_later_definition_overrides_the_order() -> None:
 def test_another_order_is_a_new_one() -> None:
     """Even where the last one was overridden."""
     before = make_target(4, rollback=ORDERED)
-    aim = choose(TargetRequest(hash="a fourth", to_revision=2), before=before)
-    assert aim.order == RollbackRequest(to_revision=2, spec_hash="a fourth", revision=2)
+    choice = choose(TargetRequest(hash="a fourth", to_revision=2), before=before)
+    assert choice.rollback == RollbackRequest(to_revision=2, spec_hash="a fourth", revision=2)
 
 
 @pytest.mark.parametrize(
@@ -117,8 +108,8 @@ def test_an_order_that_cannot_be_obeyed_is_refused(to_revision: int, completed: 
 )
 def test_a_failure_goes_back_to_what_was_reached_last(completed: CompletedRevisions, expected: int) -> None:
     """Or to nothing."""
-    aim = choose(TargetRequest(hash="three", failure="web: broken"), before=make_target(3), completed=completed)
-    assert aim == TargetChoice(
+    choice = choose(TargetRequest(hash="three", failure="web: broken"), before=make_target(3), completed=completed)
+    assert choice == TargetChoice(
         cause=TargetCause.AUTOMATIC, revision=expected, failed_hash="three", failure="web: broken"
     )
 

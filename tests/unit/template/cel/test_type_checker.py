@@ -7,7 +7,7 @@ import pytest
 from hearth.template.cel import expressions, type_checker
 from hearth.template.schema import shapes
 from hearth.template.schema.shapes import Shape, Type
-from support.units.typed_kinds import TypedKinds
+from support.units.templates.typed_kinds import TypedKinds
 
 KINDS = TypedKinds()
 

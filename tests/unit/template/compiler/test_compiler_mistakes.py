@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from support.units.invalid_templates import RESOURCES, SOUND, SPEC, A, find_mistakes, in_deployment, in_resource
+from support.units.templates.invalid_templates import (
+    RESOURCES,
+    SOUND,
+    SPEC,
+    A,
+    find_mistakes,
+    in_deployment,
+    in_resource,
+)
 
 
 @pytest.mark.parametrize(
@@ -253,6 +261,8 @@ outputs: {ready: {value: "${db.status.readyReplcas}"}}
 
 def test_no_message_ends_with_a_full_stop_or_repeats_its_path() -> None:
     """They are put together by others."""
-    for path, message in find_mistakes(in_deployment("{replcas: '${wbe.x', paused: x, zz: '${1 +}'}")):
+    found = find_mistakes(in_deployment("{replcas: '${wbe.x', paused: x, zz: '${1 +}'}"))
+    assert len(found) > 1
+    for path, message in found:
         assert not message.endswith(".")
         assert path not in message

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from support.units.invalid_templates import META, RESOURCES, SPEC, A, find_mistakes, in_deployment, in_resource
+from support.units.templates.invalid_templates import (
+    META,
+    RESOURCES,
+    SPEC,
+    A,
+    find_mistakes,
+    in_deployment,
+    in_resource,
+)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import yaml
 from hearth.model import errors
 from hearth.template.blueprint import Blueprint, Definition, EvaluationError, Known, Origin, StackIdentity
 from hearth.template.compiler import compiler
-from support.units.typed_kinds import TypedKinds
+from support.units.templates.typed_kinds import TypedKinds
 
 STACK = StackIdentity(name="shop", namespace="prod", uid="u-1")
 KINDS = TypedKinds()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hearth.template.parser import object_metadata
-from support.units.invalid_templates import META, find_mistakes, in_deployment
+from support.units.templates.invalid_templates import META, find_mistakes, in_deployment
 
 UNTYPED = "parameters: {p: {}}\nresources: {a: {manifest: {apiVersion: apps/v1, kind: Deployment, metadata: %s}}}"
 IN_QUOTES = "put it in quotes, or write string(…) in the expression"

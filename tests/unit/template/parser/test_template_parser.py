@@ -8,7 +8,7 @@ import pytest
 
 from hearth.template.parser import template_parser
 from hearth.template.text import error_hints
-from support.units.invalid_templates import RESOURCES, SOUND, SPEC, A, find_mistakes, in_resource
+from support.units.templates.invalid_templates import RESOURCES, SOUND, SPEC, A, find_mistakes, in_resource
 
 NAME_RULE = "names start with a lower-case letter and have at most 40 letters and digits, e.g. redisMaster"
 

@@ -8,19 +8,12 @@ from typing import Final
 from hearth.cli.stack_access.session import MANAGER, Session
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import JSON
+from hearth.kube.well_known_kinds import OWN_ACCESS_REVIEW
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 
 DRY_RUN: Final = {"dryRun": "All"}
-FORBIDDEN, NOT_FOUND = 403, 404
-REVIEW: Final = Kind(
-    group="authorization.k8s.io",
-    version="v1",
-    name="SelfSubjectAccessReview",
-    plural="selfsubjectaccessreviews",
-    namespaced=False,
-)
 
 
 class DryRunCluster:
@@ -46,9 +39,9 @@ class DryRunCluster:
         try:
             return await self._session.list(kind, selector=selector)
         except errors.ApiStatusError as refused:
-            if refused.code == NOT_FOUND:
+            if refused.is_not_found:
                 return []
-            if refused.code != FORBIDDEN or not kind.namespaced:
+            if not refused.is_forbidden or not kind.namespaced:
                 raise
         return await self._session.list(kind, self._namespace, selector=selector)
 
@@ -85,7 +78,7 @@ class DryRunCluster:
     async def is_allowed(self, verb: str, *, kind: Kind, namespace: str, name: str = "", user: str = "") -> bool:
         """Return whether the user may do that."""
         review = api_requests.access_review(verb, kind=kind, namespace=namespace, name=name)
-        answer = await self._send("POST", api_requests.collection_path(REVIEW), review, query={}, user=user)
+        answer = await self._send("POST", api_requests.collection_path(OWN_ACCESS_REVIEW), review, query={}, user=user)
         return bool((answer.get("status") or {}).get("allowed"))
 
     async def _send(

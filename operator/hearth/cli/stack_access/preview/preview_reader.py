@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 import orjson
 
+from hearth.cli import object_fields
 from hearth.cli.stack_access import revisions
 from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
 from hearth.cli.stack_access.session import Session
-from hearth.cli.stack_views import object_fields
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.engine.cluster_objects import Revision
 from hearth.engine.work_queue import DirtyScope, WorkQueue

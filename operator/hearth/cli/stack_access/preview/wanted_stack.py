@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import orjson
 
+from hearth.cli import object_fields
 from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
-from hearth.cli.stack_views import object_fields
 from hearth.kube.well_known_kinds import STACK
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef

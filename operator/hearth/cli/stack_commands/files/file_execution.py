@@ -82,7 +82,7 @@ def with_kinds(
 
 def list_kinds(found: StackFile) -> list[tuple[str, str]]:
     """Return apiVersion and kind of each manifest in a Stack, none if it has no template."""
-    from hearth.cli.stack_views import object_fields
+    from hearth.cli import object_fields
 
     if found.is_group:
         manifest = object_fields.mapping(found.manifest, "spec", "template", "manifest")
@@ -175,7 +175,7 @@ def render(cluster: ClusterOptions, files: Sequence[str], *, schemas: str | None
 
 def write_manifests(found: StackFile, blueprint: Blueprint) -> None:
     """Write the manifests of one Stack as documents; sensitive values are replaced."""
-    from hearth.model import redaction
+    from hearth.model.text import redaction
 
     for name, manifest, why in stack_files.render(found, blueprint):
         click.echo(f"---\n# {safe_text.one_line(name)}{': ' + safe_text.one_line(why) if why else ''}")

@@ -10,13 +10,13 @@ from typing import Any, Final, NoReturn
 import click
 import structlog
 
+from hearth.cli import object_fields
 from hearth.cli.stack_access.preview import preview_reader, wanted_stack
 from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_commands.files import file_execution
-from hearth.cli.stack_views import object_fields
 from hearth.cli.stack_views.files import stack_files
 from hearth.cli.stack_views.files.stack_files import StackFile
 from hearth.cli.stack_views.preview import preview_lines, preview_markdown, preview_output

@@ -17,7 +17,7 @@ from hearth.model.kinds import Kind
 
 PAUSE: Final = 0.5
 """Seconds between two snapshots, at least."""
-PAUSES_PER_LOOK: Final = 3
+PAUSE_FACTOR: Final = 3
 """A snapshot of a large Stack costs the API server more: the pause is so many times as long as it took."""
 DONE, FAILED = 0, 1
 
@@ -26,7 +26,7 @@ async def execute(session: Session, namespace: str, name: str, *, watch: bool) -
     """Return the exit code."""
     reader = StackReader(session, with_groups=True)
     kind, namespace, name = list_execution.locate(namespace, name)
-    view = await look(reader, kind, namespace, name)
+    view = await observe(reader, kind, namespace, name)
     if not view.exists:
         cluster_options.complain(f'Error from server (NotFound): {kind.plural}.{kind.group} "{name}" not found')
         return FAILED
@@ -38,7 +38,7 @@ async def execute(session: Session, namespace: str, name: str, *, watch: bool) -
     return DONE
 
 
-async def look(reader: StackReader, kind: Kind, namespace: str, name: str) -> StackView:
+async def observe(reader: StackReader, kind: Kind, namespace: str, name: str) -> StackView:
     """Return the Stack as it is now."""
     snapshot = await reader.read(namespace, name, kind=kind)
     if snapshot is None:
@@ -59,7 +59,7 @@ async def follow(reader: StackReader, view: StackView) -> None:
             output.show(view, seconds=time.monotonic() - began, now=time.time())
             if not view.exists:
                 return
-            looked = time.monotonic()
+            started = time.monotonic()
             kind = RESOURCE_GROUP if view.is_group else STACK
-            view = await look(reader, kind, view.namespace, view.name)
-            await asyncio.sleep(max(PAUSE, PAUSES_PER_LOOK * (time.monotonic() - looked)))
+            view = await observe(reader, kind, view.namespace, view.name)
+            await asyncio.sleep(max(PAUSE, PAUSE_FACTOR * (time.monotonic() - started)))

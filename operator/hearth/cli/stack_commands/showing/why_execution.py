@@ -17,6 +17,7 @@ from hearth.cli.stack_views.causes import cause_drawing, stack_causes
 from hearth.cli.stack_views.causes.cause import Cause
 from hearth.cli.stack_views.tree import group_rows, resource_state
 from hearth.cli.stack_views.tree.snapshot import StackObjects
+from hearth.model.text import enumeration
 
 DONE, FAILED = 0, 1
 
@@ -33,7 +34,11 @@ async def execute(session: Session, namespace: str, name: str, path: Sequence[st
         listed = (
             list(group_rows.list_members(snapshot.stack)) if snapshot.stack.is_group else sorted(snapshot.resources)
         )
-        known = resource_state.enumerate_names(listed) if snapshot.stack.is_group else ", ".join(listed)
+        known = (
+            enumeration.enumerate_names(listed, most=resource_state.NAMED_AT_MOST)
+            if snapshot.stack.is_group
+            else ", ".join(listed)
+        )
         cluster_options.complain(
             f"error: {snapshot.stack.title} has no resource {'/'.join(path)!r}; resources: {known or 'none'}"
         )

@@ -28,9 +28,9 @@ class ProgressOutput:
     def show(self, stack: StackState | None, state: GoalState) -> None:  # noqa: ARG002 -- followers show more of it
         """Show how far the Stack is; the end is shown by the caller."""
         if state.verdict is Verdict.WAITING:
-            self.tell(state.message)
+            self.report(state.message)
 
-    def tell(self, message: str) -> None:
+    def report(self, message: str) -> None:
         """Show the message, unless it is the last one."""
         message = safe_text.first_line(message)
         if message == self.last:

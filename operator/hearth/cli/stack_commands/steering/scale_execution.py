@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from hearth.cli import object_fields
 from hearth.cli.stack_access.following import Followed
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options
 from hearth.cli.stack_commands.steering import verb_execution
-from hearth.cli.stack_views import object_fields
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import group_size
 from hearth.cli.stack_views.steering.goals import Goal, GoalType

@@ -48,7 +48,7 @@ async def follow(
 ) -> int:
     """Show progress until the snapshot is complete; return the exit code."""
     with progress_output.opened() as progress:
-        state = await snapshots.wait_settled(session, namespace, name, show=progress.tell, timeout=timeout)
+        state = await snapshots.wait_settled(session, namespace, name, show=progress.report, timeout=timeout)
     if state is None:
         cluster_options.complain(f"error: timed out waiting for stacksnapshot/{name}: {progress.last}")
         return FAILED

@@ -8,13 +8,14 @@ from typing import assert_never
 
 import click
 
+from hearth.cli import object_fields
 from hearth.cli.stack_access import following, revisions
 from hearth.cli.stack_access.following import Followed
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options
 from hearth.cli.stack_commands.showing import list_execution
 from hearth.cli.stack_commands.steering import progress_output
-from hearth.cli.stack_views import object_fields, safe_text
+from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import verbs
 from hearth.cli.stack_views.steering.goals import Verdict

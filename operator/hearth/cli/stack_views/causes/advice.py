@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hearth.cli.stack_views import object_fields
+from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.model.groups import members
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.cli.stack_views import object_fields, safe_text
+from hearth.cli import object_fields
+from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.lists import event_timeline
 from hearth.cli.stack_views.tree.snapshot import FoundChild
 from hearth.model.child import Object

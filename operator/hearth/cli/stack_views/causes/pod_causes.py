@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from hearth.cli.stack_views import object_fields, safe_text
+from hearth.cli import object_fields
+from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.causes import advice
 from hearth.cli.stack_views.causes.cause import Cause, Evidence, find_condition, line_of
 from hearth.cli.stack_views.tree.snapshot import FoundChild

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hearth.cli.stack_views import object_fields, safe_text
+from hearth.cli import object_fields
+from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.causes import advice, object_causes
 from hearth.cli.stack_views.causes.cause import Cause, Evidence
 from hearth.cli.stack_views.stack_state import BreakpointEntry, StackState
@@ -15,6 +16,7 @@ from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.cli.stack_views.tree.stack_view import ResourceRow
 from hearth.model.groups import members
+from hearth.model.text import enumeration
 
 UNSETTLED: Final = frozenset({RowState.PROGRESSING, RowState.FAILED, RowState.STOPPED})
 REJECTED: Final = frozenset(
@@ -174,7 +176,8 @@ def explain_resources(snapshot: StackObjects, evidence: Evidence) -> Iterator[Ca
         cause = explain_row(snapshot, row, evidence)
         blocked = waiting.get(members.root_of(row.resource), [])
         if blocked:
-            more = f" ({resource_state.enumerate_names(blocked)} {'waits' if len(blocked) == 1 else 'wait'} for it)"
+            blocked_names = enumeration.enumerate_names(blocked, most=resource_state.NAMED_AT_MOST)
+            more = f" ({blocked_names} {'waits' if len(blocked) == 1 else 'wait'} for it)"
             cause = dataclasses.replace(cause, message=cause.message + more)
         yield cause
     listed = {row.resource for row in rows}

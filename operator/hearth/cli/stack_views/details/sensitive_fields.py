@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from hearth.cli.stack_views import object_fields
+from hearth.cli import object_fields
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.template.text import interpolation
 

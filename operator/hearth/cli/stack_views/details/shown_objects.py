@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hearth.cli.stack_views import object_fields
+from hearth.cli import object_fields
 from hearth.cli.stack_views.details import sensitive_fields
 from hearth.cli.stack_views.details.sensitive_fields import SECRET, SECRET_FIELDS, FieldPath
 from hearth.cli.stack_views.lists import revision_history, stack_list
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
-from hearth.model import redaction
 from hearth.model.child import Object
 from hearth.model.groups import members
+from hearth.model.text import redaction
 
 NOT_FOUND: Final = object()
 

@@ -7,8 +7,8 @@ from typing import Final
 from hearth.cli.importer import manifest_cleanup, server_values
 from hearth.cli.stack_views.details import shown_objects
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
-from hearth.model import redaction
 from hearth.model.child import Object
+from hearth.model.text import redaction
 
 SECRET: Final = "Secret"  # noqa: S105 -- a kind
 

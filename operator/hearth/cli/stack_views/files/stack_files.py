@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import yaml
 
+from hearth.cli import object_fields
 from hearth.cli.importer import cluster_scoped_kinds
-from hearth.cli.stack_views import object_fields
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.errors import Mistake

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 from hearth.cli.stack_views.tree import resource_state, stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.model import limits
+from hearth.model.text import enumeration
 
 Edge: TypeAlias = tuple[str, str]
 """The ids of a required node and of one that requires it."""
@@ -105,7 +106,7 @@ def make_fold(state: RowState, nodes: Sequence[Node], span: tuple[int, int]) -> 
         title=f"{len(nodes)} resources",
         detail=f"in layers {span[0] + 1} to {span[1] + 1}" if span[0] < span[1] else f"in layer {span[0] + 1}",
         state=state,
-        note=resource_state.enumerate_names([node.title for node in nodes]),
+        note=enumeration.enumerate_names([node.title for node in nodes], most=resource_state.NAMED_AT_MOST),
         count=len(nodes),
         layers=span,
     )

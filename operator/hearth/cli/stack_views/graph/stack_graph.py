@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from hearth.cli.stack_views import object_fields, safe_text
+from hearth.cli import object_fields
+from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.graph import folding
 from hearth.cli.stack_views.graph.folding import Edge, Node
 from hearth.cli.stack_views.tree import requirements, stack_view

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hearth.cli.stack_views import ages, object_fields, safe_text
+from hearth.cli import object_fields
+from hearth.cli.stack_views import ages, safe_text
 from hearth.cli.stack_views.text_table import Cell
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.model import names

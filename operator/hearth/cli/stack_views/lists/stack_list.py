@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from hearth.cli.stack_views import ages, object_fields, safe_text
+from hearth.cli import object_fields
+from hearth.cli.stack_views import ages, safe_text
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.text_table import Cell
-from hearth.model import redaction
 from hearth.model.child import Object
+from hearth.model.text import redaction
 from hearth.plan.status import state_words
 
 HEADER: Final = ("NAME", "PHASE", "READY", "RESOURCES", "REVISION", "STATE", "AGE", "MESSAGE")

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from hearth.cli.stack_views import object_fields
+from hearth.cli import object_fields
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.preview.changes import Change, Preview

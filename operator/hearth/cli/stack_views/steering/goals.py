@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 from typing import Final
 
-from hearth.cli.stack_views import object_fields
+from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
 
 NOT_OBSERVED: Final = "waits for the operator to observe the change"

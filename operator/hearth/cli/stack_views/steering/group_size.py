@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hearth.cli.stack_views import object_fields
+from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.model.child import Object
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hearth.cli.stack_views import object_fields
+from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.model import limits
 from hearth.model.groups import group_members

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from hearth.cli.stack_views import object_fields
+from hearth.cli import object_fields
 from hearth.cli.stack_views.tree.snapshot import FoundChild
 from hearth.graph import order
 from hearth.model.groups import members
 from hearth.template.text import interpolation
-
-EXPRESSION_FIELDS = ("readyWhen", "failedWhen")
 
 
 def find_requirements(resources: Mapping[str, Any], chosen: Mapping[str, FoundChild]) -> dict[str, list[str]]:

@@ -6,8 +6,10 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from hearth.cli.stack_views import object_fields, safe_text
+from hearth.cli import object_fields
+from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.tree.snapshot import FoundChild
+from hearth.model.text import enumeration
 from hearth.plan.health import health_rules
 
 NAMED_AT_MOST: Final = 3
@@ -66,7 +68,7 @@ def assess_rules(expressions_: Sequence[str], values: Mapping[str, Any]) -> tupl
             return RowState.PROGRESSING, "its readyWhen rule is too expensive to be evaluated here"
         missing = [str(read) for read in parsed.required if is_missing(read.root, read.path, values)]
         if missing:
-            return RowState.PROGRESSING, f"waits for {enumerate_names(missing)}"
+            return RowState.PROGRESSING, f"waits for {enumeration.enumerate_names(missing, most=NAMED_AT_MOST)}"
         if expressions.run(parsed, values) is not True:
             return RowState.PROGRESSING, f"its readyWhen rule is not met yet: {safe_text.one_line(text)}"
     return RowState.READY, ""
@@ -83,10 +85,3 @@ def describe_deletion(child: FoundChild) -> str:
         return "to be deleted"
     finalizers = safe_text.one_line(", ".join(child.finalizers))
     return f"is being deleted, held by {finalizers}" if finalizers else "is being deleted"
-
-
-def enumerate_names(named: Sequence[str]) -> str:
-    """Enumerate names: `a, b and 3 more`."""
-    if len(named) <= NAMED_AT_MOST:
-        return ", ".join(named)
-    return f"{', '.join(named[:NAMED_AT_MOST])} and {len(named) - NAMED_AT_MOST} more"

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.cli.stack_views import object_fields, safe_text
+from hearth.cli import object_fields
+from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.named_object import NamedObject
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.model import names

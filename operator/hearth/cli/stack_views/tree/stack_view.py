@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hearth.cli.stack_views import object_fields, safe_text
+from hearth.cli import object_fields
+from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import group_rows, requirements, resource_state
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model.groups import members
+from hearth.model.text import enumeration
 
 MET: Final = frozenset({RowState.READY, RowState.EXCLUDED})
 """States in which nothing waits for a resource."""
@@ -208,7 +210,8 @@ class RowContext:
             return (RowState.READY, "") if stack.is_ready else (RowState.PROGRESSING, "in another cluster")
         waits_for = [each for each in self.requirements.get(members.root_of(name), ()) if each in self.unready]
         if waits_for:
-            return RowState.WAITING, f"waits for {resource_state.enumerate_names(waits_for)}"
+            named = enumeration.enumerate_names(waits_for, most=resource_state.NAMED_AT_MOST)
+            return RowState.WAITING, f"waits for {named}"
         has_condition = bool(object_fields.text(self.snapshot.resources, name, "when"))
         if has_condition and (stack.is_ready or stack.phase.endswith("Complete")):
             return RowState.EXCLUDED, "its when is false"

@@ -26,8 +26,6 @@ from hearth.template.text import bounds, kubectl_yaml
 
 KINDS: Mapping[str, str] = {"secretRef": "Secret", "configMapRef": "ConfigMap"}
 """Kind by its field name in `spec.parametersFrom`."""
-NOT_FOUND = 404
-"""The HTTP code of a missing source. Any other code leads to a retry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +82,8 @@ async def read(reader: SourceReader, references: Sequence[SourceRef]) -> dict[st
             missing.append(str(error))
             continue
         except ApiStatusError as error:
-            if error.code != NOT_FOUND:
+            # Any other answer leads to a retry.
+            if not error.is_not_found:
                 raise
             if not reference.is_optional:
                 other_way = "" if reference.is_recorded else ", or set optional: true"

@@ -11,8 +11,6 @@ from hearth.model.errors import ApiStatusError, SourceForbidden
 from hearth.model.kinds import ObjectRef
 from hearth.model.tenancy import Boundary
 
-FORBIDDEN = 403
-
 
 class Read(Protocol):
     """One way to read a source."""
@@ -44,7 +42,7 @@ class SourceReader:
         try:
             return await read(ref, user=self.boundary.user if self.boundary is not None else "")
         except ApiStatusError as error:
-            if error.code != FORBIDDEN:
+            if not error.is_forbidden:
                 raise
             raise SourceForbidden(f"{place}: {ref} {self._explain(ref)}") from error
 

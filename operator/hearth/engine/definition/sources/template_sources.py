@@ -126,7 +126,7 @@ async def _read_text(reader: SourceReader, source: TemplateSource) -> str:
             else reader.get_source(source.ref, place=source.field)
         )
     except ApiStatusError as error:
-        if error.code != 404:
+        if not error.is_not_found:
             raise
         where = f"does not exist in namespace {source.ref.namespace}; create it"
         raise SourceNotFound(f"{source.field}: {source.ref} {where}") from error

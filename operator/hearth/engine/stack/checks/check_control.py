@@ -67,6 +67,11 @@ class CheckControl:
         return not self._is_recorded and (result := self._shown_result) is not None and result.problem_count > 0
 
     @property
+    def is_idle(self) -> bool:
+        """Whether there is no check, neither requested nor concluded."""
+        return self.result is None and not self._requested
+
+    @property
     def _shown_result(self) -> CheckResult | None:
         """The result that the phase shows."""
         return self.result if self.result is not None and self.result.is_current else None

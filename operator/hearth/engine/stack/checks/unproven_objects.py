@@ -14,7 +14,7 @@ from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
 from hearth.model import limits, names, packing
 from hearth.model.child import UNPROVEN, Child
-from hearth.plan.resource.readiness import enumerate_names
+from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.stack.stack_plan import StackPlan
 
 logger = structlog.get_logger(__name__)
@@ -33,6 +33,11 @@ class UnprovenObjects:
         self._tasks = tasks
         self._seen: tuple[Child, ...] = ()
         self._named: frozenset[str] = packing.NOTHING
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there are any; each is reported once in the life of this object."""
+        return bool(self._seen)
 
     def refresh(self, stack: StackObject, plan: StackPlan) -> None:
         """Report new objects after a reconcile with nothing left to do, or while the Stack is being deleted."""

@@ -21,7 +21,6 @@ from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.ownership.keyed_hash import HashFunction
 
 PURPOSE = "kept claim data"
-NOT_FOUND = 404
 BOUND = "Bound"
 
 
@@ -78,7 +77,7 @@ class KeptData:
         try:
             return await self.cluster.get(ref, kind=kind)
         except ApiStatusError as error:
-            if error.code != NOT_FOUND:
+            if not error.is_not_found:
                 raise
             return None
 

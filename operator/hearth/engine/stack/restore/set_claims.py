@@ -31,7 +31,6 @@ SOON = 1.0
 """Seconds until a claim that is being deleted is read again."""
 RETRY = 10.0
 """The same after a rejected or lost request."""
-NOT_FOUND = 404
 
 
 class SetClaims:
@@ -123,6 +122,11 @@ class SetClaims:
             case ClaimStep.DONE:
                 return True
             case ClaimStep.DELETE if live is not None:
+                if foreign := claim_replacement.find_foreign(live, stateful_set):
+                    self._waiting = self._waiting or (
+                        f"persistentvolumeclaim/{claim.claim} {foreign}, so its data is not replaced; rename or delete it"
+                    )
+                    return False
                 if waiting := await self._make_kept(stack, request).keep(live):
                     self._waiting = self._waiting or waiting
                     return False
@@ -150,7 +154,7 @@ async def find_live(cluster: WorkloadCluster, ref: ObjectRef, *, kind: Kind) -> 
     try:
         return await cluster.get(ref, kind=kind)
     except ApiStatusError as error:
-        if error.code != NOT_FOUND:
+        if not error.is_not_found:
             raise
         return None
 

@@ -18,7 +18,6 @@ FINAL: Final = frozenset(_WRITTEN["final"])
 OF_PARTS: Final = frozenset(_WRITTEN["of_parts"].split())
 BESIDE: Final = frozenset(_WRITTEN["beside"])
 DEFINITE: Final = frozenset(_WRITTEN["definite"].split())
-OVER: Final = frozenset(_WRITTEN["over"].split())
 MILESTONES: Final = frozenset(_WRITTEN["milestones"].split())
 IGNORED: Final = frozenset(_WRITTEN["ignored"].split())
 IGNORED_LAST: Final = frozenset(word.lower() for word in IGNORED)
@@ -75,7 +74,8 @@ def find_shape(type_: str) -> Shape:
     last = words[-1]
     if name in IGNORED or last in IGNORED_LAST:
         return Shape.IGNORED
-    if last in vocabulary.RESTING_ALONE and len(words) > 1:
+    if words[0] == vocabulary.NO or (last in vocabulary.RESTING_ALONE and len(words) > 1):
+        # `NoMatchingNode`, `HeartbeatStopped`
         return Shape.BUSY
     known = WHOLE.get(name.lower()) or LAST.get(last)
     if known is not None:
@@ -86,7 +86,7 @@ def find_shape(type_: str) -> Shape:
         return Shape.BUSY
     meaning = vocabulary.find_meanings(name)[-1] or vocabulary.read(name)
     if meaning is Meaning.READY:
-        return Shape.OVER if last in OVER else Shape.DEFINITE if last in DEFINITE else Shape.POSITIVE
+        return Shape.OVER if last in vocabulary.OVER else Shape.DEFINITE if last in DEFINITE else Shape.POSITIVE
     is_done = meaning is None and last.endswith(PARTICIPLE) and last not in NOT_DONE
     return Shape.POSITIVE if is_done else _SHAPES.get(meaning, Shape.UNREAD)
 
@@ -116,6 +116,8 @@ class Said:
     message: str
     is_false: bool = False
     """Whether its status is False."""
+    is_assumed: bool = False
+    """Whether it has failed only because it is definite and false: no word says so."""
 
     @property
     def is_of_parts(self) -> bool:
@@ -134,12 +136,14 @@ def read(item: Mapping[str, Any], *, is_work: bool) -> Said | None:
     shape = find_shape(type_)
     if is_work and shape is Shape.POSITIVE and type_.endswith(RUNNING):
         shape = Shape.RUNNING
+    is_assumed = False
     match status:
         case "True" | True | "true":
             meaning = read_true(shape, reason, is_work=is_work)
         case "False" | "false" | False:
             is_empty = repeats(type_, reason) or only_waits(reason, message)
             meaning = read_false(shape, "" if is_empty else reason, item.get("severity"))
+            is_assumed = shape is Shape.DEFINITE and (is_empty or vocabulary.read(reason) is not Meaning.FAILED)
         case "Unknown":
             meaning = read_unknown(shape, reason)
         case str() if status and shape in ASSERTING:
@@ -148,7 +152,8 @@ def read(item: Mapping[str, Any], *, is_work: bool) -> Said | None:
         case _:
             meaning = None
     is_false = status in FALSE_STATUSES
-    return Said(meaning, shape, type_, reason, message if isinstance(message, str) else "", is_false)
+    text = message if isinstance(message, str) else ""
+    return Said(meaning, shape, type_, reason, text, is_false, is_assumed and item.get("severity") != ERROR)
 
 
 def read_true(shape: Shape, reason: str, *, is_work: bool) -> Meaning | None:
@@ -164,6 +169,9 @@ def read_true(shape: Shape, reason: str, *, is_work: bool) -> Meaning | None:
             return None
         case Shape.RUNNING:
             return Meaning.WAITING if is_work else Meaning.READY
+        case Shape.UNREAD:
+            # `Deployment`, with the reason `InProgress`.
+            return Meaning.WAITING if vocabulary.is_pending(reason) else None
     return TRUE.get(shape)
 
 

@@ -9,6 +9,7 @@ from hearth.plan.health.general.status_fields import NO_ERRORS
 
 TEXT_KEYS: Final = ("message", "description", "reason")
 """Fields of an error that is a map."""
+EMPTY: Final[tuple[Any, ...]] = (None, "", 0, [], {})
 
 
 def find_error(value: Any) -> str | None:
@@ -17,7 +18,9 @@ def find_error(value: Any) -> str | None:
         value = next((item for item in value if item), None)
     if isinstance(value, Mapping):
         texts = (value.get(key) for key in TEXT_KEYS)
-        value = next((text for text in texts if isinstance(text, str) and text), next(iter(value), None))
+        # A map of empty fields is an error that did not happen.
+        named = next((key for key, each in value.items() if each not in EMPTY), None)
+        value = next((text for text in texts if isinstance(text, str) and text), named)
     if not isinstance(value, str) or not value.strip() or value.strip().lower() in NO_ERRORS:
         return None
     return value

@@ -14,6 +14,7 @@ from hearth.plan.health.general.status_fields import (
     Role,
     find_role,
     find_wanted_names,
+    is_word,
 )
 from hearth.plan.health.general.vocabulary import Meaning
 from hearth.plan.health.health_result import Fields
@@ -21,7 +22,7 @@ from hearth.plan.health.health_result import Fields
 TRUTHS: Final[Mapping[str, bool]] = {"True": True, "true": True, "False": False, "false": False}
 TRUE: Final[Mapping[Role, Meaning]] = {Role.BUSY: Meaning.WAITING, Role.RESTING: Meaning.RESTING}
 """What booleans without a fixed name say where they are true."""
-READY = "Ready"
+READY, REASON = "Ready", "reason"
 NOTE_WORDS = 3
 """Words of a note that is a state and no sentence."""
 DIGITS = 9
@@ -36,19 +37,21 @@ class FieldReader:
         self._findings = findings
         self._fields = fields
         self._parts_left = limits.HEALTH_PARTS
+        self._reason: Any = None
 
-    def read(self, status: Mapping[str, Any], *, is_decided: bool) -> None:
-        """Read all fields besides the conditions. is_decided: whether `Ready` outweighs everything but errors."""
+    def read(self, status: Mapping[str, Any]) -> None:
+        """Read all fields besides the conditions."""
         sides: list[tuple[str, str | bool]] = []
         weak: list[str] = []
         speaks_as_whole = bool(self._findings)
+        self._reason = status.get(REASON)
         # Sorted, since the cache keeps fields in any order, and the first finding gives the reason.
         names = sorted(status)[: limits.HEALTH_PARTS]
         for name in names:
             value, role = status[name], find_role(name)
             if role is Role.ERROR:
                 self.read_error(name, value)
-            elif not is_decided and role is not Role.UNREAD:
+            elif role is not Role.UNREAD:
                 speaks_as_whole = speaks_as_whole or (role is Role.MAIN and isinstance(value, str))
                 if value is True and name in FLAGS_PROVING_NOTHING:
                     weak.append(name)
@@ -63,6 +66,16 @@ class FieldReader:
                 self.read_parts(names, status)
         if weak and not self._findings:
             self._findings.add(Meaning.READY, vocabulary.make_reason(weak[0]))
+
+    def read_failures(self, status: Mapping[str, Any]) -> None:
+        """Read what `Ready` does not outweigh: errors, and a main word that says that something has failed."""
+        for name in sorted(status)[: limits.HEALTH_PARTS]:
+            value, role = status[name], find_role(name)
+            if role is Role.ERROR:
+                self.read_error(name, value)
+            elif role is Role.MAIN and isinstance(value, str) and vocabulary.read(value) is Meaning.FAILED:
+                # `Critical` beside Ready=True: it serves, but not with all of its parts.
+                self._findings.add(Meaning.WAITING, vocabulary.make_reason(value), f"its {name} is {value}")
 
     def read_parts(self, names: Sequence[str], status: Mapping[str, Any]) -> None:
         """Read the words and flags within the maps of a status of which nothing else tells, and its short notes.
@@ -116,6 +129,9 @@ class FieldReader:
         if isinstance(value, str):
             if value in TRUTHS:
                 self.read_flag(name, value)
+            elif self._reason and vocabulary.is_over(value) and is_short_failure(self._reason):
+                # `Complete`, with the reason `Failed`.
+                self._findings.add(Meaning.FAILED, vocabulary.make_reason(self._reason), f"its {name} is {value}")
             elif value:
                 self._findings.add_text(name, value)
             else:
@@ -167,7 +183,9 @@ class FieldReader:
             self._findings.add(Meaning.WAITING, vocabulary.make_reason(text), f"its {name} is {text}")
         elif meaning is not None:
             self._findings.add_text(name, text)
-        elif text:
+        elif text in TRUTHS:
+            self.read_flag(name, text)
+        elif text and is_word(name):
             self._findings.add_untold(name)
 
     def read_items(self, name: str, value: list[Any] | dict[str, Any]) -> None:
@@ -185,3 +203,10 @@ class FieldReader:
         taken = parts[: self._parts_left]
         self._parts_left -= len(taken)
         return taken
+
+
+def is_short_failure(reason: Any) -> bool:
+    """Return whether a reason beside the main word names a failure. A sentence does not count."""
+    if not isinstance(reason, str) or len(reason[: limits.HEALTH_WORD_CHARACTERS].split()) > NOTE_WORDS:
+        return False
+    return vocabulary.read(reason) is Meaning.FAILED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from hearth.plan.health.general import condition_types, error_texts, vocabulary
@@ -72,6 +73,10 @@ class Findings:
         decisive = find_decisive(conditions)
         of_parts = decisive is not None and decisive.is_of_parts
         runs = self.is_work and decisive is not None and decisive.type in condition_types.DECISIVE
+        if any(said.is_assumed for said in conditions) and any(map(is_in_progress, conditions)):
+            # What is in progress has not succeeded yet: only a failing word says that it will not.
+            conditions = [replace(said, meaning=Meaning.WAITING) if said.is_assumed else said for said in conditions]
+            decisive = find_decisive(conditions)
         if decisive is not None and of_parts:
             self.add(Meaning.WAITING, vocabulary.make_reason(decisive.reason), decisive.message)
         elif decisive is not None:
@@ -166,6 +171,11 @@ def find_decisive(conditions: list[Said]) -> Said | None:
         if name in condition_types.FINAL and said.meaning is Meaning.READY:
             return said
     return None
+
+
+def is_in_progress(said: Said) -> bool:
+    """Return whether a condition says that the object is busy."""
+    return said.shape in IN_PROGRESS and said.meaning is Meaning.WAITING
 
 
 def is_settled(conditions: list[Said]) -> bool:

@@ -35,7 +35,7 @@ from hearth.plan.health.health_result import (
 )
 
 NOT_OBSERVED: Final = "NotObserved"
-READY_WORD = "Ready"
+READY_WORD, TYPE = "Ready", "type"
 
 
 class GeneralRule:
@@ -69,8 +69,16 @@ class GeneralRule:
                 return outdated
             said = [each for each in map(findings.read_condition, current) if each is not None]
             decisive = findings.add_conditions(said)
+            for item in current if len(said) < len(current) else ():
+                # A list of states, although its name is that of conditions.
+                if TYPE not in item:
+                    findings.add_item(CONDITIONS, item, fields)
             is_decided = decisive is not None and decisive.type == READY_WORD and decisive.meaning is Meaning.READY
-        FieldReader(findings, fields).read(status, is_decided=is_decided)
+        reader = FieldReader(findings, fields)
+        if is_decided:
+            reader.read_failures(status)
+        else:
+            reader.read(status)
         return findings.conclude() or self._judge_untold(findings, status)
 
     def _judge_untold(self, findings: Findings, status: Mapping[str, Any]) -> HealthResult:

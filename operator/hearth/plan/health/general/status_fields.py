@@ -36,6 +36,8 @@ SIDE_SUFFIXES: Final = frozenset(word.lower() for word in _WRITTEN["side_suffixe
 UNREAD_PREFIXES: Final = frozenset(_WRITTEN["unread_prefixes"])
 UNREAD_SUFFIXES: Final = frozenset(word.lower() for word in _WRITTEN["unread_suffixes"])
 UNREAD: Final = frozenset(_WRITTEN["unread"])
+FLAG_SUFFIX: Final = "flag"
+"""The last word of `service_ready_flag` says only that it is a boolean."""
 STATUS, CONDITIONS, OBSERVED = "status", "conditions", "observedGeneration"
 ITEM_KEYS: Final = frozenset({CONDITIONS, "ready", *MAIN, *WORDS, *ITEM_ERRORS})
 """Fields of an item, one of which makes the item report."""
@@ -87,6 +89,7 @@ def read_counts() -> dict[str, tuple[Path, ...]]:
 COUNTS: Final = read_counts()
 ROLES: Final[Mapping[str, Role]] = {
     **dict.fromkeys(UNREAD, Role.UNREAD),
+    **dict.fromkeys(_WRITTEN["operations"], Role.OTHER),
     **dict.fromkeys(ERRORS, Role.ERROR),
     **dict.fromkeys(FLAGS, Role.FLAG),
     **dict.fromkeys(MAIN, Role.MAIN),
@@ -107,15 +110,25 @@ def _find_role(name: str) -> Role:
     if known is not None:
         return known
     words = vocabulary.split(name)
+    words = words[:-1] if words[-1:] == (FLAG_SUFFIX,) else words
     if not words or words[0] in UNREAD_PREFIXES or words[-1] in UNREAD_SUFFIXES:
         return Role.UNREAD
     if words[-1] in SIDE_SUFFIXES or words[-1] in SIDE_FLAGS:
         return Role.SIDE
     if words[-1] in ERROR_SUFFIXES:
         return Role.AMISS
-    if words[0] in AMISS["first"] and (words[0] not in AMISS["past"] or words[-1] in AMISS["last"]):
+    if (
+        words[0] in AMISS["first"]
+        and words[-1] not in AMISS["limits"]
+        and (words[0] not in AMISS["past"] or words[-1] in AMISS["last"])
+    ):
         return Role.AMISS
     return Role.BUSY if is_busy(name) else Role.OTHER
+
+
+def is_word(name: str) -> bool:
+    """Return whether the name of a part's field says that it holds a word: `backupStatus`, but not `bound`."""
+    return not SIDE_SUFFIXES.isdisjoint(vocabulary.split(name[: limits.HEALTH_WORD_CHARACTERS])[-1:])
 
 
 def is_busy(name: str) -> bool:

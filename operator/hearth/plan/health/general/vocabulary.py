@@ -93,6 +93,8 @@ NOT_WAITING: Final = frozenset(load()["not_waiting"].split())
 PHRASES: Final = {phrase: Meaning(meaning) for phrase, meaning in load()["phrases"].items()}
 RESTING_ALONE: Final = frozenset(load()["resting_alone"].split())
 AT_WORK: Final = frozenset(load()["at_work"].split())
+OVER: Final = frozenset(load()["conditions"]["over"].split())
+"""Words that say that something is over, however it ended."""
 WORK: Final = tuple(load()["work"])
 WORK_WORDS: Final = frozenset(name.lower() for name in WORK)
 NO_MEANINGS: Final[Mapping[Meaning | None, Meaning]] = {
@@ -151,6 +153,9 @@ def _read(text: str) -> Meaning | None:
     if LEADING.intersection(words[:1]):
         return Meaning.WAITING
     found = next((meaning for meaning in Meaning if meaning in meanings), None)
+    if found is Meaning.WAITING and words[-1] in OVER and words[-2].endswith(ING):
+        # `Fencing-Completed`
+        return Meaning.READY
     if found is Meaning.FAILED and any(absence in text.lower() for absence in ABSENCES):
         failing = {word for word in words if WORDS.find(word) is found}
         return Meaning.WAITING if failing <= PLAIN_ERRORS else found
@@ -158,6 +163,17 @@ def _read(text: str) -> Meaning | None:
         resting = {word for word in words if WORDS.find(word) is found}
         return Meaning.WAITING if resting <= RESTING_ALONE else found
     return Meaning.WAITING if found is Meaning.WEAK else found
+
+
+def is_over(text: str) -> bool:
+    """Return whether a text says that something is over, however it ended: `Complete`, `BackupFinished`."""
+    return not OVER.isdisjoint(split(text[: limits.HEALTH_WORD_CHARACTERS])[-1:])
+
+
+def is_pending(text: str) -> bool:
+    """Return whether a reason says in so many words that something is awaited: `InProgress`, `WaitingForNodes`."""
+    words = split(text[: limits.HEALTH_WORD_CHARACTERS])
+    return not LEADING.isdisjoint(words[:1]) or PHRASES.get(" ".join(words[-2:])) is Meaning.WAITING
 
 
 def is_at_work(text: str, *, of_work: bool) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.tree import resource_state, stack_view
+from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.cli.stack_views.tree.stack_view import ResourceRow
@@ -195,12 +195,6 @@ def test_without_a_template_the_children_are_shown_all_the_same() -> None:
             resource="web", object="configmap/shop-web", state=RowState.OBSOLETE, note="to be deleted", created="1"
         ),
     )
-
-
-def test_long_lists_of_names_are_cut() -> None:
-    """A note has one line."""
-    assert resource_state.enumerate_names(["a", "b", "c"]) == "a, b, c"
-    assert resource_state.enumerate_names(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
 
 
 def test_a_nested_stack_is_shown_below_its_resource() -> None:

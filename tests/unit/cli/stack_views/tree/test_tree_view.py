@@ -121,7 +121,7 @@ def test_without_a_terminal_lines_are_printed() -> None:
     written = io.StringIO()
 
     with terminal_output.opened(rich.console.Console(file=written, width=20)) as screen:
-        screen.say(["a sentence that is longer than the line"])
+        screen.print_lines(["a sentence that is longer than the line"])
         screen.show(VIEW, seconds=1.25)
         screen.show(VIEW, seconds=2.5)
 
@@ -140,7 +140,7 @@ def test_on_a_terminal_the_tree_is_drawn_again() -> None:
 
     with terminal_output.opened(console) as screen:
         screen.show(VIEW, seconds=1)
-        screen.say(["a command that is longer than the line is never broken"])
+        screen.print_lines(["a command that is longer than the line is never broken"])
         screen.show(replace(VIEW, phase="CreateComplete"), seconds=2)
 
     assert screen.stays

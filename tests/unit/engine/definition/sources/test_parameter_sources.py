@@ -49,8 +49,8 @@ def encode(text: str | bytes) -> str:
 def define(shelf: Shelf, parameters: Object | None = None, given: Object | None = None, **spec: Any) -> Definition:
     """The definition that these sources give."""
     template = {"parameters": parameters or PARAMETERS, "resources": {}}
-    acceptor = revision_builder.RevisionBuilder(management_cluster=shelf, cluster=None, hashes=HASHER)  # type: ignore[arg-type]  # only the parts that these tests use
-    return asyncio.run(acceptor.read_spec("shop", {"template": template, "parameters": given or {}, **(spec or SPEC)}))
+    builder = revision_builder.RevisionBuilder(management_cluster=shelf, cluster=None, hashes=HASHER)  # type: ignore[arg-type]  # only the parts that these tests use
+    return asyncio.run(builder.read_spec("shop", {"template": template, "parameters": given or {}, **(spec or SPEC)}))
 
 
 def test_the_later_source_counts_before_the_earlier() -> None:
@@ -175,10 +175,10 @@ def test_a_spec_that_is_nested_too_deeply_is_a_mistake(word: str) -> None:
     deep: Any = 1
     for _ in range(300):
         deep = [deep]
-    acceptor = revision_builder.RevisionBuilder(management_cluster=Shelf(), cluster=None, hashes=HASHER)  # type: ignore[arg-type]  # only the parts that these tests use
+    builder = revision_builder.RevisionBuilder(management_cluster=Shelf(), cluster=None, hashes=HASHER)  # type: ignore[arg-type]  # only the parts that these tests use
     spec = {"template": {"resources": {}}, "parameters": {}} | {word: {"x": deep}}
     with pytest.raises(errors.InvalidDefinition) as caught:
-        asyncio.run(acceptor.read_spec("shop", spec))
+        asyncio.run(builder.read_spec("shop", spec))
     assert str(caught.value) == f"spec.{word}: is nested more than 100 levels deep; flatten it"
 
 
@@ -225,8 +225,8 @@ def test_a_changed_secret_is_another_definition() -> None:
     """So is one that comes from elsewhere; one that went back is the same again."""
 
     def hash_of(shelf: Shelf, **given: Any) -> str:
-        acceptor = revision_builder.RevisionBuilder(management_cluster=shelf, cluster=None, hashes=HASHER)  # type: ignore[arg-type]  # only the parts that these tests use
-        return acceptor.hash(define(shelf, SENSITIVE, {"y": "1", **given}), stack())
+        builder = revision_builder.RevisionBuilder(management_cluster=shelf, cluster=None, hashes=HASHER)  # type: ignore[arg-type]  # only the parts that these tests use
+        return builder.hash(define(shelf, SENSITIVE, {"y": "1", **given}), stack())
 
     one = hash_of(Shelf(a={}, b={"x": encode("one")}, c={}))
     assert one == hash_of(Shelf(a={}, b={"x": encode("one")}, c={}))
@@ -238,10 +238,10 @@ def test_a_changed_secret_is_another_definition() -> None:
 def test_equal_secrets_of_two_stacks_have_different_hashes() -> None:
     """So the hash that one tenant reads off a revision tests no guess at another tenant's secret."""
     definition = define(Shelf(a={}, b={"x": encode("one")}, c={}), SENSITIVE, {"y": "1"})
-    acceptor = revision_builder.RevisionBuilder(management_cluster=None, cluster=None, hashes=HASHER)  # type: ignore[arg-type]  # only the parts that these tests use
+    builder = revision_builder.RevisionBuilder(management_cluster=None, cluster=None, hashes=HASHER)  # type: ignore[arg-type]  # only the parts that these tests use
     ours, theirs = stack(), dataclasses.replace(stack(), uid="other")
-    assert acceptor.hash(definition, ours) == acceptor.hash(definition, ours)
-    assert acceptor.hash(definition, ours) != acceptor.hash(definition, theirs)
+    assert builder.hash(definition, ours) == builder.hash(definition, ours)
+    assert builder.hash(definition, ours) != builder.hash(definition, theirs)
     recorded = [stored_definition.to_stored(definition, HASHER.of_stack(each.uid)) for each in (ours, theirs)]
     assert recorded[0]["sensitive"]["x"]["hash"] != recorded[1]["sensitive"]["x"]["hash"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.model import times
+from hearth.model.text import times
 
 
 @pytest.mark.parametrize(

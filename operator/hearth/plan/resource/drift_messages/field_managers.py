@@ -7,8 +7,8 @@ from typing import Any
 
 from hearth.model import child, field_paths
 from hearth.model.field_paths import ElementPath
+from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.ownership import field_ownership
-from hearth.plan.resource.readiness import enumerate_names
 from hearth.plan.state.resource_conditions import ManagerQuery
 
 REMOVED = "removed by another field manager"

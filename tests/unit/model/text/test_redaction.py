@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.model import redaction
+from hearth.model.text import redaction
 
 
 @pytest.mark.parametrize(

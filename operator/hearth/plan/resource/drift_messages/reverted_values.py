@@ -10,12 +10,13 @@ from typing import Any, Final
 
 import orjson
 
-from hearth.model import field_paths, redaction
+from hearth.model import field_paths
 from hearth.model.child import Child
 from hearth.model.field_paths import GONE, ListItem
+from hearth.model.text import redaction
+from hearth.model.text.enumeration import NAMED_AT_MOST
 from hearth.plan.ownership.field_ownership import LostField
-from hearth.plan.resource import field_managers
-from hearth.plan.resource.readiness import NAMED_AT_MOST
+from hearth.plan.resource.drift_messages import field_managers
 from hearth.plan.state import altered_values
 from hearth.plan.state.resource_conditions import ManagerQuery
 

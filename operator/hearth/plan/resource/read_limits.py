@@ -15,6 +15,7 @@ from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.template.blueprint import ResourceBlueprint
 
+EVALUATING = "Evaluating"
 ASKING = "waits until the API server answers whether the ServiceAccount of the Stack may get the object"
 
 
@@ -29,25 +30,24 @@ def find_unreadable(
 
     objects: of the required resources, by the names under which expressions read them; child: the resource's own object.
     """
-    read = ((name, each) for name in find_read_names(resource) for each in objects.get(name, ()))
-    for name, each in read:
-        match reader.find(each):
-            case Access.DENIED:
-                message = f"reads resource {name}, but {reader.explain(each)}"
-                return ResourceStatus(
-                    state=ResourceState.FAILED, reason=read_access.FORBIDDEN, message=message, child=child
-                )
-            case Access.UNKNOWN:
-                return ResourceStatus(
-                    state=ResourceState.WAITING,
-                    reason="Evaluating",
-                    message=ASKING,
-                    cause=Cause.EVALUATING,
-                    child=child,
-                )
-            case Access.GRANTED:
-                pass
+    for name in find_read_names(resource):
+        for each in objects.get(name, ()):
+            match reader.find(each):
+                case Access.DENIED:
+                    return _deny(f"reads resource {name}, but {reader.explain(each)}", child)
+                case Access.UNKNOWN:
+                    return _await_answer(ResourceState.WAITING, child)
+                case Access.GRANTED:
+                    pass
     return None
+
+
+def _deny(message: str, child: Child | None) -> ResourceStatus:
+    return ResourceStatus(state=ResourceState.FAILED, reason=read_access.FORBIDDEN, message=message, child=child)
+
+
+def _await_answer(state: ResourceState, child: Child | None) -> ResourceStatus:
+    return ResourceStatus(state=state, reason=EVALUATING, message=ASKING, cause=Cause.EVALUATING, child=child)
 
 
 def find_read_names(resource: ResourceBlueprint) -> dict[str, None]:
@@ -63,18 +63,9 @@ def withhold_rules(subject: ResourceContext, child: Child) -> ResourceStatus | N
         return None
     match reader.find(child):
         case Access.DENIED:
-            message = f"its readyWhen and failedWhen rules read it, but {reader.explain(child)}"
-            return ResourceStatus(
-                state=ResourceState.FAILED, reason=read_access.FORBIDDEN, message=message, child=child
-            )
+            return _deny(f"its readyWhen and failedWhen rules read it, but {reader.explain(child)}", child)
         case Access.UNKNOWN:
-            return ResourceStatus(
-                state=ResourceState.PROGRESSING,
-                reason="Evaluating",
-                message=ASKING,
-                cause=Cause.EVALUATING,
-                child=child,
-            )
+            return _await_answer(ResourceState.PROGRESSING, child)
         case Access.GRANTED:
             return None
 
@@ -87,7 +78,7 @@ def withhold_words(subject: ResourceContext, child: Child, status: ResourceStatu
             return dataclasses.replace(status, reason=read_access.FORBIDDEN, message=message)
         case Access.UNKNOWN:
             cause = Cause.EVALUATING if status.cause in (Cause.OTHER, Cause.NOT_OBSERVED) else status.cause
-            return dataclasses.replace(status, reason="Evaluating", message=ASKING, cause=cause)
+            return dataclasses.replace(status, reason=EVALUATING, message=ASKING, cause=cause)
         case Access.GRANTED:
             return status
 
@@ -104,5 +95,5 @@ def await_access(status: ResourceStatus, reader: Reader) -> ResourceStatus:
     if status.child is None or reader.find(status.child) is not Access.UNKNOWN:
         return status
     return dataclasses.replace(
-        status, state=ResourceState.PROGRESSING, reason="Evaluating", message=ASKING, cause=Cause.EVALUATING
+        status, state=ResourceState.PROGRESSING, reason=EVALUATING, message=ASKING, cause=Cause.EVALUATING
     )

@@ -20,7 +20,7 @@ from aiohttp import web
 from hearth.model.child import Object
 from support.real.real_user import RealUser
 
-CERTIFICATE = Path(__file__).resolve().parents[2] / "data" / "loopback.pem"
+CERTIFICATE = Path(__file__).resolve().parents[3] / "data" / "loopback.pem"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 PATIENCE = 60.0

@@ -15,7 +15,7 @@ import orjson
 from hearth.model import errors
 from hearth.model.child import Object
 from support.server import api_errors
-from support.units.scripted_connection import conflict, exists, missing
+from support.units.scripted_api.scripted_connection import conflict, exists, missing
 
 LATENCY = 0.005
 """Seconds for an answer."""

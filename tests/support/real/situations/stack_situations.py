@@ -1,221 +1,24 @@
-"""Situations in which a Stack is not as it should be, each on a real API server, and how they are to be explained.
-
-What no node of the control plane can do (pull images, crash, probe) is written into the status of the pod as a kubelet
-writes it; everything else is made by the real server and its controllers.
-"""
+"""Situations in which the definition, the rights, the cluster or another Stack hold a Stack up."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
-
-Object = dict[str, Any]
-CONFIG: Object = {"apiVersion": "v1", "kind": "ConfigMap"}
-WAITING: Object = {"metadata": {"finalizers": ["example.org/hold"]}}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
-    """One Stack in trouble. `NS` in any text stands for the namespace."""
-
-    name: str
-    resources: Mapping[str, Any]
-    spec: Mapping[str, Any] = field(default_factory=dict)
-    before: Sequence[Object] = ()
-    """Objects that are there before the Stack."""
-    pod: Object | None = None
-    """The status that the pods of the Stack get, as a kubelet writes it."""
-    event: tuple[str, str] | None = None
-    """Reason and message of a Warning about these pods."""
-    then: Sequence[tuple[str, str, Object | None]] = ()
-    """Once the Stack is settled: kind, name and a merge patch, None for a deletion."""
-    where: str = ""
-    """The resource that is asked about; "" for the Stack."""
-    expected: Sequence[str]
-    """What the explanation contains."""
-
-
-def container(**extra: Any) -> Object:
-    return {"name": "app", "image": "web:1", "resources": {"requests": {"cpu": "1m"}}} | extra
-
-
-def pods(labels: Mapping[str, str], **spec: Any) -> Object:
-    return {
-        "metadata": {"labels": {"app": "web", **labels}},
-        "spec": {"terminationGracePeriodSeconds": 0, "containers": [container()], **spec},
-    }
-
-
-def deployment(*, held: bool = True, **spec: Any) -> Object:
-    labels = {"test.hearth.dev/pod": "never-ready"} if held else {}
-    template = pods(labels, **spec)
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template},
-    }
-
-
-def resource(manifest: Object, **rules: Any) -> Object:
-    return {"manifest": manifest, **rules}
-
-
-def config(**fields: Any) -> Object:
-    return CONFIG | fields
-
-
-def held(**state: Any) -> Object:
-    """The status of a pod whose container is in that state."""
-    status = {"name": "app", "image": "web:1", "imageID": "", "ready": False, "restartCount": 0, **state}
-    # The stages of the control plane start a pod that is Pending.
-    return {"phase": "Running", "containerStatuses": [status]}
-
-
-def unready(reason: str = "ContainersNotReady") -> list[Object]:
-    return [{"type": "Ready", "status": "False", "reason": reason, "message": "containers with unready status: [app]"}]
-
-
-def nested(**resources: Any) -> Object:
-    return {
-        "apiVersion": "hearth.dev/v1alpha1",
-        "kind": "Stack",
-        "spec": {"template": {"resources": resources}},
-    }
-
-
-def quota(name: str, **spec: Any) -> Object:
-    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name}, "spec": spec}
-
+from support.real.situations.situation import (
+    WAITING,
+    Object,
+    Situation,
+    config,
+    deployment,
+    nested,
+    pods,
+    quota,
+    resource,
+)
 
 CLAIM: Object = {
     "apiVersion": "v1",
     "kind": "PersistentVolumeClaim",
     "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": ""},
 }
-ENDED = {"exitCode": 3, "reason": "Error", "message": "no such host: db\x1b[2J", "finishedAt": "2026-01-01T00:00:00Z"}
-POD_SITUATIONS = (
-    Situation(
-        name="image",
-        resources={"web": resource(deployment())},
-        pod=held(state={"waiting": {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "web:1"'}}),
-        expected=[
-            "web (deployment/image-web): progressing",
-            "container app: the image web:1 cannot be pulled: ImagePullBackOff: Back-off pulling image",
-            "→ kubectl describe pod image-web-",
-        ],
-    ),
-    Situation(
-        name="crash",
-        resources={"web": resource(deployment())},
-        pod=held(state={"waiting": {"reason": "CrashLoopBackOff"}}, lastState={"terminated": ENDED}, restartCount=4),
-        expected=[
-            "container app ends with exit code 3 (Error): no such host: db\\x1b[2J, and was restarted 4 times",
-            " -c app --previous",
-        ],
-    ),
-    Situation(
-        name="memory",
-        resources={"web": resource(deployment())},
-        pod=held(
-            state={"waiting": {"reason": "CrashLoopBackOff"}},
-            lastState={"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
-        ),
-        expected=["container app ends with exit code 137 (OOMKilled)"],
-    ),
-    Situation(
-        name="settings",
-        resources={"web": resource(deployment())},
-        pod=held(state={"waiting": {"reason": "CreateContainerConfigError", "message": 'secret "db" not found'}}),
-        expected=['container app cannot start: CreateContainerConfigError: secret "db" not found'],
-    ),
-    Situation(
-        name="init",
-        resources={"web": resource(deployment())},
-        pod=held(state={"waiting": {"reason": "PodInitializing"}})
-        | {
-            "initContainerStatuses": [
-                {
-                    "name": "migrate",
-                    "image": "m:1",
-                    "imageID": "",
-                    "ready": False,
-                    "restartCount": 1,
-                    "state": {"terminated": {"exitCode": 2, "reason": "Error"}},
-                }
-            ]
-        },
-        expected=["init container migrate ended with exit code 2 (Error)", " -c migrate"],
-    ),
-    Situation(
-        name="mount",
-        resources={"web": resource(deployment())},
-        pod=held(state={"waiting": {"reason": "ContainerCreating"}}),
-        event=("FailedMount", 'MountVolume.SetUp failed for volume "tls": secret "tls" not found'),
-        expected=['cannot start: FailedMount: MountVolume.SetUp failed for volume "tls": secret "tls" not found'],
-    ),
-    Situation(
-        name="probe",
-        resources={"web": resource(deployment())},
-        pod=held(state={"running": {"startedAt": "2026-01-01T00:00:00Z"}}) | {"conditions": unready()},
-        event=("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 500"),
-        expected=["runs, but is not ready: Readiness probe failed: HTTP probe failed with statuscode: 500"],
-    ),
-    Situation(
-        name="gate",
-        resources={"web": resource(deployment())},
-        pod=held(state={"running": {"startedAt": "2026-01-01T00:00:00Z"}})
-        | {"conditions": unready("ReadinessGatesNotReady")},
-        expected=["runs, but is not ready: ReadinessGatesNotReady"],
-    ),
-    Situation(
-        name="schedule",
-        resources={"web": resource(deployment(nodeSelector={"disk": "golden"}))},
-        expected=["cannot be scheduled: Unschedulable: 0/", "didn't match Pod's node affinity/selector"],
-    ),
-    Situation(
-        name="gated",
-        resources={"web": resource(deployment(schedulingGates=[{"name": "example.org/wait"}]))},
-        expected=["cannot be scheduled: SchedulingGated"],
-    ),
-    Situation(
-        name="podquota",
-        resources={"web": resource(deployment(held=False, containers=[{"name": "app", "image": "web:1"}]))},
-        before=[quota("no-best-effort", hard={"pods": "0"}, scopes=["BestEffort"])],
-        expected=[
-            "its pods are rejected: pods ",
-            "exceeded quota: no-best-effort",
-            "→ kubectl describe resourcequota no-best-effort -n NS",
-        ],
-    ),
-    Situation(
-        name="account",
-        resources={"web": resource(deployment(held=False, serviceAccountName="absent"))},
-        expected=['its pods are rejected: pods "', 'serviceaccount "absent" not found'],
-    ),
-    Situation(
-        name="job",
-        resources={
-            "once": resource(
-                {
-                    "apiVersion": "batch/v1",
-                    "kind": "Job",
-                    "spec": {
-                        "backoffLimit": 0,
-                        "template": pods({"test.hearth.dev/pod": "never-ready"}, restartPolicy="Never"),
-                    },
-                },
-                updatePolicy={"replace": "Never"},
-            )
-        },
-        pod={"phase": "Failed", "containerStatuses": held(state={"terminated": ENDED})["containerStatuses"]},
-        expected=[
-            "once (job/job-once): failed",
-            "BackoffLimitExceeded",
-            "container app ended with exit code 3 (Error)",
-        ],
-    ),
-)
 STACK_SITUATIONS = (
     Situation(
         name="claim",
@@ -460,4 +263,3 @@ STACK_SITUATIONS = (
         expected=["stack/fine: nothing is wrong (CreateComplete 1/1)"],
     ),
 )
-ALL = (*POD_SITUATIONS, *STACK_SITUATIONS)

@@ -12,7 +12,7 @@ import yaml
 from hearth.model import errors
 from hearth.template.blueprint import Definition, StackIdentity
 from hearth.template.compiler import compiler
-from support.units.typed_kinds import TypedKinds
+from support.units.templates.typed_kinds import TypedKinds
 
 STACK = StackIdentity(name="shop", namespace="prod", uid="u-1")
 KINDS = TypedKinds()

@@ -1,0 +1,1 @@
+"""Reconcilers of idle Stacks are unloaded, and loaded again by the next event."""

@@ -1,0 +1,58 @@
+"""Return of free memory to the system once a process has finished a burst of work.
+
+The allocator of glibc keeps what Python frees. Must not know what the process does, only how much CPU that takes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+WORTH = 1.0
+"""Seconds of CPU after which free memory may have accumulated. A trim takes a quarter of a millisecond for each MiB that
+it returns, and the pages take as much again when they are used."""
+IDLE = 0.1
+"""Seconds of CPU between two looks, five seconds apart, up to which the process is at rest."""
+LOOKS = 2
+"""Looks in a row at which the process is at rest before its memory is returned."""
+
+
+class HeapTrimmer:
+    """Trims the heap when the process comes to rest, once after each burst."""
+
+    def __init__(
+        self, trim: Callable[[], object] | None = None, *, measure_cpu: Callable[[], float] = time.process_time
+    ) -> None:
+        """trim: returns the free memory; None where the allocator cannot. measure_cpu: seconds of CPU so far."""
+        self._trim = trim
+        self._measure_cpu = measure_cpu
+        self._last_look = measure_cpu()
+        self._last_trim = 0.0
+        """Seconds of CPU at that time. The first trim returns what the start left."""
+        self._looks_at_rest = 0
+
+    def look(self) -> None:
+        """Trim the heap if the process has just come to rest. The caller looks every few seconds."""
+        used, before = self._measure_cpu(), self._last_look
+        self._last_look = used
+        self._looks_at_rest = self._looks_at_rest + 1 if used - before <= IDLE else 0
+        if self._trim is None or self._looks_at_rest < LOOKS or used - self._last_trim < WORTH:
+            return
+        self._trim()
+        self._last_trim = self._measure_cpu()
+        log.debug("returned free memory", cpu_seconds=round(self._last_trim - used, 4))
+
+
+def find_trim() -> Callable[[], object] | None:
+    """Return the function of glibc that returns free memory to the system; None with another C library."""
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):
+        return None
+    trim.argtypes, trim.restype = (ctypes.c_size_t,), ctypes.c_int
+    return lambda: trim(0)

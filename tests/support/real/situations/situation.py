@@ -1,0 +1,88 @@
+"""Situations in which a Stack is not as it should be, each on a real API server, and how they are to be explained.
+
+What no node of the control plane can do (pull images, crash, probe) is written into the status of the pod as a kubelet
+writes it; everything else is made by the real server and its controllers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Object = dict[str, Any]
+CONFIG: Object = {"apiVersion": "v1", "kind": "ConfigMap"}
+WAITING: Object = {"metadata": {"finalizers": ["example.org/hold"]}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """One Stack in trouble. `NS` in any text stands for the namespace."""
+
+    name: str
+    resources: Mapping[str, Any]
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    before: Sequence[Object] = ()
+    """Objects that are there before the Stack."""
+    pod: Object | None = None
+    """The status that the pods of the Stack get, as a kubelet writes it."""
+    event: tuple[str, str] | None = None
+    """Reason and message of a Warning about these pods."""
+    then: Sequence[tuple[str, str, Object | None]] = ()
+    """Once the Stack is settled: kind, name and a merge patch, None for a deletion."""
+    where: str = ""
+    """The resource that is asked about; "" for the Stack."""
+    expected: Sequence[str]
+    """What the explanation contains."""
+
+
+def container(**extra: Any) -> Object:
+    return {"name": "app", "image": "web:1", "resources": {"requests": {"cpu": "1m"}}} | extra
+
+
+def pods(labels: Mapping[str, str], **spec: Any) -> Object:
+    return {
+        "metadata": {"labels": {"app": "web", **labels}},
+        "spec": {"terminationGracePeriodSeconds": 0, "containers": [container()], **spec},
+    }
+
+
+def deployment(*, held: bool = True, **spec: Any) -> Object:
+    labels = {"test.hearth.dev/pod": "never-ready"} if held else {}
+    template = pods(labels, **spec)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template},
+    }
+
+
+def resource(manifest: Object, **rules: Any) -> Object:
+    return {"manifest": manifest, **rules}
+
+
+def config(**fields: Any) -> Object:
+    return CONFIG | fields
+
+
+def held(**state: Any) -> Object:
+    """The status of a pod whose container is in that state."""
+    status = {"name": "app", "image": "web:1", "imageID": "", "ready": False, "restartCount": 0, **state}
+    # The stages of the control plane start a pod that is Pending.
+    return {"phase": "Running", "containerStatuses": [status]}
+
+
+def unready(reason: str = "ContainersNotReady") -> list[Object]:
+    return [{"type": "Ready", "status": "False", "reason": reason, "message": "containers with unready status: [app]"}]
+
+
+def nested(**resources: Any) -> Object:
+    return {
+        "apiVersion": "hearth.dev/v1alpha1",
+        "kind": "Stack",
+        "spec": {"template": {"resources": resources}},
+    }
+
+
+def quota(name: str, **spec: Any) -> Object:
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name}, "spec": spec}

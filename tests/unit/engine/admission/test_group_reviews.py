@@ -1,0 +1,124 @@
+"""Reviews of ResourceGroups and collections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.engine.admission.review import Review, ReviewResult
+from support.units.admission_reviews import make_reviewer
+
+
+async def test_all_mistakes_of_a_group_are_one_denial() -> None:
+    """With the paths of its own spec; a change of the size alone leaves a mistaken template as it is."""
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"k": "${params.nothing}"}}
+    rolling = {"maxBatchSize": 0, "minInService": 1}
+    spec = {"replicas": 2, "rollingUpdate": rolling, "template": {"manifest": manifest}}
+    group = {"kind": "ResourceGroup", "metadata": {"name": "workers", "namespace": "a"}, "spec": spec}
+    denied = await make_reviewer().review_stack(Review(new=group))
+    scaled = await make_reviewer().review_stack(Review(new=group, old={**group, "spec": {**spec, "paused": True}}))
+
+    for path in ("template.manifest.metadata.name", "template.manifest.data.k", "rollingUpdate.maxBatchSize"):
+        assert f"spec.{path}: " in denied.denial
+    assert not scaled.denial
+    assert scaled.warnings
+
+
+def review_group(spec: dict[str, Any], *, old: dict[str, Any] | None = None) -> Review:
+    """A write of a ResourceGroup."""
+    group = {"kind": "ResourceGroup", "metadata": {"name": "workers", "namespace": "a"}}
+    return Review(new={**group, "spec": spec}, old=None if old is None else {**group, "spec": old})
+
+
+ONE = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}
+SAME_NAME = {"manifest": {**ONE["manifest"], "metadata": {"name": "same"}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "path", "said"),
+    [
+        ({"replicas": -1}, "replicas", "is -1, but must be between 0 and"),
+        ({"replicas": 10**9}, "replicas", "use several groups for more members"),
+        ({"replicas": True}, "replicas", "must be a whole number"),
+        ({"rollingUpdate": {"maxBatchSize": 0}}, "rollingUpdate.maxBatchSize", "must be at least 1"),
+        ({"rollingUpdate": {"maxBatchSize": "0%"}}, "rollingUpdate.maxBatchSize", "must be at least 1"),
+        ({"rollingUpdate": {"minInService": -1}}, "rollingUpdate.minInService", "must be a whole number from 0"),
+        ({"rollingUpdate": {"pauseTime": "9h"}}, "rollingUpdate.pauseTime", "may be at most"),
+        (
+            {"removalPolicies": [{"resources": ["x"]}]},
+            "removalPolicies[0].resources[0]",
+            "must be the index of a member",
+        ),
+        ({"template": SAME_NAME}, "template.manifest.metadata.name", "so that all would be one object"),
+    ],
+)
+async def test_an_impossible_group_is_denied(spec: dict[str, Any], path: str, said: str) -> None:
+    """With the path of its own spec; also if it replaces one that runs."""
+    sound = {"replicas": 2, "template": ONE}
+    for old in (None, sound):
+        denial = (await make_reviewer().review_stack(review_group({**sound, **spec}, old=old))).denial
+        assert denial.startswith(f"spec.{path}: ")
+        assert said in denial
+        assert "nothing is changed" in denial
+
+
+SCALED = {"manager": "keda", "operation": "Update", "subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
+
+
+async def test_a_size_below_the_minimum_is_only_a_warning_if_an_autoscaler_wrote_it() -> None:
+    """A user who states both is denied. An autoscaler may lower the size at any time, and must not break the group."""
+    spec = {"replicas": 2, "template": ONE, "rollingUpdate": {"minInService": 3}}
+    stated = review_group(spec)
+    result = await make_reviewer().review_stack(stated)
+    assert "spec.rollingUpdate.minInService: is 3, but spec.replicas is 2; lower it, or raise" in result.denial
+
+    scaled = {**stated.new, "metadata": {**stated.new["metadata"], "managedFields": [SCALED]}}
+    assert await make_reviewer().review_stack(Review(new=scaled)) == ReviewResult(
+        warnings=(
+            (
+                "spec.rollingUpdate.minInService: is 3, but the group was scaled to 2 members, so 2 counts; lower it, "
+                "or raise spec.replicas"
+            ),
+        )
+    )
+    for sound in (0, 3):
+        assert await make_reviewer().review_stack(review_group({**spec, "replicas": sound})) == ReviewResult()
+
+
+@pytest.mark.parametrize(
+    ("resources", "path", "said"),
+    [
+        ({"w": {**ONE, "forEach": "params.zones", "key": "'x'"}}, "w.key", "keys must be unique"),
+        ({"w": {**ONE, "forEach": "params.zoness"}}, "w.forEach", "zoness"),
+        (
+            {"w": {**ONE, "forEach": "other.data"}, "other": ONE},
+            "w.forEach",
+            "can use only params, conditions and stack",
+        ),
+        ({"w": {**SAME_NAME, "forEach": "params.zones"}}, "w.manifest.metadata.name", "which the resource 'w[0]' also"),
+        ({"w": {**ONE, "forEach": "params.zones"}, "o": {**ONE, "dependsOn": ["w[7]"]}}, "o.dependsOn[0]", "no member"),
+        (
+            {
+                "w": {**ONE, "forEach": "params.zones"},
+                "o": {"manifest": {**ONE["manifest"], "data": {"x": "${w[7].metadata.name}"}}},
+            },
+            "o.manifest.data.x",
+            "there is no 'w[7]'",
+        ),
+        (
+            {"w": {**ONE, "forEach": "params.zones", "updatePolicy": {"rolling": {"maxBatchSize": 1, "minReady": 2}}}},
+            "w.updatePolicy.rolling.minReady",
+            "none could ever change",
+        ),
+    ],
+)
+async def test_an_impossible_collection_is_denied(resources: dict[str, Any], path: str, said: str) -> None:
+    """With the path of the place where it is mended."""
+    template = {"parameters": {"zones": {"type": "array"}}, "resources": resources}
+    metadata = {"name": "shop", "namespace": "a"}
+    spec = {"template": template, "parameters": {"zones": ["a", "b"]}}
+    denial = (await make_reviewer().review_stack(Review(new={"metadata": metadata, "spec": spec}))).denial
+
+    assert f"spec.template.resources.{path}: " in denial
+    assert said in denial

@@ -1,0 +1,209 @@
+"""The reconciler of an idle Stack is unloaded. The next event loads it, without a sign of it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from hearth.engine.definition.definition_sync import DefinitionSync
+from hearth.engine.stack.unloading.idle_check import MAX_RESOURCES
+from hearth.engine.stack.unloading.unloaded_stacks import GROWTH, INTERVAL, UNLOAD_AFTER
+from hearth.engine.stack_controller import StackController
+from hearth.model import names
+from hearth.model.child import Object
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.stories import probe_controller
+from support.stories.world import Address
+
+PROBE = probe_controller.kind_of()
+SOON = UNLOAD_AFTER + 2 * INTERVAL
+"""Seconds after which an idle Stack is unloaded for the first time."""
+STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
+CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="shop-one")
+MANIFEST: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": "one"}}
+
+
+def make_stack(name: str = "shop", *, count: int = 1, **spec: object) -> Object:
+    """A Stack of so many ConfigMaps."""
+    resources = {"one": {"manifest": MANIFEST}} | {f"r{each}": {"manifest": MANIFEST} for each in range(1, count)}
+    return {
+        "apiVersion": STACK.api_version,
+        "kind": "Stack",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"template": {"resources": resources}, **spec},
+    }
+
+
+def make_probe_stack(name: str) -> Object:
+    """A Stack of a Probe, a custom kind."""
+    manifest = {"apiVersion": PROBE.api_version, "kind": PROBE.name, "spec": {"value": 1}}
+    stack = make_stack(name)
+    return {**stack, "spec": {"template": {"resources": {"probe": {"manifest": manifest}}}}}
+
+
+def find_engine(world: FakeWorld) -> StackController:
+    """The engine of the only controller."""
+    (controller,) = world.controllers
+    return controller.engine
+
+
+def list_loaded(world: FakeWorld) -> list[str]:
+    """The names of the Stacks that have a reconciler."""
+    engine = find_engine(world)
+    stacks = engine._services.management_cluster
+    return sorted(stack.name for uid in engine._reconcilers if (stack := stacks.find_stack(uid)) is not None)
+
+
+def play(test: Callable[[FakeWorld], Awaitable[None]], *stacks: Object) -> None:
+    """Run a test with these Stacks, after time enough to unload those that may be."""
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        for each in stacks:
+            await world.user.create(each)
+        await world.wait(5 * SOON)
+        await test(world)
+
+    fake_world.run(story)
+
+
+def test_an_idle_stack_is_unloaded_and_nothing_is_sent() -> None:
+    """Neither when it is unloaded nor when it is loaded for an event that changes nothing."""
+
+    async def test(world: FakeWorld) -> None:
+        assert list_loaded(world) == []
+        before = len(world.traffic.requests)
+        await world.user.patch(STACK, {"metadata": {"labels": {"team": "a"}}})
+        await world.wait(INTERVAL)
+        assert list_loaded(world) == ["shop"]
+        assert [str(each.verb) for each in world.traffic.requests[before:]] == []
+
+    play(test, make_stack())
+
+
+def test_what_is_unloaded_leaves_the_memory_at_once() -> None:
+    """It waits for no search for garbage, which may not come for hours."""
+
+    async def test(world: FakeWorld) -> None:
+        services = find_engine(world)._services
+        alive = [each for each in gc.get_objects() if isinstance(each, DefinitionSync) and each.services is services]
+        assert alive == []
+
+    gc.collect()
+    gc.disable()
+    try:
+        play(test, *(make_stack(f"shop-{number}") for number in range(3)))
+    finally:
+        gc.enable()
+
+
+def test_each_event_keeps_a_stack_loaded_for_longer() -> None:
+    """To load it costs more than most events."""
+
+    async def test(world: FakeWorld) -> None:
+        await world.user.patch(STACK, {"metadata": {"labels": {"team": "a"}}})
+        await world.wait(SOON)
+        assert list_loaded(world) == ["shop"]
+        await world.wait(GROWTH * SOON)
+        assert list_loaded(world) == []
+
+    play(test, make_stack())
+
+
+def test_a_stack_in_conflict_with_another_writer_stays_loaded() -> None:
+    """How often its fields were taken back is known in memory alone. Later it does not matter."""
+
+    async def test(world: FakeWorld) -> None:
+        await world.user.patch(CHILD, {"data": {"value": "two"}})
+        await world.wait(2 * GROWTH * SOON)
+        assert list_loaded(world) == ["shop"]
+        await world.wait(3600)
+        assert list_loaded(world) == []
+
+    play(test, make_stack())
+
+
+@pytest.mark.parametrize(
+    "stack",
+    [
+        pytest.param(make_stack(paused=True), id="paused before it began"),
+        pytest.param(make_stack(count=MAX_RESOURCES + 1), id="large"),
+        pytest.param(
+            make_stack(parameters={"a": {"valueFrom": {"configMapKeyRef": {"name": "x", "key": "y"}}}}), id="refused"
+        ),
+    ],
+)
+def test_some_stacks_stay_loaded(stack: Object) -> None:
+    """Those that are not at their target, that wait for something, or that take long to load."""
+
+    async def test(world: FakeWorld) -> None:
+        assert list_loaded(world) == ["shop"]
+
+    play(test, stack)
+
+
+def test_a_status_that_another_writer_wiped_is_restored() -> None:
+    """Meanwhile nothing of the Stack was in memory but the status that the operator wrote last."""
+
+    async def test(world: FakeWorld) -> None:
+        before = await world.user.find(STACK)
+        assert before is not None
+        await world.user.patch_status(STACK, dict.fromkeys(before["status"]))
+        await world.wait(SOON)
+        after = await world.user.find(STACK)
+        assert after is not None
+        ignored = ("conditions",)  # They became so just now.
+        assert {key: after["status"].get(key) for key in before["status"] if key not in ignored} == {
+            key: value for key, value in before["status"].items() if key not in ignored
+        }
+
+    play(test, make_stack())
+
+
+def test_a_removed_kind_loads_the_stacks_that_use_it() -> None:
+    """Their objects are gone with it. The others stay unloaded."""
+
+    async def test(world: FakeWorld) -> None:
+        definition = Address.of(probe_controller.definition())
+        await world.user.delete(definition)
+        find_engine(world)._services.queue.on_kinds()
+        await world.wait(SOON)
+        assert list_loaded(world) == ["other"]
+
+    play(test, make_stack(), make_probe_stack("other"))
+
+
+def test_new_health_rules_load_the_stacks_of_their_kinds() -> None:
+    """Their objects may be ready no more."""
+
+    async def test(world: FakeWorld) -> None:
+        assert list_loaded(world) == []
+        rule = '[{"kinds": ["ConfigMap"], "cases": [{"when": "true", "state": "progressing", "message": "not yet"}]}]'
+        metadata = {"name": "hearth-health-rules", "namespace": "default"}
+        await world.user.create(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"rules": rule}}
+        )
+        await world.wait(SOON)
+        assert list_loaded(world) == ["shop"]
+        stack = await world.user.find(STACK)
+        assert stack is not None
+        assert "not yet" in str(stack["status"]["conditions"])
+
+    play(test, make_stack(), make_probe_stack("other"))
+
+
+def test_a_deleted_stack_is_loaded_and_deleted() -> None:
+    """With its objects."""
+
+    async def test(world: FakeWorld) -> None:
+        await world.user.delete(STACK)
+        await asyncio.sleep(SOON)
+        assert await world.user.find(STACK) is None
+        assert await world.user.find(CHILD) is None
+        assert STACK.name not in list_loaded(world)
+
+    play(test, make_stack())

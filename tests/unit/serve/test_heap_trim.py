@@ -1,0 +1,81 @@
+"""When free memory goes back to the system."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from hearth.serve import heap_trim
+from hearth.serve.heap_trim import IDLE, LOOKS, WORTH, HeapTrimmer
+
+
+class Process:
+    """A process with a CPU time of our choice, and the times at which its heap was trimmed."""
+
+    def __init__(self, *, can_trim: bool = True) -> None:
+        """Begin without any CPU time."""
+        self.cpu = 0.0
+        self.trims: list[float] = []
+        trim = (lambda: self.trims.append(self.cpu)) if can_trim else None
+        self.trimmer = HeapTrimmer(trim, measure_cpu=lambda: self.cpu)
+
+    def use(self, *seconds: float) -> None:
+        """Use that much CPU before each look."""
+        for each in seconds:
+            self.cpu += each
+            self.trimmer.look()
+
+
+def test_the_heap_is_trimmed_once_after_each_burst() -> None:
+    """However long the process is at rest afterwards."""
+    process = Process()
+    process.use(WORTH, *[0.0] * LOOKS)
+    assert process.trims == [WORTH]
+    process.use(*[0.0] * 20)
+    assert process.trims == [WORTH]
+    process.use(2 * WORTH, *[0.0] * 20)
+    assert process.trims == [WORTH, 3 * WORTH]
+
+
+def test_a_busy_process_is_not_trimmed() -> None:
+    """A pause between two portions of work is no rest."""
+    process = Process()
+    process.use(*[WORTH, 0.0] * 10)
+    assert LOOKS > 1
+    assert process.trims == []
+
+
+def test_a_process_that_does_little_is_trimmed_seldom() -> None:
+    """Only after so much CPU that the cost of a trim disappears in it."""
+    process = Process()
+    looks = 100
+    process.use(*[IDLE * 0.99] * looks)
+    assert 0 < len(process.trims) <= looks * IDLE / WORTH
+
+
+def test_another_allocator_is_left_alone() -> None:
+    """Where there is no such function, nothing is called."""
+    process = Process(can_trim=False)
+    process.use(WORTH, *[0.0] * LOOKS)
+    assert process.trims == []
+
+
+@pytest.mark.skipif(sys.platform != "linux" or heap_trim.find_trim() is None, reason="another C library than glibc")
+def test_free_memory_goes_back_to_the_system() -> None:
+    """Blocks that lie between blocks in use stay in the process until then."""
+    trim = heap_trim.find_trim()
+    assert trim is not None
+    blocks = [bytearray(2000) for _ in range(20_000)]
+    kept = blocks[::100]
+    del blocks
+    before = read_resident_pages()
+    trim()
+    assert read_resident_pages() < before - 5_000
+    assert len(kept) == 200
+
+
+def read_resident_pages() -> int:
+    """Read how many pages of memory this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1])
