@@ -1,7 +1,8 @@
 """Reads, creates and deletes the VolumeSnapshots of one StackSnapshot, as the account of its Stack.
 
-Only an object with the operator's signature counts, so a copied label or a taken name never leads to a deletion. Must
-not decide.
+Only an object that this operator created for that binding counts: one with the recorded UID, or with a signature over
+the StackSnapshot and its revision. So a copied label or a taken name never leads to a deletion, and a StackSnapshot
+whose status was removed is not complete with the data of another revision. Must not decide.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import Boundary
 from hearth.plan.ownership.keyed_hash import HashFunction
-from hearth.plan.snapshot_decision import ObservedVolume, SnapshotVolume, VolumeState
+from hearth.plan.snapshot_decision import ObservedVolume, SnapshotMemory, SnapshotVolume, VolumeState
 
 GROUP = "snapshot.storage.k8s.io"
 API_VERSION, KIND = f"{GROUP}/v1", "VolumeSnapshot"
@@ -33,6 +34,8 @@ class VolumeSnapshots:
     """The VolumeSnapshots of one StackSnapshot."""
 
     snapshot: StackSnapshotObject
+    memory: SnapshotMemory
+    """The revision and Stack that the snapshot is bound to."""
     cluster: WorkloadCluster
     """The cluster as the account accesses it."""
     boundary: Boundary
@@ -117,18 +120,19 @@ class VolumeSnapshots:
         }
 
     def _is_ours(self, volume: SnapshotVolume, live: Mapping[str, Any]) -> bool:
-        """Return whether this operator created that object for this StackSnapshot."""
+        """Return whether this operator created that object for this StackSnapshot and its revision."""
         metadata = live["metadata"]
-        if volume.uid and metadata.get("uid") != volume.uid:
-            return False
+        if volume.uid:
+            return bool(metadata.get("uid") == volume.uid)
         signature = (metadata.get("annotations") or {}).get(names.ANNOTATION_SIGNATURE)
         source = ((live.get("spec") or {}).get("source") or {}).get("persistentVolumeClaimName")
         is_signed = isinstance(signature, str) and self.hashes.is_signed(PURPOSE, self._describe(volume), signature)
         return is_signed and source == volume.claim
 
-    def _describe(self, volume: SnapshotVolume) -> list[str]:
+    def _describe(self, volume: SnapshotVolume) -> list[str | int | None]:
         """Return the signed value."""
-        return [self.snapshot.uid, volume.namespace, volume.snapshot, volume.claim]
+        binding = [self.snapshot.uid, self.memory.stack_uid, self.memory.revision]
+        return [*binding, volume.namespace, volume.snapshot, volume.claim]
 
 
 def make_ref(volume: SnapshotVolume) -> ObjectRef:

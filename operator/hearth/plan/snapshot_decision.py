@@ -294,7 +294,10 @@ def _find_failure(volumes: Sequence[ObservedVolume]) -> SnapshotProblem | None:
             )
             return SnapshotProblem(reason="VolumeSnapshotLost", message=message)
         if each.state is VolumeState.OTHER:
-            message = f"{name} exists already and was not created for this StackSnapshot; delete it, or delete this StackSnapshot"
+            message = (
+                f"{name} exists already and was not created for this StackSnapshot and its revision; delete it, or delete "
+                f"this StackSnapshot"
+            )
             return SnapshotProblem(reason="NameTaken", message=message)
         if each.state is VolumeState.FAILED:
             message = f"{name} of {each.volume.claim_text} failed: {each.message}"

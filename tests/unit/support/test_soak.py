@@ -35,10 +35,13 @@ def draw(pytester: pytest.Pytester, seed: str, monkeypatch: pytest.MonkeyPatch) 
     return drawn.read_text()
 
 
+@pytest.mark.parametrize("is_in_ci", [False, True])
 def test_the_seed_that_a_run_names_draws_its_samples_again(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, is_in_ci: bool
 ) -> None:
-    """Also what Hypothesis draws by its own decorator; another seed draws others."""
+    """Also what Hypothesis draws by its own decorator; another seed draws others, also where CI runs the tests."""
+    if is_in_ci:
+        monkeypatch.setenv("CI", "true")
     monkeypatch.delenv(soak.FULL, raising=False)
     pytester.makepyfile(SAMPLING)
     monkeypatch.setenv("PYTHONPATH", ":".join(path for path in sys.path if path))

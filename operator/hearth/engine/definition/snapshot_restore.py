@@ -117,7 +117,11 @@ async def check_volumes(
             raise SnapshotNotUsable("RestoreNotSupported", message)
     boundary = services.find_boundary(stack)
     volumes = VolumeSnapshots(
-        snapshot=snapshot, cluster=services.find_cluster(stack), boundary=boundary, hashes=services.hashes
+        snapshot=snapshot,
+        memory=memory,
+        cluster=services.find_cluster(stack),
+        boundary=boundary,
+        hashes=services.hashes,
     )
     for volume in memory.volumes:
         found = await volumes.observe(volume)

@@ -207,7 +207,10 @@ class SnapshotController:
         account = stack.service_account if stack is not None else state.memory.account
         boundary = self._services.tenancy.find_boundary(snapshot.namespace, account)
         cluster = self._services.workload_cluster.acting_as(boundary.user)
-        return VolumeSnapshots(snapshot=snapshot, cluster=cluster, boundary=boundary, hashes=self._services.hashes)
+        hashes = self._services.hashes
+        return VolumeSnapshots(
+            snapshot=snapshot, memory=state.memory, cluster=cluster, boundary=boundary, hashes=hashes
+        )
 
     async def _carry_out(
         self, snapshot: StackSnapshotObject, state: ParsedSnapshot, decision: SnapshotDecision

@@ -14,7 +14,7 @@ from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds, request_faults
 from support.server.request_faults import Interruption
-from support.stories import snapshot_scenarios, volume_driver
+from support.stories import restore_scenarios, snapshot_scenarios, volume_driver
 from support.stories.snapshot_scenarios import Scenario
 from support.stories.snapshot_scene import API, Scene
 from support.stories.volume_driver import StatusBinder
@@ -76,10 +76,10 @@ def test_no_claim_is_created_while_a_workload_runs(metadata: dict[str, str]) -> 
         await world.start_controller()
         await world.user.create(volume_driver.definition())
         scene = Scene(world, StatusBinder(world))
-        await snapshot_scenarios.prepare(scene, **metadata)
+        await restore_scenarios.prepare(scene, **metadata)
         scene.is_binding = False
         await scene.request(toSnapshot="before")
-        await scene.reach(lambda: snapshot_scenarios.find_new_claim(scene))
+        await scene.reach(lambda: restore_scenarios.find_new_claim(scene))
         await world.wait(60)
         assert count_pods(world) == (0, 0)
         scene.is_binding = True
@@ -123,10 +123,10 @@ def test_a_restart_among_many_stacks_keeps_what_a_restore_needs() -> None:
                     "spec": {"template": {"resources": {"a": {"manifest": manifest}}}},
                 }
             )
-        await snapshot_scenarios.prepare(scene)
+        await restore_scenarios.prepare(scene)
         scene.is_binding = False
         await scene.request(toSnapshot="before")
-        await scene.reach(lambda: snapshot_scenarios.find_new_claim(scene))
+        await scene.reach(lambda: restore_scenarios.find_new_claim(scene))
         await scene.delete("StackSnapshot", "before")
         await scene.reach_snapshot("Complete", "Deleting")
         await world.kill_controller()

@@ -47,7 +47,7 @@ class KeptData:
             await self.cluster.create_object(self._make_manifest(ref, name), kind=kind)
             return f"waits until volumesnapshot/{ref.name} keeps the present data of persistentvolumeclaim/{name}"
         if not self._is_ours(live, ref, name):
-            return f"volumesnapshot/{ref.name} was not created by this restore; rename or delete it"
+            return f"volumesnapshot/{ref.name} was not created by this restore; delete it"
         status = live.get("status") or {}
         if status.get("readyToUse") is True:
             return ""

@@ -124,7 +124,7 @@ class SetClaims:
             case ClaimStep.DELETE if live is not None:
                 if foreign := claim_replacement.find_foreign(live, stateful_set):
                     self._waiting = self._waiting or (
-                        f"persistentvolumeclaim/{claim.claim} {foreign}, so its data is not replaced; rename or delete it"
+                        f"persistentvolumeclaim/{claim.claim} {foreign}, so its data is not replaced; delete it, or restore from another snapshot"
                     )
                     return False
                 if waiting := await self._make_kept(stack, request).keep(live):

@@ -1,0 +1,252 @@
+"""Restores of StackSnapshots, once for both clusters. Each scenario ends with everything as it says."""
+
+from __future__ import annotations
+
+from hearth.model import names
+from support.stories.snapshot_scene import Scene
+from support.stories.world import Address
+
+
+async def prepare(scene: Scene, **metadata: str) -> str:
+    """Take a snapshot of a Stack with a volume, then change the Stack; return the UID of its claim."""
+    uses = metadata.get("name", "${data.metadata.name}")
+    await scene.apply({"data": scene.claim(**metadata), "web": scene.workload(uses)})
+    await scene.reach_stack("CreateComplete")
+    await scene.snap()
+    await scene.reach_taken()
+    await scene.report()
+    await scene.reach_snapshot("Complete", "Complete")
+    resources = {"data": scene.claim(**metadata), "web": scene.workload(uses, "web:2"), "later": scene.config(a="b")}
+    await scene.apply(resources)
+    await scene.reach_stack("UpdateComplete")
+    return str((await scene.find_claim())["metadata"]["uid"])
+
+
+async def restored_volume(scene: Scene) -> None:
+    """A restore brings back the revision, and a new claim with the data; the claim then stays through every change."""
+    before = await prepare(scene)
+    await scene.request(toSnapshot="before")
+    await scene.reach_stack("RollbackComplete")
+    await scene.reach(lambda: find_restore_wrong(scene))
+    claim = await scene.find_claim()
+    assert claim["metadata"]["uid"] != before
+    assert await scene.find_children("ConfigMap") == []
+    (web,) = await scene.find_children("Deployment")
+    assert web["spec"]["replicas"] == 1
+    assert claim["metadata"]["name"] in str(web["spec"]["template"])
+    await scene.apply({"data": scene.claim(), "web": scene.workload("${data.metadata.name}", "web:3")})
+    await scene.reach_stack("UpdateComplete")
+    assert (await scene.find_claim())["metadata"]["uid"] == claim["metadata"]["uid"]
+    await scene.request(toSnapshot="before")
+    await scene.reach_stack("RollbackComplete")
+    await scene.reach(lambda: find_restore_wrong(scene))
+    assert (await scene.find_claim())["metadata"]["uid"] != claim["metadata"]["uid"]
+
+
+async def find_restore_wrong(scene: Scene) -> list[str]:
+    """What is missing in a claim that was restored from the only volume of the snapshot."""
+    claims = await scene.find_children("PersistentVolumeClaim")
+    if len(claims) != 1:
+        return [f"there are {len(claims)} claims"]
+    (volume,) = (await scene.read())["volumes"]
+    source = claims[0]["spec"].get("dataSource") or {}
+    wrong = [] if source.get("name") == volume["snapshot"] else [f"the claim has the content {source}"]
+    marks = names.ANNOTATION_RESTORED in claims[0]["metadata"]["annotations"]
+    return [*wrong, *(["the claim still records the restore"] if marks else [])]
+
+
+async def restored_pinned_claim(scene: Scene) -> None:
+    """A claim with a name of its own is deleted, then created with the data."""
+    before = await prepare(scene, name="archive")
+    await scene.request(toSnapshot="before")
+    await scene.reach_stack("RollbackComplete")
+    await scene.reach(lambda: find_restore_wrong(scene))
+    claim = await scene.find_claim()
+    assert claim["metadata"]["name"] == "archive"
+    assert claim["metadata"]["uid"] != before
+
+
+async def restored_members(scene: Scene) -> None:
+    """Claims that are members of a collection are restored one by one."""
+    claims = {"forEach": "params.volumes", "key": "item", **scene.claim()}
+    resources = {"data": claims, "web": scene.config(first="${data[0].metadata.name}")}
+    await scene.apply(resources, parameters={"volumes": {"type": "array", "default": ["a", "b"]}})
+    await scene.reach_stack("CreateComplete")
+    await scene.snap()
+    await scene.reach_taken()
+    await scene.report()
+    volumes = (await scene.reach_snapshot("Complete", "Complete"))["volumes"]
+    assert {each["resource"] for each in volumes} == {"data[a]", "data[b]"}
+    before = {each["metadata"]["uid"] for each in await scene.find_children("PersistentVolumeClaim")}
+    await scene.request(toSnapshot="before")
+    await scene.reach_stack("RollbackComplete")
+    after = await scene.find_children("PersistentVolumeClaim")
+    assert len(after) == 2
+    assert before.isdisjoint(each["metadata"]["uid"] for each in after)
+    assert {each["spec"]["dataSource"]["name"] for each in after} == {each["snapshot"] for each in volumes}
+
+
+async def restored_stateful_set(scene: Scene) -> None:
+    """Claims of a StatefulSet, also of replicas that are scaled down, are created again under their names."""
+    await scene.apply({"db": scene.stateful_set()})
+    await scene.reach_stack("CreateComplete")
+    await scene.apply({"db": scene.stateful_set(replicas=1)})
+    await scene.reach_stack("UpdateComplete")
+    await scene.snap()
+    await scene.reach_taken()
+    await scene.report()
+    volumes = (await scene.reach_snapshot("Complete", "Complete"))["volumes"]
+    assert [each["claim"] for each in volumes] == ["data-shop-db-0", "data-shop-db-1"]
+    assert all(each["statefulSet"] and each["resource"] == "db" for each in volumes)
+    (before,) = await scene.find_children("StatefulSet")
+    claims = {each["metadata"]["name"]: each["metadata"]["uid"] for each in await scene.find_set_claims(before)}
+    await scene.apply({"db": scene.stateful_set(image="db:2", replicas=1)})
+    await scene.reach_stack("UpdateComplete")
+    await scene.request(toSnapshot="before")
+    await scene.reach_stack("RollbackComplete")
+    (after,) = await scene.find_children("StatefulSet")
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert after["spec"]["replicas"] == 1
+    restored = {each["metadata"]["name"]: each for each in await scene.find_set_claims(after)}
+    assert restored.keys() == claims.keys()
+    assert all(each["metadata"]["uid"] != claims[name] for name, each in restored.items())
+    content = {name: each["spec"]["dataSource"]["name"] for name, each in restored.items()}
+    assert content == {each["claim"]: each["snapshot"] for each in volumes}
+    for claim in restored.values():
+        await scene.world.user.delete(Address.of(claim))
+
+
+async def kept_data(scene: Scene) -> None:
+    """No claim of a StatefulSet is deleted before its data is kept, and the copies end with the restore."""
+    await scene.apply({"db": scene.stateful_set()})
+    await scene.reach_stack("CreateComplete")
+    await scene.snap()
+    await scene.reach_taken()
+    await scene.report()
+    await scene.reach_snapshot("Complete", "Complete")
+    (stateful_set,) = await scene.find_children("StatefulSet")
+    present = await scene.find_set_claims(stateful_set)
+    claims = {each["metadata"]["name"]: each["metadata"]["uid"] for each in present}
+    scene.is_copying = False
+    await scene.request(toSnapshot="before")
+
+    async def find_uncopied() -> list[str]:
+        await scene.bind()
+        copies = {each["spec"]["source"]["persistentVolumeClaimName"] for each in await scene.find_copies(present)}
+        return sorted(claims.keys() - copies)
+
+    await scene.reach(find_uncopied)
+    await scene.step()
+    found = await scene.find_set_claims(stateful_set)
+    assert {each["metadata"]["name"]: each["metadata"]["uid"] for each in found} == claims
+    copies = [Address.of(each) for each in await scene.find_copies(present)]
+    scene.is_copying = True
+    await scene.reach_stack("RollbackComplete")
+    for copied in copies:
+        await scene.reach_gone(copied)
+    for claim in await scene.find_set_claims(stateful_set):
+        assert claim["metadata"]["uid"] != claims[claim["metadata"]["name"]]
+        await scene.world.user.delete(Address.of(claim))
+
+
+async def restored_once(scene: Scene) -> None:
+    """A request that remains in the spec restores nothing again, not even when its definition returns."""
+    await prepare(scene)
+    definition = scene.spec["template"]["resources"]
+    await scene.request(toSnapshot="before")
+    await scene.reach_stack("RollbackComplete")
+    await scene.reach(lambda: find_restore_wrong(scene))
+    uid = (await scene.find_claim())["metadata"]["uid"]
+    rollback = {"toSnapshot": "before"}
+    await scene.apply({**definition, "later": scene.config(a="c")}, rollback=rollback)
+    await scene.reach_stack("UpdateComplete")
+    await scene.apply(definition, rollback=rollback)
+    await scene.reach_stack("RollbackComplete")
+    assert (await scene.find_claim())["metadata"]["uid"] == uid
+
+
+async def refused_restore(scene: Scene) -> None:
+    """A snapshot that does not exist, is not complete, or is another's is refused; what runs is not touched."""
+    await scene.apply({"data": scene.claim(), "web": scene.workload("${data.metadata.name}")})
+    await scene.reach_stack("CreateComplete")
+    uid = (await scene.find_claim())["metadata"]["uid"]
+    await scene.request(toSnapshot="nothing")
+    await scene.reach_reason("SnapshotNotFound")
+    await scene.snap("of-another", stackName="other")
+    await scene.request(toSnapshot="of-another")
+    await scene.reach_reason("SnapshotOfOtherStack")
+    await scene.snap()
+    await scene.reach_taken()
+    await scene.request(toSnapshot="before")
+    await scene.reach_reason("SnapshotNotComplete")
+    await scene.report(readyToUse=False, error={"message": "the array is full"})
+    await scene.reach_snapshot("Failed", "VolumeSnapshotFailed")
+    await scene.reach_reason("SnapshotNotComplete", message="the array is full")
+    (web,) = await scene.find_children("Deployment")
+    assert web["spec"]["replicas"] == 1
+    assert (await scene.find_claim())["metadata"]["uid"] == uid
+    await scene.report(error=None)
+    await scene.reach_stack("RollbackComplete")
+    await scene.reach(lambda: find_restore_wrong(scene))
+
+
+async def restore_of_lost_volume(scene: Scene) -> None:
+    """A VolumeSnapshot that was deleted since makes the restore impossible before anything is touched."""
+    before = await prepare(scene)
+    (volume,) = (await scene.read())["volumes"]
+    await scene.world.user.delete(scene.address_of_volume(volume["snapshot"]))
+    await scene.request(toSnapshot="before")
+    await scene.reach_reason("VolumeSnapshotNotReady", message=volume["snapshot"])
+    assert (await scene.find_claim())["metadata"]["uid"] == before
+
+
+async def deleted_while_restored(scene: Scene) -> None:
+    """A snapshot that is deleted while its Stack is restored from it waits for the end of the restore."""
+    await prepare(scene)
+    scene.is_binding = False
+    await scene.request(toSnapshot="before")
+    await scene.reach(lambda: find_new_claim(scene))
+    await scene.delete("StackSnapshot", "before")
+    await scene.reach_snapshot("Complete", "Deleting")
+    assert all(each is not None for each in await scene.find_volumes())
+    scene.is_binding = True
+    await scene.reach_stack("RollbackComplete")
+    await scene.reach_gone(scene.address("StackSnapshot", "before"))
+
+
+async def abandoned_restore(scene: Scene) -> None:
+    """A restore that is taken back before its claims are ready leaves the Stack with its old claim and data."""
+    before = await prepare(scene)
+    scene.is_binding = False
+    await scene.request(toSnapshot="before")
+    await scene.reach(lambda: find_new_claim(scene))
+    await scene.request()
+    await scene.reach_stack("UpdateComplete")
+    assert (await scene.find_claim())["metadata"]["uid"] == before
+    (web,) = await scene.find_children("Deployment")
+    assert web["spec"]["replicas"] == 1
+
+
+async def deleted_stack_during_restore(scene: Scene) -> None:
+    """A Stack can be deleted in the middle of its restore; the snapshot stays."""
+    await prepare(scene)
+    scene.is_binding = False
+    await scene.request(toSnapshot="before")
+    await scene.reach(lambda: find_new_claim(scene))
+    await scene.delete("Stack", "shop")
+    await scene.reach_gone(scene.address("Stack", "shop"))
+    await scene.reach_snapshot("Complete", "Complete")
+    assert all(each is not None for each in await scene.find_volumes())
+
+
+async def find_new_claim(scene: Scene) -> list[str]:
+    """Whether the claim of a restore is missing."""
+    claims = await scene.find_children("PersistentVolumeClaim")
+    return [] if any("dataSource" in each["spec"] for each in claims) else ["there is no claim with data"]
+
+
+SCENARIOS = (
+    *(restored_volume, restored_pinned_claim, restored_once, refused_restore, restore_of_lost_volume),
+    *(deleted_while_restored, restored_members, restored_stateful_set, kept_data),
+    *(abandoned_restore, deleted_stack_during_restore),
+)
