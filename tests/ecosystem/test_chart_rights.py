@@ -18,7 +18,8 @@ from support.ecosystem.kubectl import Kubectl
 from support.ecosystem.release import Release
 from support.ecosystem.rights import Request
 from support.real import snapshot_crds
-from support.threats import mode_world
+from support.threats import audit_log, mode_world
+from support.threats.audit_log import AuditLog
 
 NOT_LOGGED = "stacks/finalizers,resourcegroups/finalizers: update"
 """Of no request: the admission plugin OwnerReferencesPermissionEnforcement asks for it, which is off by default."""
@@ -37,8 +38,7 @@ POLICY = {
 
 def test_every_rule_is_needed(release: Release) -> None:
     """By a Stack of every kind, an account, a mark, a snapshot, the webhook, and writes that are rejected."""
-    log = mode_world.find_audit_log(release.kubeconfig)
-    offset = log.stat().st_size
+    log = AuditLog(audit_log.find(release.kubeconfig))
     release.kubectl.apply(snapshot_crds.load())
     release.install()
     release.start()
@@ -47,7 +47,7 @@ def test_every_rule_is_needed(release: Release) -> None:
         play(release)
     release.stop()
 
-    requests = list(rights.parse_requests(mode_world.read_audit(log, offset=offset), mode_world.OPERATOR))
+    requests = list(rights.parse_requests(log.read(), mode_world.OPERATOR))
     unnecessary = {
         f"{role['kind']} {role['metadata']['name']}: {rule}"
         for role in find_roles(release)

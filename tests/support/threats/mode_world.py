@@ -6,13 +6,10 @@ Each story has a namespace and an operator of its own, which has a token of the 
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import places
 
 from hearth.kube.auth import credentials
 from hearth.kube.auth.credentials import CredentialSource
@@ -131,22 +128,6 @@ def bind(api: Api, namespace: str, role: str, subject: Object) -> None:
 
 
 # ------------------------------------------------------------ the audit log
-
-
-def find_audit_log(kubeconfig: Path) -> Path:
-    """The audit log of the control plane with that kubeconfig."""
-    found = places.Home(kubeconfig.parent.name).audit_log
-    assert found.exists(), f"no audit log at {found}: start the control plane by `controlplane.py … with --audit`"
-    return found
-
-
-def read_audit(log: Path, *, offset: int) -> Iterator[dict[str, Any]]:
-    """The events from that byte on."""
-    with log.open("rb") as file:
-        file.seek(offset)
-        for line in file:
-            if line.endswith(b"\n"):
-                yield json.loads(line)
 
 
 def find_own_requests(events: Iterator[dict[str, Any]]) -> list[str]:

@@ -10,7 +10,8 @@ import pytest
 from hearth.model.tenancy import Mode
 from support.stories import story, story_runner
 from support.stories.story import Story
-from support.threats import installation, mode_world
+from support.threats import audit_log, installation, mode_world
+from support.threats.audit_log import AuditLog
 from support.threats.mode_world import Rights
 from support.threats.slots import Slots
 from support.threats.world import LABEL
@@ -84,8 +85,7 @@ async def play(stories: list[Story], rights: Rights, slots: Slots, folder: Path)
         installation.install(api, rights.variant)
         mode_world.prepare_cluster(api, rights)
         operator = installation.write_operator_kubeconfig(api, kubeconfig, folder / "kubeconfig")
-        log = mode_world.find_audit_log(kubeconfig)
-        offset, places = log.stat().st_size, asyncio.Semaphore(TOGETHER)
+        log, places = AuditLog(audit_log.find(kubeconfig)), asyncio.Semaphore(TOGETHER)
 
         async def perform(played: Story) -> None:
             async with places:
@@ -98,6 +98,6 @@ async def play(stories: list[Story], rights: Rights, slots: Slots, folder: Path)
         found = await asyncio.gather(*(perform(played) for played in stories), return_exceptions=True)
         wrong = [f"{played.slug}: {each}" for played, each in zip(stories, found, strict=True) if each is not None]
         assert wrong == []
-        own = mode_world.find_own_requests(mode_world.read_audit(log, offset=offset))
+        own = mode_world.find_own_requests(log.read())
         # Without an account the log must show what it must not show with one.
         assert (own == []) if rights.account is not None else ("patch configmaps" in " ".join(own))
