@@ -136,11 +136,19 @@ class Oversight:
     def _find_reached(self, uid: str, status: Mapping[str, Any]) -> Iterator[str]:
         """The UIDs of a Stack's children now that it is complete, less what an automatic rollback left standing."""
         target = status.get("target") or {}
-        is_unasked = target.get("cause") == "AutomaticRollback"
-        wanted = self._find_revision(uid, target)["resources"] if is_unasked else {}
-        for each in self._children.values():
-            if invariants.whose(each)[0] == uid and (not is_unasked or invariants.whose(each)[1] in wanted):
-                yield each["metadata"]["uid"]
+        found = [each for each in self._children.values() if invariants.whose(each)[0] == uid]
+        if target.get("cause") == "AutomaticRollback":
+            wanted = self._find_revision(uid, target)["resources"]
+            found = [each for name, resource in wanted.items() for each in self._choose(uid, name, resource)]
+        for each in found:
+            yield each["metadata"]["uid"]
+
+    def _choose(self, uid: str, name: str, resource: Mapping[str, Any]) -> list[Object]:
+        """Of the objects of a resource the oldest that is as a revision states it; all of them if none is."""
+        found = [each for each in self._children.values() if invariants.whose(each) == (uid, name)]
+        stated = template_verification.Scope(values={}).evaluate(resource["manifest"])
+        fit = [each for each in found if not find_wrong(stated, resource, each)]
+        return sorted(fit, key=lambda each: int(invariants.which(each)[2]))[:1] or found
 
     def _find_revision(self, uid: str, target: Mapping[str, Any]) -> Object:
         """The template of the revision that a target names."""
