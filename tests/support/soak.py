@@ -74,7 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Seed Hypothesis before its own plugin reads the option. Worker processes inherit the variable."""
     if not is_asked_for(config):
         return
-    # If an environment variable names a CI system, Hypothesis draws the same samples whatever the seed.
+    # If an environment variable names a CI system, Hypothesis ignores the seed.
     settings.register_profile(MARK, derandomize=False)
     settings.load_profile(MARK)
     if config.option.hypothesis_seed is None:
