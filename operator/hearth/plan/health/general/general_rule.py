@@ -32,6 +32,7 @@ from hearth.plan.health.health_result import (
     find_unobserved,
     is_outdated,
     progressing,
+    read_text,
     ready,
 )
 
@@ -128,9 +129,8 @@ def find_suspended(fields: Fields) -> HealthResult | None:
     asked = next((name for name in SUSPEND if spec.get(name) is True), None) if isinstance(spec, Mapping) else None
     if asked is None:
         return None
-    status = fields.get(STATUS)
-    for name in MAIN if isinstance(status, Mapping) else ():
-        text = status.get(name)
-        if isinstance(text, str) and vocabulary.goes_to_rest(text):
+    for name in MAIN:
+        text = read_text(fields, f"{STATUS}.{name}")
+        if vocabulary.goes_to_rest(text):
             return progressing(vocabulary.make_reason(text), f"its {name} is {text}")
     return ready(SUSPENDED, f"spec.{asked} is true")

@@ -172,7 +172,7 @@ def is_over(text: str) -> bool:
 
 
 def goes_to_rest(text: str) -> bool:
-    """Return whether a text says that the object is on its way to rest: `stopping`."""
+    """Return whether a text says that the object goes to rest: `stopping`."""
     return not TO_REST.isdisjoint(split(text[: limits.HEALTH_WORD_CHARACTERS]))
 
 
