@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from hearth.model.child import Path
 from hearth.plan.health.general import general_rule
+from hearth.plan.health.general.status_fields import SUSPEND
 from hearth.plan.health.health_result import (
     Fields,
     HealthResult,
@@ -20,6 +21,7 @@ from hearth.plan.health.health_result import (
     HealthState,
     find_unobserved,
     is_outdated,
+    read,
     read_items,
     unknown,
 )
@@ -73,6 +75,8 @@ class RuleCases:
     cases: tuple[RuleCase, ...]
     general: HealthRule = general_rule.OF_ANY_KIND
     """The general rule for the kind."""
+    rests: tuple[str, ...] = ()
+    """The fields of the spec that the cases read and that ask for rest: many a controller then leaves the object alone."""
 
     @property
     def is_complete(self) -> bool:
@@ -82,7 +86,7 @@ class RuleCases:
     def __call__(self, fields: Fields, /) -> HealthResult:
         """Assess the object. Never raises, since a failed expression gives a result too."""
         unobserved = find_unobserved(fields)
-        if unobserved is not None:
+        if unobserved is not None and not any(read(fields, f"spec.{name}") is True for name in self.rests):
             return unobserved
         conditions = read_conditions(fields)
         fields = expressions.enlarge(fields)
@@ -100,7 +104,9 @@ def make_entry(cases: tuple[RuleCase, ...]) -> HealthRuleEntry:
         for expression in case.expressions:
             paths |= expression.reads.get(SELF, frozenset())
     return HealthRuleEntry(
-        rule=RuleCases(cases),
+        rule=RuleCases(
+            cases, rests=tuple(name for name in SUSPEND if not paths.isdisjoint({("spec",), ("spec", name)}))
+        ),
         paths=field_references.shorten(path for path in paths if path[0] not in METADATA),
         is_slow=True,
     )

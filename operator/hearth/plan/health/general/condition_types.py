@@ -149,6 +149,9 @@ def read(item: Mapping[str, Any], *, is_work: bool) -> Said | None:
         case str() if status and shape in ASSERTING:
             # A word in place of True or False, for example Degraded: not ready, and not false either.
             meaning = Meaning.READY if vocabulary.read(status) is Meaning.READY else Meaning.WAITING
+        case str() if status and shape is Shape.UNREAD and (said := vocabulary.read(status)) in WORDS_IN_PLACE:
+            # `Established` of `APIServerStatus`: only the word tells.
+            meaning = said
         case _:
             meaning = None
     is_false = status in FALSE_STATUSES
@@ -208,6 +211,8 @@ def read_unknown(shape: Shape, reason: str) -> Meaning | None:
 
 
 ASSERTING: Final = frozenset({Shape.POSITIVE, Shape.OVER, Shape.DEFINITE, Shape.MILESTONE})
+WORDS_IN_PLACE: Final = frozenset({Meaning.FAILED, Meaning.WAITING, Meaning.READY})
+"""Meanings of a word in place of a status that count where the type has none."""
 NOT_READY: Final = (frozenset({Meaning.FAILED, Meaning.RESTING}), Meaning.WAITING)
 NOT_BUSY: Final = (frozenset({Meaning.FAILED, Meaning.READY}), None)
 FALSE: Final[Mapping[Shape, tuple[frozenset[Meaning], Meaning | None]]] = {

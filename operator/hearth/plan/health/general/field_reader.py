@@ -32,8 +32,9 @@ DIGITS = 9
 class FieldReader:
     """Reader of the fields of one status."""
 
-    def __init__(self, findings: Findings, fields: Fields) -> None:
-        """findings: take what is read. fields: of the whole object."""
+    def __init__(self, findings: Findings, fields: Fields, *, omitted_zeros: Sequence[str] = ()) -> None:
+        """findings: take what is read. fields: of the whole object. omitted_zeros: counts that are left out where zero."""
+        self._omitted_zeros = omitted_zeros
         self._findings = findings
         self._fields = fields
         self._parts_left = limits.HEALTH_PARTS
@@ -60,12 +61,20 @@ class FieldReader:
                 else:
                     self.read_field(role, name, value)
         if not speaks_as_whole:
+            self.read_omitted(status)
             for name, side in sides:
                 self.read_side(name, side)
             if not self._findings:
                 self.read_parts(names, status)
         if weak and not self._findings:
             self._findings.add(Meaning.READY, vocabulary.make_reason(weak[0]))
+
+    def read_omitted(self, status: Mapping[str, Any]) -> None:
+        """Compare the counts that are left out because they are zero, where there are others."""
+        if self._omitted_zeros and not COUNTS.keys().isdisjoint(status):
+            for name in self._omitted_zeros:
+                if name not in status:
+                    self.read_count(Role.OTHER, name, 0)
 
     def read_failures(self, status: Mapping[str, Any]) -> None:
         """Read what `Ready` does not outweigh: errors, and a main word that says that something has failed."""

@@ -81,8 +81,10 @@ class Findings:
             self.add(Meaning.WAITING, vocabulary.make_reason(decisive.reason), decisive.message)
         elif decisive is not None:
             self.add_condition(decisive)
+        # The steps of work that is complete may stay true.
+        is_over = self.is_work and decisive is not None and decisive.type in condition_types.FINAL
         for said in conditions:
-            if said is decisive:
+            if said is decisive or (is_over and is_in_progress(said)):
                 continue
             has_failed = said.type in condition_types.FINAL and said.meaning is Meaning.FAILED
             counts_beside = has_failed or (said.type in condition_types.BESIDE and said.meaning is not Meaning.READY)

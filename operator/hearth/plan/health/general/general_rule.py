@@ -17,6 +17,7 @@ from hearth.plan.health.general.status_fields import (
     BEGINS,
     CONDITIONS,
     ENDS,
+    MAIN,
     REPORTING,
     STATUS,
     SUSPEND,
@@ -31,6 +32,7 @@ from hearth.plan.health.health_result import (
     find_unobserved,
     is_outdated,
     progressing,
+    read_text,
     ready,
 )
 
@@ -51,9 +53,10 @@ class GeneralRule:
 
     def __call__(self, fields: Fields, /) -> HealthResult:
         """Assess the object. Accepts any shape."""
-        unobserved = find_unobserved(fields) or find_suspended(fields)
-        if unobserved is not None:
-            return unobserved
+        # First, since many a controller leaves an object alone while it is suspended, its generation included.
+        unread = find_suspended(fields) or find_unobserved(fields)
+        if unread is not None:
+            return unread
         status = fields.get(STATUS)
         if not isinstance(status, Mapping) or not status:
             return self._judge_silent({})
@@ -74,7 +77,7 @@ class GeneralRule:
                 if TYPE not in item:
                     findings.add_item(CONDITIONS, item, fields)
             is_decided = decisive is not None and decisive.type == READY_WORD and decisive.meaning is Meaning.READY
-        reader = FieldReader(findings, fields)
+        reader = FieldReader(findings, fields, omitted_zeros=self._shape.omitted_zeros)
         if is_decided:
             reader.read_failures(status)
         else:
@@ -121,10 +124,13 @@ def find_outdated(conditions: list[Any], current: list[Mapping[str, Any]]) -> He
 
 
 def find_suspended(fields: Fields) -> HealthResult | None:
-    """Return ready if the spec asks for rest."""
+    """Return ready if the spec asks for rest, or progressing while the main word says that the object goes to rest."""
     spec = fields.get("spec")
-    if isinstance(spec, Mapping):
-        for name in SUSPEND:
-            if spec.get(name) is True:
-                return ready(SUSPENDED, f"spec.{name} is true")
-    return None
+    asked = next((name for name in SUSPEND if spec.get(name) is True), None) if isinstance(spec, Mapping) else None
+    if asked is None:
+        return None
+    for name in MAIN:
+        text = read_text(fields, f"{STATUS}.{name}")
+        if vocabulary.goes_to_rest(text):
+            return progressing(vocabulary.make_reason(text), f"its {name} is {text}")
+    return ready(SUSPENDED, f"spec.{asked} is true")

@@ -87,6 +87,7 @@ def read_counts() -> dict[str, tuple[Path, ...]]:
 
 
 COUNTS: Final = read_counts()
+OMITTED_ZEROS: Final = tuple(vocabulary.load()["omitted_zeros"])
 ROLES: Final[Mapping[str, Role]] = {
     **dict.fromkeys(UNREAD, Role.UNREAD),
     **dict.fromkeys(_WRITTEN["operations"], Role.OTHER),
@@ -163,6 +164,8 @@ class StatusShape:
     """Whether it declares a field that is set once work has ended."""
     paths: frozenset[Path]
     """The fields that the general rule reads of objects of this kind, besides the metadata."""
+    omitted_zeros: tuple[str, ...] = ()
+    """The declared counts that are left out where they are zero."""
 
     @property
     def reports(self) -> bool:
@@ -197,7 +200,8 @@ def find_shape(schema: Mapping[str, Any] | None, find_definition: FindDefinition
     # Built-in types refer to their status. Their controllers may leave any field out, and silence says nothing.
     declared = frozenset(find_properties(status)) & REPORTING if written is status else frozenset()
     ends = not ENDS.isdisjoint(find_properties(status))
-    return StatusShape(declared=declared, ends=ends, paths=frozenset(reads))
+    zeros = tuple(name for name in OMITTED_ZEROS if name in find_properties(status))
+    return StatusShape(declared=declared, ends=ends, paths=frozenset(reads), omitted_zeros=zeros)
 
 
 def resolve(schema: Any, find_definition: FindDefinition) -> Mapping[str, Any]:

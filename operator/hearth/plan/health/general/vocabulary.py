@@ -91,6 +91,7 @@ LEADING: Final = frozenset(load()["leading"].split())
 NOT_FAILED: Final = frozenset(load()["not_failed"].split())
 NOT_WAITING: Final = frozenset(load()["not_waiting"].split())
 PHRASES: Final = {phrase: Meaning(meaning) for phrase, meaning in load()["phrases"].items()}
+TO_REST: Final = frozenset(load()["to_rest"].split())
 RESTING_ALONE: Final = frozenset(load()["resting_alone"].split())
 AT_WORK: Final = frozenset(load()["at_work"].split())
 OVER: Final = frozenset(load()["conditions"]["over"].split())
@@ -168,6 +169,11 @@ def _read(text: str) -> Meaning | None:
 def is_over(text: str) -> bool:
     """Return whether a text says that something is over, however it ended: `Complete`, `BackupFinished`."""
     return not OVER.isdisjoint(split(text[: limits.HEALTH_WORD_CHARACTERS])[-1:])
+
+
+def goes_to_rest(text: str) -> bool:
+    """Return whether a text says that the object goes to rest: `stopping`."""
+    return not TO_REST.isdisjoint(split(text[: limits.HEALTH_WORD_CHARACTERS]))
 
 
 def is_pending(text: str) -> bool:
