@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings, strategies
 from support import soak
 from support.stateful import preview_session, random_templates
 from support.stateful.preview_session import PreviewSession
-from support.stateful.random_templates import Drafts
+from support.stateful.random_templates import Drafts, Edit
 
 QUICK = settings(
     max_examples=60, database=None, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck)
@@ -40,6 +40,13 @@ def check(first: Drafts, planned: Sequence[Any]) -> None:
 def test_every_preview_comes_true(first: Drafts, planned: Sequence[Any]) -> None:
     """Created, changed with these fields, replaced, deleted, stopped at these breakpoints; and nothing else."""
     check(first, planned)
+
+
+def test_an_edit_that_removes_a_stop_completes_nothing_before() -> None:
+    """What was deleted up to the stop and comes back is no creation, which a rule denies: the old target was not complete."""
+    gone = ([Edit(what="remove")], [{"resource": "a", "word": "PostDelete"}], [])
+    back = ([Edit(what="add")], [], [{"resource": "a", "word": "Create"}])
+    check(random_templates.build([Edit(what="add")]), [gone, back])
 
 
 @pytest.mark.soak

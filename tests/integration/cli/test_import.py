@@ -54,6 +54,7 @@ def test_a_shop_runs_and_goes_without_a_trace(kubeconfig: Path) -> None:
     )
 
 
+@pytest.mark.alone  # Its operator serves all namespaces.
 @pytest.mark.soak
 def test_the_largest_of_bundles_runs_and_goes_without_a_trace(kubeconfig: Path, tmp_path: Path) -> None:
     """kube-prometheus as published, compressed, but for its APIService: no pod serves metrics on a bare control plane."""

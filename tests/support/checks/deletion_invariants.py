@@ -276,7 +276,9 @@ class Oversight:
                 if place in places:
                     queue.append(places[place])
                 elif place.endswith("[*]/1"):
-                    queue += [each for each in live if f"{members.all_of(invariants.whose(each)[1])}/1" == place]
+                    found = [each for each in live if f"{members.all_of(invariants.whose(each)[1])}/1" == place]
+                    reached.update("/".join(invariants.which(each)[1:3]) for each in found)
+                    queue += found
         return "/".join(invariants.which(dependent)[1:3]) in reached
 
     def _is_asked(self, raw: Object, seen: StackSeen, policies: set[str]) -> bool:
@@ -313,7 +315,10 @@ class Oversight:
             [] if is_rollback and self._is_followed(seen) else list(map(members.with_members, self._find_specs(seen)))
         )
         ready = expectations.find_condition(seen.raw, "Ready")
-        if is_rollback or ready.get("reason") in {"InvalidTemplate", "RevisionNotFound", "RevisionUnavailable"}:
+        is_refused = ready.get("reason") in {"InvalidTemplate", "RevisionNotFound", "RevisionUnavailable"}
+        # The operator may have refused a definition and not said so yet.
+        is_refused = is_refused or any(members.MISTAKEN in (each.get("resources") or {}) for each in found)
+        if is_rollback or is_refused:
             found.append(self._find_revision(uid, target))
         return found
 

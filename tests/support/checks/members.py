@@ -15,6 +15,8 @@ from typing import Any
 from hearth.model import names
 from hearth.model.child import Object
 
+MISTAKEN = "wrong"
+"""The resource of a definition that cannot be accepted."""
 LABEL = re.compile(r"([a-z][a-zA-Z0-9]*)\.([a-z0-9-]+)")
 OWN = re.compile(r"\$\{\s*((?:item|index|key)(?:\.\w+)*)\s*\}")
 EXPRESSION = re.compile(r"\$\{([^}]*)\}")

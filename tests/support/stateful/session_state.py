@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.model.child import Object
+from support.checks import members
 from support.stateful import random_templates
 from support.stateful.random_templates import Drafts
 
@@ -40,7 +41,7 @@ class Ordered:
         """As a Stack's spec."""
         template = random_templates.make_template(self.drafts)
         if self.mistake:
-            template["resources"]["wrong"] = {
+            template["resources"][members.MISTAKEN] = {
                 "manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": self.mistake}}
             }
         spec: Object = {"template": template}

@@ -18,7 +18,7 @@ from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from support import virtual_time
-from support.checks import expectations, invariants
+from support.checks import expectations, invariants, members
 from support.fake_world import crash_injection, fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds, request_faults
@@ -262,7 +262,7 @@ class Session:
             definition=model_comparison.key_of(spec["template"]),
             to_revision=rollback.get("toRevision"),
             on_failure=bool(rollback.get("onFailure")),
-            is_mistaken="wrong" in spec["template"].get("resources", {}),
+            is_mistaken=members.MISTAKEN in spec["template"].get("resources", {}),
         )
         return Circumstances(
             asked=asked,

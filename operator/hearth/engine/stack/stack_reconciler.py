@@ -122,7 +122,9 @@ class StackReconciler:
         field_manager_lookup.resolve_queries(self.uid, planner, self.memory, tasks=self._tasks, services=self._services)
         self._stopping.after_reconcile(stack, planner, self.memory, grace_left=self._cache_sync.grace_left())
         self._rolling.update(planner, is_group=stack.is_group)
-        self._progress.update(planner, describe=self.make_status_input, grace_left=self._cache_sync.grace_left())
+        if not self.is_superseded:
+            # A stop that the newer spec no longer has must not complete the target, since after a restart it would not.
+            self._progress.update(planner, describe=self.make_status_input, grace_left=self._cache_sync.grace_left())
         self._check(stack, planner)
         self._timer.arm(seconds_left=self._progress.seconds_left())
         self._leaving.update(planner)

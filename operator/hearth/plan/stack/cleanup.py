@@ -5,9 +5,11 @@ Incremental, because the deletion of a Stack with thousands of children queries 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from hearth.graph import order
+from hearth.model import work
 from hearth.model.child import Child
 from hearth.model.groups import members
 
@@ -51,6 +53,8 @@ class ObsoleteChildren:
     """By incarnation key the UIDs of the obsolete children."""
     _resources: dict[str, set[str]] = field(default_factory=dict)
     """By resource, and by collection as a whole, the UIDs of its obsolete children."""
+    _heads: dict[str, None] | None = None
+    """See `_find_heads`; None if unknown."""
 
     @property
     def has_any(self) -> bool:
@@ -71,9 +75,18 @@ class ObsoleteChildren:
         """Return whether the other obsolete children allow the deletion of the child.
 
         Children in a dependency cycle (records of revisions that reversed a dependency) would block each other forever.
-        If only such children are left, all of them may be deleted.
+        If only such children and what they require are left, each cycle that no other child requires may be deleted.
         """
-        return uid in self.deletable if self.deletable else uid in self.children
+        return uid in (self.deletable or self._find_heads())
+
+    def _find_heads(self) -> dict[str, None]:
+        """Return the UIDs of the children in cycles that no child outside of them requires."""
+        if self._heads is None:
+            dependents = {uid: dict.fromkeys(self._find_dependents(child)) for uid, child in self.children.items()}
+            knots = work.finish(order.find_knots(dependents))
+            free = [knot for knot in knots if all(dependents[uid].keys() <= knot.keys() for uid in knot)]
+            self._heads = {uid: None for knot in free for uid in knot}
+        return self._heads
 
     def at(self, place: str) -> Iterable[str]:
         """Return the UIDs of the children with an incarnation key."""
@@ -82,6 +95,7 @@ class ObsoleteChildren:
         return self._places.get(place, ())
 
     def _add(self, child: Child) -> None:
+        self._forget_heads()
         self.children[child.uid] = child
         self.changed[child.uid] = None
         self._places.setdefault(incarnation_key(child), set()).add(child.uid)
@@ -98,6 +112,7 @@ class ObsoleteChildren:
         child = self.children.pop(uid, None)
         if child is None:
             return
+        self._forget_heads()
         self.changed[uid] = None
         self.deletable.pop(uid, None)
         _discard(self._places, incarnation_key(child), uid)
@@ -126,18 +141,28 @@ class ObsoleteChildren:
             else:
                 self.deletable.pop(uid, None)
 
+    def _forget_heads(self) -> None:
+        """Plan the children in cycles again, which may wait for others from now on."""
+        if self._heads is not None:
+            self.changed.update(self._heads)
+            self._heads = None
+
     def _is_free(self, child: Child) -> bool:
-        """Return whether no other obsolete child requires it.
+        """Return whether no other obsolete child requires it."""
+        return next(self._find_dependents(child), None) is None
+
+    def _find_dependents(self, child: Child) -> Iterator[str]:
+        """Find the UIDs of the other obsolete children that require it. One may be found twice.
 
         A record of a deleted incarnation counts for each remaining incarnation.
         """
         # A dependent of all members is no member itself.
-        if members.is_member(child.resource) and members.name_all(members.root_of(child.resource)) in self._dependents:
-            return False
+        if members.is_member(child.resource):
+            for uids in self._dependents.get(members.name_all(members.root_of(child.resource)), {}).values():
+                yield from uids
         for required, uids in self._dependents.get(child.resource, {}).items():
-            if (required == incarnation_key(child) or required not in self._places) and uids != {child.uid}:
-                return False
-        return True
+            if required == incarnation_key(child) or required not in self._places:
+                yield from (uid for uid in uids if uid != child.uid)
 
 
 def find_names(child: Child) -> tuple[str, ...]:

@@ -94,7 +94,8 @@ async def play(stories: list[Story], rights: Rights, slots: Slots, folder: Path)
                 made = api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
                 namespace = str(made["metadata"]["name"])
                 async with mode_world.opened(api, kubeconfig, operator, namespace=namespace, rights=rights) as world:
-                    await story_runner.Play(played, world).perform()
+                    # Beside so many others, what a story means to meet half-way may have ended when it looks.
+                    await story_runner.Play(played, world, is_strict=False).perform()
 
         found = await asyncio.gather(*(perform(played) for played in stories), return_exceptions=True)
         wrong = [f"{played.slug}: {each}" for played, each in zip(stories, found, strict=True) if each is not None]

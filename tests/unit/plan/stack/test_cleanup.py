@@ -69,6 +69,19 @@ def test_a_circle_waits_for_what_is_free() -> None:
     assert {uid for uid in cleanup.children if cleanup.may_delete(uid)} == {"c-1"}
 
 
+def test_what_a_circle_requires_waits_for_it() -> None:
+    """Only the circle that no other child requires goes out of order."""
+    cleanup = ObsoleteChildren()
+    first = [child("c", incarnation=2), child("a", "b/1"), child("b", "a/1", "c/2")]
+    others = [child("d", "e/1"), child("e", "d/1"), child("x", "y/1", "d/1"), child("y", "x/1")]
+    cleanup.replace([], [*first, *others])
+    assert {uid for uid in cleanup.children if cleanup.may_delete(uid)} == {"a-1", "b-1", "x-1", "y-1"}
+    cleanup.changed.clear()
+    cleanup.replace([], [child("z", "x/1")])
+    assert {"a-1", "b-1", "x-1", "y-1"} <= cleanup.changed.keys()
+    assert {uid for uid in cleanup.children if cleanup.may_delete(uid)} == {"z-1"}
+
+
 def test_what_became_free_is_reported() -> None:
     """The deletions that became possible are found without looking at all of them."""
     cleanup = ObsoleteChildren()

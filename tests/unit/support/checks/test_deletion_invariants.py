@@ -8,6 +8,7 @@ import pytest
 
 from hearth.model import names
 from hearth.model.child import Object
+from support.checks import members
 from support.checks.deletion_invariants import Oversight
 from support.server import fake_kinds
 from support.server.request_faults import Request, Traffic
@@ -95,6 +96,14 @@ def test_deletion_of_what_uses_each_other() -> None:
     assert world.delete(db) == []
 
 
+def test_deletion_of_what_uses_each_other_by_a_collection() -> None:
+    """A record of all members is one of each of them."""
+    world = World()
+    db, web = child("db", requires="web[*]/1"), child("web[a]", uses="shop-db", requires="db/1")
+    world.show(stack({"db": "", "web": "${db.metadata.name}"}), db, web)
+    assert world.delete(db) == []
+
+
 def test_record_that_is_older_than_the_object() -> None:
     """An object that is as the template states it needs what that says."""
     world = World()
@@ -119,6 +128,22 @@ def test_deletion_of_what_was_reached(is_there: bool, wrong: list[str]) -> None:
     if is_there:
         world.show(child("new"))
     assert world.delete(old) == wrong
+
+
+def test_deletion_beside_a_definition_that_is_refused() -> None:
+    """The target is worked on, even if the status does not tell yet that the spec was refused."""
+    world = World()
+    old = child("old")
+    world.show(stack({"old": ""}), old, stack({"old": ""}, phase="CreateComplete"))
+    metadata = {"labels": {names.LABEL_STACK_UID: "s"}, "annotations": {names.ANNOTATION_REVISION: "2"}}
+    data = stack({"new": ""})["spec"]["template"]
+    world.oversight.on_change(
+        fake_kinds.CONTROLLER_REVISION.kind, None, {"metadata": metadata, "data": {"template": data}}
+    )
+    refused = stack({"new": "", members.MISTAKEN: ""})
+    refused["status"]["target"] = {"revision": 2, "cause": "Spec"}
+    world.show(child("new"), refused)
+    assert world.delete(old) == []
 
 
 @pytest.mark.parametrize(
