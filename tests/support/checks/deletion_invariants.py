@@ -113,7 +113,8 @@ class Oversight:
             return
         seen = self._stacks.setdefault(uid, StackSeen(raw=raw))
         if not seen.specs or seen.specs[-1][1] != raw["spec"]:
-            if seen.specs and seen.specs[-1][1].get("template") != raw["spec"].get("template"):
+            accepted = [spec["template"] for _, spec in seen.specs if is_accepted(spec)]
+            if is_accepted(raw["spec"]) and accepted and accepted[-1] != raw["spec"]["template"]:
                 # What was asked for a moment ago may be read together with the new template.
                 seen.is_waived = self._now() < seen.waived_at + self.slack
             seen.specs.append((self._now(), raw["spec"]))
@@ -331,6 +332,11 @@ class Oversight:
             found = [each for each in self._children.values() if invariants.whose(each) == (uid, name)]
             if not any(is_ready(each) and not find_wrong(stated, resource, each) for each in found):
                 yield name
+
+
+def is_accepted(spec: Object) -> bool:
+    """Whether the definition is one that can be accepted, so that it begins another target."""
+    return "template" in spec and members.MISTAKEN not in (spec["template"].get("resources") or {})
 
 
 def find_wrong(stated: Any, resource: Mapping[str, Any], raw: Object) -> list[str]:

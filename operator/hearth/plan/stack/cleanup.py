@@ -82,9 +82,9 @@ class ObsoleteChildren:
     def _find_heads(self) -> dict[str, None]:
         """Return the UIDs of the children in cycles that no child outside of them requires."""
         if self._heads is None:
-            dependents = {uid: dict.fromkeys(self._find_dependents(child)) for uid, child in self.children.items()}
+            dependents = {uid: list(self._find_dependents(child)) for uid, child in self.children.items()}
             knots = work.finish(order.find_knots(dependents))
-            free = [knot for knot in knots if all(dependents[uid].keys() <= knot.keys() for uid in knot)]
+            free = [knot for knot in knots if all(each in knot for uid in knot for each in dependents[uid])]
             self._heads = {uid: None for knot in free for uid in knot}
         return self._heads
 

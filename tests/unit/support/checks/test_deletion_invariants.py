@@ -146,6 +146,16 @@ def test_deletion_beside_a_definition_that_is_refused() -> None:
     assert world.delete(old) == []
 
 
+def test_a_refused_definition_ends_no_cleanup() -> None:
+    """What was asked for of the target counts until another one begins."""
+    world = World()
+    old, asked = child("old"), stack({"new": ""})
+    asked["metadata"]["annotations"] = {names.REQUEST_CLEANUP: "1"}
+    world.show(stack({"old": ""}), old, stack({"old": ""}, phase="CreateComplete"), stack({"new": ""}), asked)
+    world.show(stack({"new": "", members.MISTAKEN: ""}), asked)
+    assert world.delete(old) == []
+
+
 @pytest.mark.parametrize(
     ("resources", "wrong"),
     [
