@@ -9,6 +9,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from support import soak
 from support.checks.deletion_invariants import CLAIM
+from support.server import fake_kinds
 from support.stateful import hostile_specs
 from support.stateful.hostile_tenant import Deed
 from support.stateful.random_templates import Draft, Edit
@@ -79,6 +80,21 @@ def test_a_target_that_supersedes_an_unfinished_one_is_known_after_a_crash() -> 
     machine.rest()
     machine.always()
     assert [each["metadata"]["name"] for each in machine.now.children() if each["kind"] == CLAIM] == ["shop-e"]
+    machine.teardown()
+
+
+def test_no_two_revisions_share_a_number() -> None:
+    """Else a failed definition takes the other one's hash for its own, and is tried again without end."""
+    machine = Targets()
+    machine.begin(delay=3.0, first={"a": Draft()}, on_failure=True, rests=True)
+    machine.now.disturb(writes=1, how="lost")
+    machine.order(drafts={"a": Draft(value=2)})
+    machine.wait(seconds=0.1)
+    machine.order(drafts={"a": Draft(value=3, fails=True)})
+    machine.rest()
+    machine.always()
+    stored = machine.now.world.server.list_all(fake_kinds.CONTROLLER_REVISION.kind)
+    assert sorted(raw["revision"] for raw in stored) == [1, 2, 3]
     machine.teardown()
 
 

@@ -44,6 +44,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         selector = IdleSelector()
         selector.loop = self
         self._now = 0.0
+        self.jumps = 0
+        """How often time passed: each time something was due."""
         super().__init__(selector)
         self.set_task_factory(make_owned_task)  # type: ignore[arg-type]  # its type cannot be written without naming the generics of every task
 
@@ -56,6 +58,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if timeout is None:
             raise NothingLeft("the test waits for something that no one is going to do")
         self._now += timeout
+        self.jumps += 1
 
     def run_in_executor(  # type: ignore[override]  # the arguments' types are of no interest here
         self, executor: Any, func: Callable[..., Any], *args: Any

@@ -47,6 +47,8 @@ QUIET = 30.0
 """Seconds without a request or a change after which nothing moves any more."""
 LONGEST = 3600.0
 """Seconds after which something that never comes to rest is taken for a fault."""
+MOST_JUMPS = 500
+"""How often something may be due within a second in which nothing is sent and nothing changes."""
 RESTART_AFTER = 1.0
 """Seconds from the death of an operator to the start of the next one."""
 FIRST_UID_THERE = 1_000_000
@@ -414,9 +416,18 @@ class FakeWorld:
         seen = None
         while seen != self._activity():
             seen = self._activity()
-            await asyncio.sleep(QUIET)
+            await self._sleep_quietly()
             if self._clock.monotonic() > begun + LONGEST:
                 raise NeverRests(f"still busy after {LONGEST:.0f} virtual seconds: {self.traffic.requests[-5:]}")
+
+    async def _sleep_quietly(self) -> None:
+        """Let time pass; what runs in a circle would take hours. Raises NeverRests."""
+        for _ in range(int(QUIET)):
+            loop, seen = virtual_time.get_loop(), self._activity()
+            before = loop.jumps
+            await asyncio.sleep(1.0)
+            if seen == self._activity() and (jumps := loop.jumps - before) > MOST_JUMPS:
+                raise NeverRests(f"something was due {jumps} times within a second, and nothing came of it")
 
     @property
     def circumstances(self) -> tuple[object, ...]:

@@ -89,12 +89,15 @@ class DefinitionInputs:
         return is_moved
 
     async def choose_target(
-        self, stack: StackObject, hashed: str, known: RevisionSet, *, requested: ReconcileOptions
+        self, stack: StackObject, hashed: str, known: RevisionSet, *, requested: ReconcileOptions, active: str
     ) -> TargetChoice | DefinitionRejection:
-        """Choose the target, or return why the requested one is impossible. hashed: see `TargetTracker.choose`."""
+        """Choose the target, or return why the requested one is impossible.
+
+        hashed, active: see `TargetTracker.choose`.
+        """
         try:
             restore = await self._resolve_snapshot(stack, requested.to_snapshot, hashed)
-            return self._targets.choose(hashed, requested, revisions=known.verified, restore=restore)
+            return self._targets.choose(hashed, requested, revisions=known.verified, active=active, restore=restore)
         except (SnapshotNotUsable, RollbackRevisionNotFound) as error:
             # A later definition is newer than the request, whether or not it is possible then.
             self._targets.record_rejected_rollback(

@@ -16,6 +16,7 @@ from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.definition import rejections, revision_history, rollback_end, snapshot_restore, sync_schedule
 from hearth.engine.definition.definition_inputs import DefinitionInputs
 from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.engine.definition.revision_numbers import RevisionNumbers
 from hearth.engine.definition.revision_resources import RevisionResources
 from hearth.engine.definition.sensitive_texts import SensitiveTexts
 from hearth.engine.definition.stack_cluster import StackCluster
@@ -77,6 +78,7 @@ class DefinitionSync:
     is_deleting: bool = False
     is_group: bool = False
     """Whether the Stack is a ResourceGroup."""
+    _numbers: RevisionNumbers = field(default_factory=RevisionNumbers, repr=False)
     _sensitive_texts: SensitiveTexts = field(default_factory=SensitiveTexts, repr=False)
     _resources: RevisionResources = field(init=False)
     _present: int | None = None
@@ -252,7 +254,8 @@ class DefinitionSync:
         hashed = self.builder.hash(read, stack) if isinstance(read, Definition) else ""
         known = self.builder.load_revisions(stack)
         self.note_tampered(known.tampered)
-        choice = await self._inputs.choose_target(stack, hashed, known, requested=self.options)
+        active = self.revision.hash if self.revision is not None else ""
+        choice = await self._inputs.choose_target(stack, hashed, known, requested=self.options, active=active)
         if isinstance(choice, DefinitionRejection):
             await self._reject(stack, choice)
             return
@@ -306,9 +309,9 @@ class DefinitionSync:
         except InvalidDefinition as error:
             await self._reject(stack, rejections.reject_definition(error, is_active=self.targets.current is not None))
             return
-        last = max([0, *self.targets.needed, *([self.revision.number] if self.revision is not None else [])])
+        self._numbers.take(self.targets.needed)
         try:
-            revision = await self.builder.store(stack, definition, blueprint, hashed=hashed, last=last)
+            revision = await self.builder.store(stack, definition, blueprint, hashed=hashed, numbers=self._numbers)
         except TamperedRevision as error:
             await self._reject(stack, rejections.reject_definition(error, is_active=self.targets.current is not None))
             return

@@ -19,6 +19,7 @@ from hearth.engine.clusters.cluster_links import ClusterLink
 from hearth.engine.clusters.no_cluster import NO_CLUSTER
 from hearth.engine.definition import blueprint_cache, stored_definition
 from hearth.engine.definition.blueprint_cache import BlueprintCache
+from hearth.engine.definition.revision_numbers import RevisionNumbers
 from hearth.engine.definition.sources import parameter_sources, template_sources
 from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.engine.ports import Evaluations, ManagementCluster, WorkloadCluster
@@ -213,12 +214,18 @@ class RevisionBuilder:
         return dataclasses.replace(EMPTY, retained=policies.find_retained(definition.template))
 
     async def store(
-        self, stack: StackObject, definition: Definition, blueprint: Blueprint, *, hashed: str, last: int
+        self,
+        stack: StackObject,
+        definition: Definition,
+        blueprint: Blueprint,
+        *,
+        hashed: str,
+        numbers: RevisionNumbers,
     ) -> Revision:
         """Store the definition as a revision and add the Stack's finalizer; children may be written afterward.
 
-        hashed: the hash of the definition, see `hash`; last: the highest assigned number, which the cache may not show
-        yet. Raises TamperedRevision if its names are taken.
+        hashed: the hash of the definition, see `hash`; numbers: assigns the number of a new revision.
+        Raises TamperedRevision if its names are taken.
         """
         await self.management_cluster.add_finalizer(stack)
         stored = stored_definition.to_stored(definition, self.hashes.of_stack(stack.uid))
@@ -226,9 +233,10 @@ class RevisionBuilder:
         known = next((revision for revision in revisions.verified if revision.hash == hashed), None)
         if known is not None:
             return known
+        numbers.take([revisions.last_number])
         revision = Revision(
             name=name_revision(stack, hashed),
-            number=max(last, revisions.last_number) + 1,
+            number=numbers.assign(hashed),
             hash=hashed,
             kinds=revisions.kinds | blueprint.find_kinds(),
             namespace=stack.namespace,

@@ -162,19 +162,19 @@ class TargetTracker:
         options: ReconcileOptions,
         *,
         revisions: Iterable[Revision],
+        active: str,
         restore: RollbackRequest | None = None,
     ) -> TargetChoice:
         """Choose the target. Raises RollbackRevisionNotFound.
 
-        hashed: hash of the definition in the spec, "" if unreadable; revisions: all stored ones; restore: what the
-        requested snapshot resolves to, unless it was resolved before.
+        hashed: hash of the definition in the spec, "" if unreadable; revisions: all stored ones; active: hash of the
+        active revision, "" for none; restore: what the requested snapshot resolves to, unless it was resolved before.
         """
         hashes = {revision.number: revision.hash for revision in revisions}
-        failed = hashes.get(self.current.revision, "") if self.current is not None else ""
         # The failure no longer matters if the spec has a different definition.
-        failure = self.failure if hashed in ("", failed) else ""
+        failure = self.failure if hashed in ("", active) else ""
         request = TargetRequest(
-            hash=hashed or (failed if failure else ""),
+            hash=hashed or (active if failure else ""),
             to_revision=options.to_revision,
             to_snapshot=options.to_snapshot,
             restore=restore,
