@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from hearth.graph import order
+from hearth.model import work
 from hearth.model.groups import members
 
 
@@ -27,6 +29,8 @@ class SuspendOrder:
     """The number of direct dependents, by resource, that still run or have a direct or indirect dependent that runs."""
     _free: set[str] = field(default_factory=set)
     """The resources in `running` that no dependent blocks."""
+    _heads: set[str] | None = None
+    """See `_find_heads`; None if unknown."""
 
     def update(self, name: str, requires: frozenset[str], *, is_running: bool) -> None:
         """Update dependencies and running state of a resource."""
@@ -36,6 +40,7 @@ class SuspendOrder:
         known = self._requires.get(name, frozenset())
         if known == requires and is_running == (name in self.running):
             return
+        self._forget_heads()
         # Remove its weight on others first: in a dependency cycle, that weight returns to itself.
         was_down = self._is_down(name)
         self._requires[name] = frozenset()
@@ -54,6 +59,7 @@ class SuspendOrder:
         """Add a member to its collection as a whole, whose dependents are then its own."""
         joined = self._requires.setdefault(collection, set())
         if isinstance(joined, set) and name not in joined:
+            self._forget_heads()
             joined.add(name)
             if not self._is_down(collection):
                 self._weigh((name,), 1)
@@ -62,9 +68,30 @@ class SuspendOrder:
         """Return whether the resource may be suspended now.
 
         Objects in a dependency cycle (records of revisions that reversed a dependency) would block each other forever.
-        If only such objects are left, all of them may be suspended.
+        If only such objects and what they require are left, each cycle that nothing else requires may be suspended.
         """
-        return name in self._free if self._free else name in self.running
+        return name in (self._free or self._find_heads())
+
+    def _find_heads(self) -> set[str]:
+        """Return the running resources that no running one requires, directly or indirectly, outside of a cycle of both."""
+        if self._heads is None:
+            requires = {name: tuple(required) for name, required in self._requires.items()}
+            knots = {name: knot for knot in work.finish(order.find_knots(requires)) for name in knot}
+            blocked: set[str] = set()
+            for name in self.running:
+                knot = knots.get(name, {name: None})
+                below = {required for each in knot for required in requires.get(each, ()) if required not in knot}
+                while below:
+                    blocked |= below
+                    below = {required for each in below for required in requires.get(each, ())} - blocked
+            self._heads = {name for name in self.running if name not in blocked}
+        return self._heads
+
+    def _forget_heads(self) -> None:
+        """Find the resources in cycles again, since others may go now."""
+        if self._heads is not None:
+            self.changed.update(self.running)
+            self._heads = None
 
     def take_changed(self) -> set[str]:
         """Return the resources to refresh, and clear the set."""

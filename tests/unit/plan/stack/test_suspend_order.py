@@ -61,6 +61,68 @@ def test_a_circle_goes_as_a_whole_once_nothing_else_can() -> None:
     assert not descent.running
 
 
+def test_what_a_circle_requires_waits_for_it() -> None:
+    """Only what nothing else that runs requires goes first, and the rest is looked at again."""
+    descent = SuspendOrder()
+    descent.update("base", frozenset(), is_running=True)
+    descent.update("a", frozenset({"b", "base"}), is_running=True)
+    descent.update("b", frozenset({"a"}), is_running=True)
+    assert [name for name in descent.running if descent.may_suspend(name)] == ["a", "b"]
+    descent.update("a", frozenset({"b", "base"}), is_running=False)
+    assert [name for name in descent.running if descent.may_suspend(name)] == ["b"]
+    descent.take_changed()
+    descent.update("b", frozenset({"a"}), is_running=False)
+    assert [name for name in descent.running if descent.may_suspend(name)] == ["base"]
+    assert "base" in descent.take_changed()
+
+
+def test_a_circle_goes_after_the_circle_that_requires_it() -> None:
+    """One after the other, from the top."""
+    descent = SuspendOrder()
+    for name, required in (("a", "bc"), ("b", "a"), ("c", "d"), ("d", "c")):
+        descent.update(name, frozenset(required), is_running=True)
+    assert [name for name in descent.running if descent.may_suspend(name)] == ["a", "b"]
+    descent.update("a", frozenset("bc"), is_running=False)
+    descent.take_changed()
+    descent.update("b", frozenset("a"), is_running=False)
+    assert [name for name in descent.running if descent.may_suspend(name)] == ["c", "d"]
+    assert descent.take_changed() >= {"c", "d"}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_resource_goes_once_all_others_above_it_are_down_despite_circles(seed: int) -> None:
+    """Each time, as a model says that follows all requirements; none is left."""
+    chance = random.Random(seed)
+    names = [f"r{number}" for number in range(8)]
+    requires = {name: frozenset(chance.sample(names, k=chance.randrange(3))) - {name} for name in names}
+    running = {name for name in names if chance.random() < 0.8}
+    descent = SuspendOrder()
+    for name in names:
+        descent.update(name, requires[name], is_running=name in running)
+    known: set[str] = set()
+    while running:
+        free = {name for name in names if descent.may_suspend(name)}
+        assert free - known <= descent.take_changed()
+        assert free, f"all wait for each other: {sorted(running)}"
+        for name in free:
+            above = {other for other in running if name in find_below(other, requires)}
+            assert above <= find_below(name, requires)
+        gone = chance.choice(sorted(free))
+        running.remove(gone)
+        descent.update(gone, requires[gone], is_running=False)
+        known = free
+
+
+def find_below(name: str, requires: dict[str, frozenset[str]]) -> set[str]:
+    """All that a resource requires, directly or not, and itself."""
+    found: set[str] = set()
+    queue = {name}
+    while queue:
+        found |= queue
+        queue = {required for each in queue for required in requires[each]} - found
+    return found
+
+
 def test_a_long_chain_is_no_trouble() -> None:
     """Nothing here calls itself once a link."""
     descent = SuspendOrder()
