@@ -7,7 +7,6 @@ the compilation of what changed since the last blueprint see `hearth.template.co
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.graph import order
@@ -24,6 +23,7 @@ from hearth.template.cel.expression_validator import AllowedNames, ExpressionVal
 from hearth.template.cel.weight import Large
 from hearth.template.chunked_work import ChunkedWork, Unevaluated
 from hearth.template.compiler import blueprint_assembly, resource_analysis, sensitivity, template_conditions
+from hearth.template.compiler.analysis import Analysis
 from hearth.template.compiler.changes import parameter_reads
 from hearth.template.compiler.changes.definition_part import DefinitionPart
 from hearth.template.compiler.output_analysis import AnalyzedOutput, analyze_output
@@ -41,22 +41,6 @@ find_kinds = template_kinds.find_kinds
 find_kinds_in_pieces = template_kinds.find_kinds_in_pieces
 
 _STACK_SHAPE = shapes.make_closed({key: {"type": "string"} for key in ("name", "namespace", "uid")}, name="stack")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Analysis:
-    """A validated template with the values of its parameters, before any expression of a resource is bound."""
-
-    source: TemplateSource
-    params: dict[str, Any] = field(repr=False)
-    is_known: bool
-    """Whether all parameters are valid. If not, expressions are not evaluated: their mistakes would only follow."""
-    hidden: SensitivityTracker
-    resources: list[AnalyzedResource]
-    outputs: list[AnalyzedOutput]
-    conditions: Conditions
-    edges: dict[str, list[str]]
-    examiner: ExpressionValidator
 
 
 def compile_template(

@@ -21,9 +21,9 @@ from hearth.template.cel import evaluation
 from hearth.template.cel.evaluation import Evaluator
 from hearth.template.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
 from hearth.template.compiler import compiler, rolling_policies, sensitivity, unchanged_resources
+from hearth.template.compiler.analysis import Analysis
 from hearth.template.compiler.changes import member_names, member_sets, named_objects, outlines
 from hearth.template.compiler.changes.definition_part import DefinitionPart
-from hearth.template.compiler.compiler import Analysis
 from hearth.template.schema import parameters
 
 MOST = 0.5

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hearth.template.blueprint import Blueprint, Outline
+from hearth.template.compiler.analysis import Analysis
 from hearth.template.compiler.changes import definition_part
 from hearth.template.compiler.changes.definition_part import DefinitionPart
-from hearth.template.compiler.compiler import Analysis
 from hearth.template.compiler.resource_analysis import AnalyzedResource
 
 

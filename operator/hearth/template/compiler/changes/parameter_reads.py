@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
-from typing import TYPE_CHECKING
 
 from hearth.template.cel.expression_validator import ValidExpression
+from hearth.template.compiler.analysis import Analysis
 from hearth.template.compiler.changes import definition_part
-
-if TYPE_CHECKING:
-    from hearth.template.compiler.compiler import Analysis
-    from hearth.template.compiler.resource_analysis import AnalyzedResource
-    from hearth.template.compiler.template_conditions import ConditionValue
+from hearth.template.compiler.resource_analysis import AnalyzedResource
+from hearth.template.compiler.template_conditions import ConditionValue
 
 ROOT = "params"
 
