@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hearth.model import names
+from hearth.model.child import Object
 from support.stories.snapshot_scene import Scene
 from support.stories.world import Address
 
@@ -116,8 +117,8 @@ async def restored_stateful_set(scene: Scene) -> None:
         await scene.world.user.delete(Address.of(claim))
 
 
-async def kept_data(scene: Scene) -> None:
-    """No claim of a StatefulSet is deleted before its data is kept, and the copies end with the restore."""
+async def begin_copies(scene: Scene) -> list[Object]:
+    """A restore that waits until the claims of a StatefulSet are copied: those claims."""
     await scene.apply({"db": scene.stateful_set()})
     await scene.reach_stack("CreateComplete")
     await scene.snap()
@@ -126,16 +127,23 @@ async def kept_data(scene: Scene) -> None:
     await scene.reach_snapshot("Complete", "Complete")
     (stateful_set,) = await scene.find_children("StatefulSet")
     present = await scene.find_set_claims(stateful_set)
-    claims = {each["metadata"]["name"]: each["metadata"]["uid"] for each in present}
     scene.is_copying = False
     await scene.request(toSnapshot="before")
 
     async def find_uncopied() -> list[str]:
         await scene.bind()
         copies = {each["spec"]["source"]["persistentVolumeClaimName"] for each in await scene.find_copies(present)}
-        return sorted(claims.keys() - copies)
+        return sorted({each["metadata"]["name"] for each in present} - copies)
 
     await scene.reach(find_uncopied)
+    return present
+
+
+async def kept_data(scene: Scene) -> None:
+    """No claim of a StatefulSet is deleted before its data is kept, and the copies end with the restore."""
+    present = await begin_copies(scene)
+    claims = {each["metadata"]["name"]: each["metadata"]["uid"] for each in present}
+    (stateful_set,) = await scene.find_children("StatefulSet")
     await scene.step()
     found = await scene.find_set_claims(stateful_set)
     assert {each["metadata"]["name"]: each["metadata"]["uid"] for each in found} == claims

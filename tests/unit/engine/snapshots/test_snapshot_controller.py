@@ -142,6 +142,21 @@ def test_a_restart_among_many_stacks_keeps_what_a_restore_needs() -> None:
     play(story)
 
 
+def test_a_restore_that_waits_asks_seldom() -> None:
+    """A driver may take hours for its copy: then each claim is read every ten seconds, with what it waits for."""
+
+    async def story(scene: Scene, world: FakeWorld) -> None:
+        await restore_scenarios.begin_copies(scene)
+        await world.wait(60)
+        before = len(world.traffic.requests)
+        await world.wait(600)
+        assert 0 < len(world.traffic.requests) - before < 600
+        scene.is_copying = True
+        await scene.reach_stack("RollbackComplete")
+
+    play(story)
+
+
 def test_volume_snapshots_are_written_as_the_account() -> None:
     """Even after the Stack is gone; the operator's own rights are never used for them."""
 

@@ -28,9 +28,9 @@ from hearth.plan.target.target import RestoredClaim, RollbackRequest
 logger = structlog.get_logger(__name__)
 
 SOON = 1.0
-"""Seconds until a claim that is being deleted is read again."""
+"""Seconds until a claim that is being deleted is read again; doubled as long as the restore waits for the same."""
 RETRY = 10.0
-"""The same after a rejected or lost request."""
+"""At most, and after a rejected or lost request."""
 
 
 class SetClaims:
@@ -43,7 +43,9 @@ class SetClaims:
         self.restored = ""
         """The token of the restore whose claims are all replaced."""
         self._waiting = ""
-        """What the first copy of the former data waits for."""
+        """What the first claim waits for that is not merely about to go; "" for nothing."""
+        self._pause = SOON
+        """Seconds until the claims are read again."""
         self._dropped = ""
         """The token of the restore whose copies of the former data are deleted."""
         self._uid = uid
@@ -99,10 +101,12 @@ class SetClaims:
             logger.warning("cannot replace a claim", stack=self._uid, error=str(error))
             self._services.enqueue_after(RETRY, self._uid, DirtyScope.STACK)
             return
-        self.problem = (self._waiting or f"waits until persistentvolumeclaim/{left[0]} is replaced") if left else ""
+        problem = (self._waiting or f"waits until persistentvolumeclaim/{left[0]} is replaced") if left else ""
+        self._pause = min(2 * self._pause, RETRY) if problem == self.problem else SOON
+        self.problem = problem
         if not left:
             self.restored = request.token
-        self._services.enqueue_after(SOON if left else 0.0, self._uid, DirtyScope.STACK)
+        self._services.enqueue_after(self._pause if left else 0.0, self._uid, DirtyScope.STACK)
 
     async def _replace(self, stack: StackObject, claim: RestoredClaim, request: RollbackRequest) -> bool:
         """Take the next step for one claim; return whether it is replaced. Raises `ApiStatusError` or `Unreachable`."""
@@ -111,7 +115,7 @@ class SetClaims:
         stateful_set = await self._find_set(stack, claim, cluster)
         template = claim_replacement.find_template(stateful_set, claim.claim) if stateful_set is not None else None
         if kind is None or stateful_set is None or template is None:
-            self.problem = f"no StatefulSet of resource {claim.resource} has a claim {claim.claim}"
+            self._waiting = self._waiting or f"no StatefulSet of resource {claim.resource} has a claim {claim.claim}"
             return False
         namespace = stateful_set["metadata"]["namespace"]
         ref = ObjectRef(group="", kind=kind.name, namespace=namespace, name=claim.claim)
