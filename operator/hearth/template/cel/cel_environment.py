@@ -90,8 +90,10 @@ class CelError:
 class CelCompileError(ValueError):
     """An expression that CEL rejects; carries every error, none if all of them may be ignored."""
 
-    def __init__(self, faults: tuple[CelError, ...]) -> None:
+    def __init__(self, faults: tuple[CelError, ...], *, is_final: bool = True) -> None:
+        """Create the error. is_final: whether the expression is to blame, not its environment."""
         self.faults = faults
+        self.is_final = is_final
         super().__init__("; ".join(fault.message for fault in faults))
 
 
@@ -198,7 +200,9 @@ def compile_text(environment: Any, text: str, *, is_checked: bool, look: Look = 
     try:
         return environment.compile(text, disable_check=not is_checked)
     except RuntimeError as error:
-        raise CelCompileError(parse_faults(str(error), text, look)) from None
+        output = str(error)
+        is_final = _FAULT.search(output) is not None
+        raise CelCompileError(parse_faults(output, text, look), is_final=is_final) from None
 
 
 _FAULT = re.compile(r"^(?:\w+: )?ERROR: <input>:(\d+):(\d+): (.*?)(?: \[\w+\])?$", re.MULTILINE)

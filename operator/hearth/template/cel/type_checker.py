@@ -36,16 +36,15 @@ class TypeCheckResult:
     result: str = "DYN"
     """The type of its result, as CEL writes it; for an optional, the type of its content."""
     is_optional: bool = False
+    is_final: bool = True
+    """Whether only the expression and the types of its names decided."""
 
 
 class TypeChecker:
     """All type check results so far, for all callers: the same text with the same types is checked once."""
 
     def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Drop all results."""
+        """Start with no results."""
         self.store = protobuf_messages.MessageStore()
         self._judgements: WeightedCache[tuple[str, tuple[str, ...]], TypeCheckResult] = WeightedCache(
             most=JUDGEMENTS_KEPT, most_weight=limits.JUDGED_BYTES
@@ -62,6 +61,8 @@ class TypeChecker:
         if judgement is not None:
             return judgement
         judgement = self._check(parsed, scope)
+        if not judgement.is_final:
+            return judgement
         size = JUDGED_BYTES + len(parsed.text) + sum(JUDGED_BYTES + len(fault.message) for fault in judgement.faults)
         size += sum(JUDGED_BYTES + len(each) for each in key[1])
         return self._judgements.keep(key, judgement, weight=size)
@@ -77,7 +78,7 @@ class TypeChecker:
         try:
             compiled = cel_environment.compile_text(checking, parsed.text, is_checked=True, look=self.store.describe)
         except cel_environment.CelCompileError as refusal:
-            return TypeCheckResult(faults=refusal.faults)
+            return TypeCheckResult(faults=refusal.faults, is_final=refusal.is_final)
         result: str = compiled.return_type().name()
         if result.startswith(_OPTIONAL):
             return TypeCheckResult(result=result[len(_OPTIONAL) : -1], is_optional=True)
@@ -93,14 +94,24 @@ class TypeChecker:
         return found
 
     def make_environment(self, types: Mapping[str, str], *, library: Library) -> Any:
-        """Create an environment with these variables, by name the type of each as CEL writes it; "" is dynamic."""
-        variables = {name: parse_type(type_) for name, type_ in types.items()}
+        """Create an environment with these variables, by name the type of each as CEL writes it; "" is dynamic.
+
+        The names of CEL's types are reserved. A resource that has one of them is a mistake that is reported elsewhere.
+        """
+        variables = {name: parse_type(type_) for name, type_ in types.items() if name not in cel_environment.TYPE_NAMES}
         return cel_environment.new_environment(
             library=library, variables=variables, pool=self.store.pool, quantity_type=_QUANTITY
         )
 
 
-_checker = TypeChecker()
+_latest = [TypeChecker()]
+
+
+def find_checker() -> TypeChecker:
+    """Find the checker for a new scope. Older scopes keep theirs, whose messages have the same names as later ones."""
+    if _latest[0].store.is_full:
+        _latest[0] = TypeChecker()
+    return _latest[0]
 
 
 _PLAIN = {
@@ -145,9 +156,8 @@ class TypeScope:
 
     def __init__(self, shapes_: Mapping[str, Shape], *, collections: Collection[str] = ()) -> None:
         """Create a scope. collections: the names that are lists of objects of their shape."""
-        if _checker.store.is_full:
-            _checker.clear()
-        store = _checker.store
+        self._checker = find_checker()
+        store = self._checker.store
         self.environments: dict[Library, Any] = {}
         self.is_derived = False
         self.objects = {
@@ -175,15 +185,15 @@ class TypeScope:
         """Find the environment for checks of these names; needed for uncached expressions only."""
         if self.is_derived:
             # Each collection has its own scope, and the names of a large template would be loaded for each.
-            return _checker.find_environment({root: self.types[root] for root in parsed.roots}, library=library)
+            return self._checker.find_environment({root: self.types[root] for root in parsed.roots}, library=library)
         # The names of a large template take long to compare.
         if library not in self.environments:
-            self.environments[library] = _checker.find_environment(self.types, library=library)
+            self.environments[library] = self._checker.find_environment(self.types, library=library)
         return self.environments[library]
 
     def check(self, parsed: Parsed) -> TypeCheckResult:
         """Return the type check result of `parsed`."""
-        return _checker.check(parsed, self)
+        return self._checker.check(parsed, self)
 
 
 _FITTING = {

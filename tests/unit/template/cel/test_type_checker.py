@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.template.cel import expressions, type_checker
-from hearth.template.schema import shapes
+from hearth.template.cel import cel_environment, expressions, type_checker
+from hearth.template.schema import protobuf_messages, shapes
 from hearth.template.schema.shapes import Shape, Type
 from support.units.templates.typed_kinds import TypedKinds
 
@@ -117,6 +117,34 @@ def test_the_same_text_over_the_same_types_is_judged_once(scope: type_checker.Ty
     smaller = type_checker.TypeScope({"web": shape_of("apps/v1", "Deployment")})
     assert scope.check(parsed) is smaller.check(parsed)
     assert scope.check(parsed) is not type_checker.TypeScope({"web": shapes.OPEN}).check(parsed)
+
+
+@pytest.mark.parametrize("name", sorted(cel_environment.TYPE_NAMES))
+def test_a_name_of_a_type_spoils_no_expression(name: str) -> None:
+    """A resource with such a name is a mistake of its template, and of no other one with the same expressions."""
+    text = f"'{name}' != ''"
+    assert type_checker.TypeScope({name: shapes.OPEN}).check(expressions.parse(text)).faults == ()
+    assert type_checker.TypeScope({"a": shapes.OPEN}).check(expressions.parse(text)).faults == ()
+
+
+def test_what_an_environment_refuses_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its other names say nothing of an expression, which other templates may have as well."""
+    parsed = expressions.parse("'no' != 'environment'")
+    monkeypatch.setattr(cel_environment, "TYPE_NAMES", frozenset())
+    assert type_checker.TypeScope({"string": shapes.OPEN, "b": shapes.OPEN}).check(parsed).faults != ()
+    assert type_checker.TypeScope({"a": shapes.OPEN}).check(parsed).faults == ()
+
+
+def test_a_scope_keeps_its_messages_when_a_new_store_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compilations have pauses: then another template may have filled the store, and names begin anew."""
+    monkeypatch.setattr(protobuf_messages, "MESSAGES_KEPT", 0)
+    first, second = (
+        type_checker.TypeScope({"x": shapes.make_closed({field: {"type": "string"}}, name="Thing")})
+        for field in ("before", "after")
+    )
+    assert first.types == second.types
+    assert first.check(expressions.parse("x.before")).faults == ()
+    assert second.check(expressions.parse("x.after")).faults == ()
 
 
 def test_all_mistakes_of_an_expression_are_found(scope: type_checker.TypeScope) -> None:

@@ -259,6 +259,18 @@ outputs: {ready: {value: "${db.status.readyReplcas}"}}
     assert len(set(found)) == len(found)
 
 
+def test_a_reserved_name_is_the_mistake_of_one_template() -> None:
+    """Templates of others with the same expressions stay as valid as they were."""
+    wrong, right = (f"resources: {{{name}: {{{SOUND}, readyWhen: ['1 < 2 + 3']}}}}" for name in ("string", "config"))
+    assert find_mistakes(wrong) == [
+        (
+            f"{RESOURCES}.string",
+            "'string' is a reserved word of the expression language; rename the resource",
+        )
+    ]
+    assert find_mistakes(right) == []
+
+
 def test_no_message_ends_with_a_full_stop_or_repeats_its_path() -> None:
     """They are put together by others."""
     found = find_mistakes(in_deployment("{replcas: '${wbe.x', paused: x, zz: '${1 +}'}"))
