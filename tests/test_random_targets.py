@@ -83,6 +83,31 @@ def test_a_target_that_supersedes_an_unfinished_one_is_known_after_a_crash() -> 
     machine.teardown()
 
 
+def test_what_a_rollback_made_beside_a_claim_is_held_back_later() -> None:
+    """The claim of the failed definition is older, and still not what was complete."""
+    failing = {"d": Draft(kind="claim"), "h": Draft(fails=True)}
+    machine = Targets()
+    machine.begin(delay=0.0, first={"d": Draft(), "h": Draft()}, on_failure=True, rests=True)
+    machine.order(drafts={**failing, "h": Draft(value=2, ready_after=9)})
+    machine.wait(seconds=1.2)
+    machine.delete_child(number=0)
+    machine.order(drafts=failing)
+    machine.rest()
+    assert find_kinds(machine, "shop-d") == {"Probe", CLAIM}
+    machine.order(drafts={**failing, "h": Draft(value=3, ready_after=9)})
+    machine.wait(seconds=1.2)
+    assert find_kinds(machine, "shop-d") == {"Probe", CLAIM}
+    machine.rest()
+    machine.always()
+    assert find_kinds(machine, "shop-d") == {CLAIM}
+    machine.teardown()
+
+
+def find_kinds(machine: Targets, prefix: str) -> set[str]:
+    """The kinds of the objects with such names."""
+    return {each["kind"] for each in machine.now.children() if each["metadata"]["name"].startswith(prefix)}
+
+
 def test_no_two_revisions_share_a_number() -> None:
     """Else a failed definition takes the other one's hash for its own, and is tried again without end."""
     machine = Targets()

@@ -201,8 +201,7 @@ class CleanupPlanner:
         """Return whether a completed revision needs that object."""
         status = self._index.statuses.get(child.resource)
         chosen = (status.child,) if status is not None and status.child is not None else ()
-        present = (*self._by_resource.get(child.resource, ()), *chosen)
-        return self._policy.protects(child, oldest=min(each.incarnation for each in present))
+        return self._policy.protects(child, present=(*self._by_resource.get(child.resource, ()), *chosen))
 
     def _is_in_service(self, child: Child) -> bool:
         """Return whether it is a removed member that is ready while too few of the others are.

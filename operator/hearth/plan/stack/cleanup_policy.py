@@ -5,7 +5,7 @@ Does not decide the order of deletions: see `hearth.plan.stack.cleanup`.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from hearth.model.child import Child
@@ -35,18 +35,25 @@ class CleanupPolicy:
 
     def preserves(self, child: Child) -> bool:
         """Return whether cleanup preserves that obsolete object."""
-        return self.preserves_data and child.kind.key in DATA_KINDS
+        return self.preserves_data and holds_data(child)
 
-    def protects(self, child: Child, *, oldest: int) -> bool:
-        """Return whether a completed revision needs that object, so that it stays until the target completes.
+    def protects(self, child: Child, *, present: Iterable[Child]) -> bool:
+        """Return whether a completed revision may need that object, so that it stays until the target completes.
 
-        oldest: the lowest existing incarnation of its resource. When a revision completed, each resource had one object.
-        All later objects have a higher number.
+        present: all existing objects of its resource. When a revision completed, each resource had one object, and all
+        later objects have a higher number. Only what holds data may have been preserved beside it, with any number.
         """
-        if self.is_waived:
+        if self.is_waived or not self.covers(child.resource):
             return False
-        return self.covers(child.resource) and child.incarnation <= oldest
+        return holds_data(child) or all(
+            child.incarnation <= each.incarnation for each in present if not holds_data(each)
+        )
 
     def covers(self, resource: str) -> bool:
         """Return whether a protected revision has, or may have, that resource."""
         return self.protected_names is None or any(resource in names for names in self.protected_names)
+
+
+def holds_data(child: Child) -> bool:
+    """Return whether the object holds data that cannot be recreated."""
+    return child.kind.key in DATA_KINDS

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from hearth.model.child import Child
 from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.stack.cleanup_policy import CleanupPolicy
@@ -19,26 +20,46 @@ CHILD = blueprints.make_child(
 OLD = dataclasses.replace(CHILD, resource="a", incarnation=1)
 
 
+CLAIM = dataclasses.replace(OLD, kind=dataclasses.replace(OLD.kind, name="PersistentVolumeClaim"))
+LATER = dataclasses.replace(OLD, incarnation=2)
+LATER_CLAIM = dataclasses.replace(CLAIM, incarnation=2)
+
+
 @pytest.mark.parametrize(
-    ("retention", "oldest", "expected"),
+    ("policy", "expected"),
     [
-        (CleanupPolicy(), 1, True),
-        (CleanupPolicy(protected_names=(frozenset({"x"}), {"a"})), 1, True),
-        (CleanupPolicy(protected_names=(frozenset({"x"}), {"b"})), 1, False),
-        (CleanupPolicy(protected_names=(frozenset({"x"}), {"a"})), 0, False),
-        (CleanupPolicy(is_waived=True), 1, False),
+        (CleanupPolicy(), True),
+        (CleanupPolicy(protected_names=(frozenset({"x"}), {"a"})), True),
+        (CleanupPolicy(protected_names=(frozenset({"x"}), {"b"})), False),
+        (CleanupPolicy(is_waived=True), False),
     ],
-    ids=["unknown", "wanted then", "made since", "a later incarnation", "waived"],
+    ids=["unknown", "wanted then", "made since", "waived"],
 )
-def test_what_was_reached_is_held_back(retention: CleanupPolicy, oldest: int, expected: bool) -> None:
-    """By the name of its resource and its incarnation."""
-    assert retention.protects(OLD, oldest=oldest) is expected
+@pytest.mark.parametrize("child", [OLD, CLAIM], ids=["old", "claim"])
+def test_what_was_reached_is_held_back(policy: CleanupPolicy, expected: bool, child: Child) -> None:
+    """By the name of its resource."""
+    assert policy.protects(child, present=[child]) is expected
+
+
+@pytest.mark.parametrize(
+    ("child", "beside", "expected"),
+    [
+        (OLD, LATER, True),
+        (LATER, OLD, False),
+        (LATER, CLAIM, True),
+        (LATER_CLAIM, CLAIM, True),
+        (LATER_CLAIM, OLD, True),
+    ],
+    ids=["first", "made since", "beside a claim that was left", "a claim beside another", "a claim"],
+)
+def test_what_was_made_since_is_not_held_back(child: Child, beside: Child, expected: bool) -> None:
+    """By its incarnation, unless it holds data, or what is older was preserved by a rollback."""
+    assert CleanupPolicy().protects(child, present=[child, beside]) is expected
 
 
 def test_data_is_spared_only_where_no_deletion_was_requested() -> None:
     """By kind."""
-    claim = dataclasses.replace(OLD, kind=dataclasses.replace(OLD.kind, name="PersistentVolumeClaim"))
-    assert [CleanupPolicy(preserves_data=said).preserves(claim) for said in (True, False)] == [True, False]
+    assert [CleanupPolicy(preserves_data=said).preserves(CLAIM) for said in (True, False)] == [True, False]
     assert not CleanupPolicy(preserves_data=True).preserves(OLD)
 
 
