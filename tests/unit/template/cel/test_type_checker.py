@@ -136,7 +136,7 @@ def test_what_an_environment_refuses_is_not_kept(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_scope_keeps_its_messages_when_a_new_store_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compilations have pauses: then another template may have filled the store, and names begin anew."""
+    """Compilations have pauses: then another template may have filled the store, and names begin again."""
     monkeypatch.setattr(protobuf_messages, "MESSAGES_KEPT", 0)
     first, second = (
         type_checker.TypeScope({"x": shapes.make_closed({field: {"type": "string"}}, name="Thing")})
