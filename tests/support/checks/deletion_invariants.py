@@ -61,6 +61,8 @@ class Oversight:
         self._children: dict[str, Object] = {}
         self._born: dict[str, float] = {}
         """By UID when a child was made."""
+        self._proven: set[str] = set()
+        """The children that were ready at some time."""
         self._unanswered: set[str] = set()
         """The children whose creation was not answered, so that only an event shows them."""
         self._touched: dict[tuple[str, str], float] = {}
@@ -159,6 +161,8 @@ class Oversight:
     def _take_child(self, raw: Object, before: Object | None, after: Object | None) -> None:
         if self._traffic.acting is None and before is not None and self._is_tampered(before, after):
             self._touched[invariants.whose(raw)] = self._now()
+        if before is not None and is_ready(before):
+            self._proven.add(raw["metadata"]["uid"])
         if self._is_deleted_now(before, after):
             self.wrong += self._judge_deletion(raw)
         # Made, or adopted.
@@ -205,7 +209,7 @@ class Oversight:
         policies |= {find_policy(each, resource) for each in self._find_followed(uid, seen)}
         if raw["kind"] == CLAIM and self._is_of_restore(raw, seen):
             policies |= {find_restore_policy(each, resource) for each in self._find_followed(uid, seen)}
-        if "DeleteFirst" not in policies:
+        if "DeleteFirst" not in policies and not self._is_disposable(raw, seen):
             target = expectations.status_of(seen.raw).get("target") or {}
             # What an automatic rollback leaves standing is not in use: it is kept for what it holds.
             is_spared = target.get("cause") == "AutomaticRollback" and not is_going
@@ -221,6 +225,13 @@ class Oversight:
             missing = [list(self._find_missing(uid, template)) for template in self._find_followed(uid, seen)]
             if all(missing):
                 yield f"{raw['metadata']['name']}, which was reached, was deleted before {missing[0]} were ready"
+
+    def _is_disposable(self, raw: Object, seen: StackSeen) -> bool:
+        """Whether an object is replaced that never was ready, so that nothing was made of it."""
+        if raw["metadata"]["uid"] in self._proven or "deletionTimestamp" in seen.raw["metadata"]:
+            return False
+        uid, resource = invariants.whose(raw)
+        return all(resource in (each.get("resources") or {}) for each in self._find_followed(uid, seen))
 
     def _is_of_restore(self, raw: Object, seen: StackSeen) -> bool:
         """Whether a restore replaces a claim, or made it and was taken back."""

@@ -246,7 +246,7 @@ def _describe_end(subject: StatusInput, plan: StackPlan) -> tuple[str, str]:
         return "Complete", f"rolled back to {where} as requested; {ready}"
     left = ""
     if plan.preserved:
-        refs = enumeration.enumerate_names([str(child.ref) for child in plan.preserved.values()])
+        refs = enumeration.enumerate_names(sorted(str(child.ref) for child in plan.preserved.values()))
         left = f"; not deleted, because they hold data: {refs}"
     return "RolledBack", (
         f"rolled back to {where} because the definition in the spec failed: {target.failure}{left}; "
@@ -262,7 +262,7 @@ def _describe_wait(subject: StatusInput, plan: StackPlan) -> str:
     kept = plan.find_deferred() if not subject.is_suspended else []
     if not kept:
         return waited
-    refs = enumeration.enumerate_names([str(child.ref) for child in kept])
+    refs = enumeration.enumerate_names(sorted(str(child.ref) for child in kept))
     return f"{waited}; kept until all resources are ready: {refs}; to delete them now: {subject.address.write_request('cleanup')}"
 
 

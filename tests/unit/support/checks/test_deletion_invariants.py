@@ -80,6 +80,26 @@ def test_deletion_before_what_requires_it(verb: str | None, wrong: list[str]) ->
     assert world.delete(db, verb=verb) == wrong
 
 
+@pytest.mark.parametrize(
+    ("was_ready", "resources", "wrong"),
+    [
+        pytest.param(False, {"db": "", "web": "x"}, [], id="never ready"),
+        pytest.param(False, {"web": "x"}, ["db was deleted before web, which requires it"], id="not wanted any more"),
+        pytest.param(True, {"db": "", "web": "x"}, ["db was deleted before web, which requires it"], id="ready once"),
+    ],
+)
+def test_deletion_of_what_never_was_ready(was_ready: bool, resources: dict[str, str], wrong: list[str]) -> None:
+    """It is replaced at once, as nothing was made of it."""
+    world = World()
+    db = child("db", kind="Probe")
+    world.show(stack(resources), db, child("web", requires="db/1"))
+    if was_ready:
+        ready = {**db, "status": {"ready": True, "observedGeneration": 1}}
+        world.oversight.on_change(CONFIG_MAP, db, ready)
+        world.oversight.on_change(CONFIG_MAP, ready, db)
+    assert world.delete(db) == wrong
+
+
 def test_deletion_before_what_uses_it() -> None:
     """An object that names another one needs it, whichever incarnation its record says."""
     world = World()
