@@ -135,7 +135,8 @@ class Site:
     def check_operator(self) -> None:
         """It lives, and said nothing that it should not."""
         assert self.operator.is_alive
-        assert self.operator.find_complaints() == []
+        complaints = self.operator.find_complaints()
+        assert complaints == [], "\n".join(complaints)
 
     async def watch(self) -> None:
         """See every object that is made, for as long as this runs."""
