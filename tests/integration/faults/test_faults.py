@@ -11,11 +11,14 @@ import pytest
 
 from hearth.kube.auth import credentials
 from hearth.kube.auth.credentials import CredentialSource
+from hearth.model import names
 from support.real import fault_scenario
 from support.real.fault_scenario import Site, elapse
 
 CHILDREN = "/configmaps/shop-"
 """Of the writes of children; a status can be written meanwhile."""
+REVISIONS = "/controllerrevisions"
+"""Of the writes of revisions."""
 
 
 @pytest.fixture
@@ -64,6 +67,28 @@ async def test_answers_that_are_lost(site: Site) -> None:
     site.proxy.losses = 10
     await site.until_complete(await site.edit())
     assert site.proxy.losses == 0
+    await site.finish()
+
+
+async def test_a_revision_whose_creation_is_not_known(site: Site) -> None:
+    """It was stored, and a definition that fails follows before any answer or event says so: no two share a number."""
+    await site.create(1)
+    await site.user.patch(site.stack, {"spec": {"rollback": {"onFailure": True}, "retry": {"limit": 1}}})
+    await site.until_complete()
+    site.proxy.filter = hide_revisions
+    site.proxy.losses, site.proxy.losses_where = 1, REVISIONS
+    await site.edit()
+    await site.proxy.pulse.until(lambda: not site.proxy.losses)
+    away = site.proxy.refuse(503, where=REVISIONS)
+    refused = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"no key": ""}}
+    await site.user.patch(site.stack, {"spec": {"template": {"resources": {"r0": {"manifest": refused}}}}})
+    await site.until_said("by the test")
+    away.lift()
+    await site.until_phase("RollbackComplete")
+    stored = await site.find_revisions()
+    assert sorted(raw["revision"] for raw in stored) == [1, 2, 3]
+    site.proxy.filter = None
+    site.proxy.cut()
     await site.finish()
 
 
@@ -145,3 +170,9 @@ async def test_memory_stays_flat(site: Site, times: int) -> None:
     print(f"grew by {grown:.1f} MiB from {before:.1f} MiB")
     assert grown < 10, f"grew by {grown:.1f} MiB from {before:.1f} MiB"
     await site.finish()
+
+
+def hide_revisions(line: bytes) -> bytes | None:
+    """The line of a watch, unless it is about a revision: of these its metadata are watched."""
+    is_revision = line.startswith(b'{"type":') and f'"{names.ANNOTATION_REVISION}":'.encode() in line
+    return None if is_revision else line

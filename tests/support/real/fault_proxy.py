@@ -91,6 +91,8 @@ class FaultProxy:
     """Seconds by which every answer comes later."""
     losses: int = 0
     """How many of the next writes take effect while their answers are lost."""
+    losses_where: str = ""
+    """Part of the path and query of the writes that this is about."""
 
     def refuse(
         self, code: int, *, where: str = "", times: int | None = None, retry_after: int | None = None
@@ -133,9 +135,11 @@ class FaultProxy:
             if "watch=1" in target and answer.status == 200:
                 return await self._pass_stream(request, answer)
             passed = await self._pass_answer(answer)
-        if self.losses and request.method != "GET" and request.transport is not None:
+        is_loss = self.losses and request.method != "GET" and self.losses_where in target
+        if is_loss and request.transport is not None:
             self.losses -= 1
             request.transport.abort()
+            self.pulse.beat()
         return passed
 
     async def _pass_answer(self, answer: aiohttp.ClientResponse) -> web.Response:

@@ -93,6 +93,21 @@ class Site:
             await asyncio.sleep(POLL)
         raise AssertionError(f"expected {parts} in the message of Ready, found {found!r}")
 
+    async def until_phase(self, phase: str) -> None:
+        """Until the Stack is in that phase."""
+        found = ""
+        for _ in attempts():
+            found = (await self.get_status()).get("phase", "")
+            if found == phase:
+                return
+            await asyncio.sleep(POLL)
+        raise AssertionError(f"expected the phase {phase}, found {found}")
+
+    async def find_revisions(self) -> list[Object]:
+        """What is stored of the Stack."""
+        found = await self.user.find(self.stack)
+        return [] if found is None else await self.user.find_revisions(found["metadata"]["uid"])
+
     async def until_complete(self, number: int = 1) -> None:
         """Until the Stack is complete and every object holds the value of that round."""
         wrong = ""
