@@ -20,6 +20,7 @@ from hearth.model.errors import (
     SourceForbidden,
     SourceNotFound,
 )
+from hearth.plan.environment.environment_rules import EnvironmentRules
 from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.status import cluster_state
 from hearth.plan.status.ready_condition import DefinitionRejection
@@ -112,6 +113,29 @@ class DefinitionInputs:
                 self._schedule.put_off(SNAPSHOT_RETRY)
                 return DefinitionRejection(reason=error.reason, message=str(error))
             return rejections.reject_rollback_request(error, known.find_unverified(requested.to_revision or 0))
+
+    async def find_resized(
+        self, stack: StackObject, definition: Definition, hashed: str, *, rules: EnvironmentRules
+    ) -> int:
+        """Return the unfinished revision that differs from the definition in the size of the group alone; 0 for none.
+
+        hashed: the hash of the definition; rules: without any, it does not matter.
+        """
+        target = self._targets.current
+        if definition.size is None or target is None or rules.is_empty:
+            return 0
+        for revision in self._builder.load_revisions(stack).verified:
+            # A process that died may have stored a revision that no status names.
+            is_unfinished = revision.number > target.highest_revision or (
+                revision.number == target.revision and not target.is_completed
+            )
+            if (
+                is_unfinished
+                and revision.hash != hashed
+                and await self._builder.is_resized(stack, definition, revision)
+            ):
+                return revision.number
+        return 0
 
     async def _resolve_snapshot(self, stack: StackObject, name: str, hashed: str) -> RollbackRequest | None:
         """Return what the requested snapshot resolves to; None if there is none or it needs no resolution."""

@@ -33,6 +33,7 @@ from hearth.model.errors import (
     TamperedRevision,
     Unreachable,
 )
+from hearth.model.groups.group_members import GroupSize
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.stack import options
 from hearth.plan.stack.cleanup_policy import CleanupPolicy
@@ -42,6 +43,7 @@ from hearth.plan.status.ready_condition import DefinitionRejection
 from hearth.plan.target import volume_restore
 from hearth.plan.target.target import EMPTY_REVISION, TargetCause
 from hearth.plan.target.target_choice import TargetChoice
+from hearth.plan.target.target_start import TargetContext
 from hearth.template.blueprint import Blueprint, Definition
 from hearth.template.chunked_work import Unevaluated
 from hearth.template.parser import policies
@@ -295,8 +297,8 @@ class DefinitionSync:
     def _keep(self, stack: StackObject, choice: TargetChoice) -> None:
         """Keep the active revision: only its options changed."""
         if self.revision is not None:
-            now, server = self.services.clock.now(), self.cluster.server
-            self.targets.start(choice, revision=self.revision.number, now=now, cluster=server)
+            context = TargetContext(now=self.services.clock.now(), cluster=self.cluster.server)
+            self.targets.start(choice, revision=self.revision.number, context=context)
         self.generation = stack.generation
 
     async def _activate_spec(
@@ -315,8 +317,8 @@ class DefinitionSync:
         except TamperedRevision as error:
             await self._reject(stack, rejections.reject_definition(error, is_active=self.targets.current is not None))
             return
-        removed = definition.size.removed if definition.size is not None else None
-        await self._begin(stack, choice, blueprint, revision=revision, removed=removed)
+        resized = await self._inputs.find_resized(stack, definition, hashed, rules=self.options.environment)
+        await self._begin(stack, choice, blueprint, revision=revision, size=definition.size, resized=resized)
 
     async def _activate_revision(self, stack: StackObject, choice: TargetChoice, number: int) -> None:
         """Activate an earlier revision regardless of the spec."""
@@ -339,17 +341,19 @@ class DefinitionSync:
         blueprint: Blueprint,
         *,
         revision: Revision | None,
-        removed: tuple[int, ...] | None = None,
+        size: GroupSize | None = None,
+        resized: int = 0,
     ) -> None:
         number = revision.number if revision is not None else EMPTY_REVISION
         before, known = self.targets.current, self.blueprint
-        target = self.targets.start(
-            choice,
-            revision=number,
+        context = TargetContext(
             now=self.services.clock.now(),
             cluster=self.cluster.server,
-            removed=removed,
+            removed=size.removed if size is not None else None,
+            resized=resized,
+            has_breakpoints=not self.options.environment.is_empty,
         )
+        target = self.targets.start(choice, revision=number, context=context)
         self.rejection = None
         await self._resources.update(stack, target, names=blueprint.resources.keys())
         self._activate(stack, blueprint, revision=revision)

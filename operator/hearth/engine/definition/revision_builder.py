@@ -112,14 +112,30 @@ class RevisionBuilder:
         `refreshed` lists the sensitive parameters that changed since. Raises SourceNotFound if a value is missing.
         Raises TamperedRevision if the definition differs from the stored one.
         """
-        stored = await self.management_cluster.get_definition(stack, revision)
-        hashes = self.hashes.of_stack(stack.uid)
-        if not stored_definition.is_as_stored(stored, revision.hash, hashes):
-            raise TamperedRevision(verified_revisions.explain(revision))
+        stored = await self._get_stored(stack, revision)
         template_sources.check(stored["template"], path=template_sources.INLINE_PATH)
         return await stored_definition.from_stored(
-            stored, reader=self.find_reader(stack), stack=stack, number=revision.number, hashes=hashes
+            stored,
+            reader=self.find_reader(stack),
+            stack=stack,
+            number=revision.number,
+            hashes=self.hashes.of_stack(stack.uid),
         )
+
+    async def is_resized(self, stack: StackObject, definition: Definition, revision: Revision) -> bool:
+        """Return whether a definition differs from that of another revision in the size of the group alone."""
+        try:
+            stored = await self._get_stored(stack, revision)
+        except TamperedRevision:
+            return False
+        resized = stored_definition.with_size(definition, stored)
+        return resized != definition and self.hash(resized, stack) == revision.hash
+
+    async def _get_stored(self, stack: StackObject, revision: Revision) -> Object:
+        stored = await self.management_cluster.get_definition(stack, revision)
+        if not stored_definition.is_as_stored(stored, revision.hash, self.hashes.of_stack(stack.uid)):
+            raise TamperedRevision(verified_revisions.explain(revision))
+        return stored
 
     def slot(self, stack: StackObject) -> AbstractAsyncContextManager[None]:
         """Return the slot to process a definition in; a Stack being deleted needs none."""

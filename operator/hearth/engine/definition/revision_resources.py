@@ -57,7 +57,7 @@ class RevisionResources:
         known = (target.revision,) if target.is_completed else target.protected_revisions
         return ActiveEnvironment(
             rules=rules,
-            revision=target.revision,
+            key=target.breakpoint_key or str(target.revision),
             cleared=target.cleared,
             previous_resources=frozenset[str]().union(*(self._names.get(number, frozenset()) for number in known)),
         )

@@ -19,6 +19,7 @@ from hearth.plan.status.check_result import CheckResult
 from hearth.plan.target import status_signature, suspend_transition, target_choice, target_start, target_status
 from hearth.plan.target.target import CompletedRevisions, LastBatch, RollbackRequest, Target
 from hearth.plan.target.target_choice import TargetChoice, TargetRequest
+from hearth.plan.target.target_start import TargetContext
 
 REQUESTS: Mapping[str, str] = {"retry": names.REQUEST_RETRY, "cleanup": names.REQUEST_CLEANUP}
 """Annotations with request tokens, by their name in `status.handled`. Each token is handled once."""
@@ -183,35 +184,18 @@ class TargetTracker:
         )
         return target_choice.choose_target(request, before=self.current, hashes=hashes, completed=self.completed)
 
-    def start(
-        self,
-        choice: TargetChoice,
-        *,
-        revision: int,
-        now: float,
-        cluster: str = "",
-        removed: tuple[int, ...] | None = None,
-    ) -> Target:
-        """Start the chosen target.
-
-        now: seconds since the epoch; cluster: see `Target.cluster`; removed: of a group, None for those removed before.
-        """
+    def start(self, choice: TargetChoice, *, revision: int, context: TargetContext) -> Target:
+        """Start the chosen target. context: without what this tracker knows."""
         before = self.current
         if before is not None and choice.failure and choice.failure != before.failure:
             self.last_failed = before.revision
-        target = target_start.start_target(
-            choice,
-            revision=revision,
-            before=before,
-            context=target_start.TargetContext(
-                now=now,
-                is_recalled=self._is_restored,
-                is_retried=self._is_retried,
-                is_unseen=self._is_unseen,
-                cluster=cluster,
-                removed=self.removed if removed is None else removed,
-            ),
+        known = dataclasses.replace(
+            context,
+            is_recalled=self._is_restored,
+            is_retried=self._is_retried,
+            is_unseen=self._is_unseen,
         )
+        target = target_start.start_target(choice, revision=revision, before=before, context=known)
         self._is_restored = self._is_restored and persisted_identity(before) == persisted_identity(target)
         self.failure, self._is_retried = "", False
         if before is not None and persisted_identity(before) != persisted_identity(target):
@@ -324,7 +308,7 @@ def find_tokens(stack: StackObject) -> dict[str, str]:
 def needs_persistence(target: Target) -> bool:
     """Return whether the status must contain the target, because the spec does not determine all of it."""
     # Where objects are in another cluster is known from the status alone.
-    has_memory = bool(target.cluster or target.removed or target.surge)
+    has_memory = bool(target.cluster or target.removed or target.surge or target.breakpoint_key)
     return target.is_rollback or not target.cleared.is_empty or has_memory
 
 
@@ -333,7 +317,7 @@ def persisted_identity(target: Target | None) -> object:
     return (
         (
             *(target.revision, target.cause, target.rollback, target.failed_hash, target.cleared, target.cluster),
-            *(target.removed, target.surge),
+            *(target.removed, target.surge, target.breakpoint_key),
         )
         if target is not None
         else None

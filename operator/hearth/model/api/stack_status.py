@@ -206,6 +206,10 @@ class ControllerState(ApiModel):
         default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
     """The breakpoints that were cleared for the target, for example `web/PreUpdate`."""
+    breakpoint_key: str | None = None
+    """What the stops after changes are recorded under on the children, if not the revision."""
+    earlier_revision: Counter | None = None
+    """The highest revision of all earlier targets, if it is above that of the target."""
     post_delete: list[PostDeleteStatus] | None = pydantic.Field(
         default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )

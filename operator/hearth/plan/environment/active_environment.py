@@ -14,8 +14,8 @@ class ActiveEnvironment:
     """Restrictions on the steps of a Stack that its user set."""
 
     rules: EnvironmentRules = environment_rules.EMPTY
-    revision: int = 0
-    """The target revision. A stop recorded on an object for another revision no longer applies."""
+    key: str = ""
+    """What stops are recorded under on objects: see `Target.breakpoint_key`. One under another key no longer applies."""
     cleared: ClearedBreakpoints = cleared_breakpoints.NONE
     can_record: bool = True
     """Whether there is a target that can record cleared breakpoints."""

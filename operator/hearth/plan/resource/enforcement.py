@@ -156,7 +156,7 @@ def _mark(subject: ResourceContext, step: Apply, span: ActionSpan) -> Apply:
     metadata = step.manifest["metadata"]
     annotations = {
         **metadata["annotations"],
-        names.ANNOTATION_POST_BREAKPOINT: f"{hook}@{subject.environment.revision}",
+        names.ANNOTATION_POST_BREAKPOINT: f"{hook}@{subject.environment.key}",
     }
     return dataclasses.replace(step, manifest={**step.manifest, "metadata": {**metadata, "annotations": annotations}})
 
@@ -164,8 +164,8 @@ def _mark(subject: ResourceContext, step: Apply, span: ActionSpan) -> Apply:
 def _read_mark(subject: ResourceContext, child: Child) -> str:
     """Return the hook at which the object's resource stops, or "" for none."""
     text = (child.fields["metadata"].get("annotations") or {}).get(names.ANNOTATION_POST_BREAKPOINT, "")
-    hook, _, revision = text.partition("@")
-    is_armed = revision == str(subject.environment.revision) and subject.environment.stops_at(subject.name, hook)
+    hook, _, key = text.partition("@")
+    is_armed = key == subject.environment.key and subject.environment.stops_at(subject.name, hook)
     return hook if is_armed and hook in AFTER.values() else ""
 
 

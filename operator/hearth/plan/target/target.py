@@ -143,7 +143,11 @@ class Target:
     failure: str = ""
     """Message of the failure."""
     cleared: ClearedBreakpoints = cleared_breakpoints.NONE
-    """The breakpoints cleared under this target."""
+    """The breakpoints cleared under this target, or under the one of which it changes the size alone."""
+    breakpoint_key: str = ""
+    """What the stops after its changes are recorded under; "" for the number of its revision."""
+    earlier_revision: int = 0
+    """The highest revision of all earlier targets, if it is above that of this one; else 0."""
     suspend: SuspendTransition | None = None
     """The last change of `spec.suspended`, if it names the current action of this target."""
     cluster: str = ""
@@ -169,6 +173,11 @@ class Target:
         if self.cause is not TargetCause.ROLLBACK or request is None or request.revision != self.revision:
             return None
         return request if request.claims and not request.is_restored else None
+
+    @property
+    def highest_revision(self) -> int:
+        """Return the highest revision that was a target until now."""
+        return max(self.revision, self.earlier_revision)
 
     @property
     def is_rollback(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
+from hearth.plan.environment.cleared_breakpoints import NONE, ClearedBreakpoints
 from hearth.plan.target.target import LastBatch, SuspendTransition, Target, TargetCause
 from hearth.plan.target.target_choice import TargetChoice
 
@@ -28,8 +29,12 @@ class TargetContext:
     """Whether no status ever contained a target, so that the Stack is new for its user."""
     cluster: str = ""
     """See `Target.cluster`."""
-    removed: tuple[int, ...] = ()
-    """Of a group: see `Target`."""
+    removed: tuple[int, ...] | None = None
+    """Of a group: see `Target`; None for those of the previous target."""
+    resized: int = 0
+    """Of a group: the unfinished revision that differs from the new one in size alone; 0 if there is none."""
+    has_breakpoints: bool = False
+    """Whether the Stack has breakpoints now."""
 
 
 def start_target(choice: TargetChoice, *, revision: int, before: Target | None, context: TargetContext) -> Target:
@@ -37,6 +42,9 @@ def start_target(choice: TargetChoice, *, revision: int, before: Target | None, 
 
     revision: the number of the chosen revision.
     """
+    removed = context.removed
+    if removed is None:
+        removed = before.removed if before is not None else ()
     if before is not None and _is_same(before, choice, revision):
         since = float(int(context.now)) if context.is_retried and not before.is_completed else before.since
         return dataclasses.replace(
@@ -45,8 +53,10 @@ def start_target(choice: TargetChoice, *, revision: int, before: Target | None, 
             failed_hash=choice.failed_hash,
             since=since,
             cluster=context.cluster,
-            removed=context.removed,
+            removed=removed,
         )
+    cleared, breakpoint_key = _find_breakpoints(before, revision, context)
+    highest = before.highest_revision if before is not None else 0
     return Target(
         revision=revision,
         cause=choice.cause,
@@ -58,11 +68,30 @@ def start_target(choice: TargetChoice, *, revision: int, before: Target | None, 
         failure=choice.failure[:FAILURE_LENGTH],
         suspend=_find_suspend_transition(before, choice),
         cluster=context.cluster,
-        removed=context.removed,
+        removed=removed,
         # Members beyond the size stay until the planner no longer needs them.
         surge=before.surge if before is not None else 0,
         batches=_find_batches(before, choice),
+        cleared=cleared,
+        breakpoint_key=breakpoint_key,
+        earlier_revision=highest if highest > revision else 0,
     )
+
+
+def _find_breakpoints(before: Target | None, revision: int, context: TargetContext) -> tuple[ClearedBreakpoints, str]:
+    """Return the breakpoints that stay cleared, and what the stops after changes are recorded under: see `Target`."""
+    if context.resized:
+        # An autoscaler must neither release a member that is stopped nor stop one that was released.
+        is_known = before is not None and before.revision == context.resized
+        cleared, key = (before.cleared, before.breakpoint_key) if before is not None and is_known else (NONE, "")
+        key = key or str(context.resized)
+        return cleared, key if key != str(revision) else ""
+    if before is None or not context.has_breakpoints or revision > before.highest_revision:
+        return NONE, ""
+    if revision == before.revision and not before.is_completed:
+        return NONE, before.breakpoint_key
+    # Objects may still say where they stopped when this revision was the target for the first time.
+    return NONE, f"{revision}-{int(context.now)}"
 
 
 def _find_batches(before: Target | None, choice: TargetChoice) -> tuple[LastBatch, ...]:

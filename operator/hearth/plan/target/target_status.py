@@ -46,23 +46,23 @@ def encode(target: Target) -> Object:
 
 def _encode_state(target: Target) -> Object:
     """Encode what only the operator reads."""
-    flags = {"initial": target.is_first, "cleanupWaived": target.is_cleanup_waived}
-    state: Object = {key: True for key, is_set in flags.items() if is_set}
-    if target.protected_revisions:
-        state["protectedRevisions"] = list(target.protected_revisions)
+    values = {
+        "initial": target.is_first,
+        "cleanupWaived": target.is_cleanup_waived,
+        "protectedRevisions": list(target.protected_revisions),
+        "failedHash": target.failed_hash,
+        "cluster": target.cluster,
+        "breakpointKey": target.breakpoint_key,
+        "earlierRevision": target.earlier_revision,
+        "removedMembers": list(target.removed),
+        "surge": target.surge,
+    }
+    state: Object = {key: value for key, value in values.items() if value}
     if (rollback := target.rollback) is not None:
         state["rollback"] = _encode_rollback(rollback)
     if (suspend := target.suspend) is not None:
         state["suspend"] = {"suspended": suspend.is_suspended, "since": times.format_time(suspend.since)}
         state["suspend"].update({"completed": True} if suspend.is_completed else {})
-    if target.failed_hash:
-        state["failedHash"] = target.failed_hash
-    if target.cluster:
-        state["cluster"] = target.cluster
-    if target.removed:
-        state["removedMembers"] = list(target.removed)
-    if target.surge:
-        state["surge"] = target.surge
     if target.batches:
         state["batches"] = [
             {"resource": each.collection, "completedAt": times.format_time(each.since), "updated": each.updated}
@@ -115,6 +115,8 @@ def decode(status: Mapping[str, Any]) -> Target | None:
             suspend=_read_suspend(state.get("suspend")),
             cluster=read_text(state.get("cluster", "")),
             removed=tuple(read_number(each) for each in state.get("removedMembers") or ())[: limits.REMOVED_MEMBERS],
+            breakpoint_key=read_text(state.get("breakpointKey", "")),
+            earlier_revision=read_number(state.get("earlierRevision", 0)),
             surge=min(read_number(state.get("surge", 0)), limits.GROUP_MEMBERS),
             batches=tuple(map(_read_batch, state.get("batches") or ()))[:BATCHES_KEPT],
         )

@@ -19,7 +19,7 @@ from hearth.plan.status import breakpoint_waits
 from support.units import blueprints
 from support.units.blueprints import Constant, World
 
-REVISION = 4
+KEY = "4"
 
 
 def make_gates(
@@ -32,7 +32,7 @@ def make_gates(
             "restrictedActions": [{"resource": name, "deny": actions} for name, actions in (denies or {}).items()],
         }
     )
-    return ActiveEnvironment(rules=rules, revision=REVISION, cleared=ClearedBreakpoints(keys=passed, **extra))
+    return ActiveEnvironment(rules=rules, key=KEY, cleared=ClearedBreakpoints(keys=passed, **extra))
 
 
 def make_board(requires: Mapping[str, list[str]], gates: ActiveEnvironment, **data: str) -> StackPlanner:
@@ -84,7 +84,7 @@ def test_a_word_on_an_object_counts_for_its_revision_alone() -> None:
     """What an earlier revision left there stops no one."""
     world, board = World(), make_board({"a": []}, make_gates(stops={"a": ["PostCreate"]}))
     world.settle(board)
-    later = make_board({"a": []}, ActiveEnvironment(rules=board.environment.rules, revision=REVISION + 1))
+    later = make_board({"a": []}, ActiveEnvironment(rules=board.environment.rules, key=f"{KEY}-60"))
     world.refresh(later)
     assert (waiting(board), waiting(later)) == (["a/PostCreate"], [])
 
@@ -107,9 +107,7 @@ def test_a_change_stops_before_it_and_a_repair_does_not() -> None:
 def test_what_vanished_is_no_creation() -> None:
     """The object is another one, which is what a replacement comes to."""
     gates = make_gates(stops={"a": ["PreCreate", "PreReplace", "PostReplace"]})
-    board = make_board(
-        {"a": []}, ActiveEnvironment(rules=gates.rules, revision=REVISION, previous_resources=frozenset({"a"}))
-    )
+    board = make_board({"a": []}, ActiveEnvironment(rules=gates.rules, key=KEY, previous_resources=frozenset({"a"})))
     world = World()
     world.settle(board)
     assert waiting(board) == ["a/PostReplace"]
@@ -211,7 +209,7 @@ def test_a_step_carries_the_word_only_where_a_stop_follows() -> None:
         for name, step in board.ready_steps.items()
         if isinstance(step, Apply)
     }
-    assert said == {"a": f"PostCreate@{REVISION}", "b": None}
+    assert said == {"a": f"PostCreate@{KEY}", "b": None}
 
 
 def test_a_rule_about_nothing_is_reported() -> None:

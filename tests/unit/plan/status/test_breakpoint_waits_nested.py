@@ -40,7 +40,7 @@ def make_board(*breakpoints: dict[str, Any]) -> StackPlanner:
 
 def set_breakpoints(board: StackPlanner, *breakpoints: dict[str, Any]) -> None:
     """Hold the board by these entries from now on."""
-    board.set_environment(ActiveEnvironment(rules=environment_rules.parse({"breakpoints": [*breakpoints]}), revision=1))
+    board.set_environment(ActiveEnvironment(rules=environment_rules.parse({"breakpoints": [*breakpoints]}), key="1"))
 
 
 def take(board: StackPlanner, world: World) -> Apply | None:

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from hearth.model.errors import RollbackRevisionNotFound
+from hearth.plan.environment.cleared_breakpoints import NONE, ClearedBreakpoints
 from hearth.plan.target import target_choice, target_start, target_status
 from hearth.plan.target.target import EMPTY_REVISION, CompletedRevisions, RollbackRequest, Target, TargetCause
 from hearth.plan.target.target_choice import TargetChoice, TargetRequest
@@ -193,8 +194,9 @@ def test_what_is_held_back_stays_bounded() -> None:
         make_target(2, is_completed=True, is_cleanup_waived=True, protected_revisions=(1, 4)),
         make_target(1, TargetCause.ROLLBACK, rollback=ORDERED),
         make_target(EMPTY_REVISION, TargetCause.AUTOMATIC, failed_hash="three", failure="web: broken"),
+        make_target(2, breakpoint_key="2-90", earlier_revision=4),
     ],
-    ids=["first", "flags", "ordered", "automatic"],
+    ids=["first", "flags", "ordered", "automatic", "wanted again"],
 )
 def test_a_status_remembers_a_target_whole(target: Target) -> None:
     """Anyone who reads it wants the same."""
@@ -207,6 +209,47 @@ def test_a_status_remembers_a_target_whole(target: Target) -> None:
 def test_a_spoilt_memory_is_none(shown: dict[str, object] | None) -> None:
     """Then the spec counts."""
     assert target_status.decode({"target": shown}) is None
+
+
+PASSED = ClearedBreakpoints(keys=("a/PostUpdate",))
+
+
+@pytest.mark.parametrize(
+    ("before", "revision", "resized", "expected"),
+    [
+        (make_target(2, cleared=PASSED), 3, 0, (NONE, "")),
+        (make_target(2, cleared=PASSED), 3, 2, (PASSED, "2")),
+        (make_target(3, cleared=PASSED, breakpoint_key="2"), 4, 3, (PASSED, "2")),
+        (make_target(3, cleared=PASSED, breakpoint_key="2", earlier_revision=0), 2, 3, (PASSED, "")),
+        (make_target(2, cleared=PASSED), 4, 3, (NONE, "3")),
+        (make_target(3), 2, 0, (NONE, "2-200")),
+        (make_target(2, earlier_revision=5), 4, 0, (NONE, "4-200")),
+        (make_target(2, breakpoint_key="2-90", earlier_revision=5), 6, 0, (NONE, "")),
+    ],
+    ids=[
+        "another template",
+        "another size",
+        "another size again",
+        "the former size again",
+        "a size that no status names between them",
+        "an earlier revision again",
+        "later than the target, but not new",
+        "new after an earlier one",
+    ],
+)
+def test_what_a_stop_is_recorded_under(
+    before: Target, revision: int, resized: int, expected: tuple[ClearedBreakpoints, str]
+) -> None:
+    """Another size leaves the stops of its update; an earlier revision has stops of its own when it returns."""
+    context = TargetContext(now=200.5, resized=resized, has_breakpoints=True)
+    choice = TargetChoice(cause=TargetCause.SPEC)
+    target = target_start.start_target(choice, revision=revision, before=before, context=context)
+    assert (target.cleared, target.breakpoint_key) == expected
+
+
+def test_without_breakpoints_an_earlier_revision_costs_no_record() -> None:
+    """Only who wants a stop pays for it."""
+    assert begin(TargetChoice(cause=TargetCause.SPEC), revision=2, before=make_target(3)).breakpoint_key == ""
 
 
 def test_completed_remembers_two() -> None:

@@ -50,8 +50,8 @@ class BreakpointControl:
             active_environment.UNRESTRICTED if is_swept_away else self._definition_sync.find_environment(),
         )
         planner.set_environment(wanted)
-        # Without rules, nothing depends on the revision.
-        is_moved = before.revision != wanted.revision and not wanted.is_unrestricted
+        # Without rules, nothing depends on the target.
+        is_moved = before.key != wanted.key and not wanted.is_unrestricted
         if before.rules != wanted.rules or is_moved:
             return {DirtyScope.ALL_RESOURCES}
         changed = before.cleared.find_changed(wanted.cleared)
