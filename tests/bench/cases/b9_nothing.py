@@ -10,13 +10,14 @@ from dataclasses import replace
 
 from bench.cases.benchmark import Benchmark
 from bench.instruments import lab as lab_module
-from bench.instruments import user, workload
+from bench.instruments import usage, user, workload
 from bench.instruments.figures import Phase
 from bench.instruments.lab import BenchmarkOptions, Lab
 from bench.instruments.workload import Workload
 
 STACKS = 1000
 QUICK = 20
+MEBIBYTE = 1024 * 1024
 REST, QUICK_REST = 30.0, 3.0
 """Seconds."""
 AFTER_RESTART = 10.0
@@ -34,7 +35,11 @@ async def measure(options: BenchmarkOptions, name: str) -> list[Phase]:
             await operator.wait_quiet()
             lab.say(f"resting for {rest:.0f} s")
             at_rest = await lab.measure(operator, "at rest", work, lambda: asyncio.sleep(rest))
-            at_rest = replace(at_rest, found={"CPU s per minute": 60 * at_rest.operator_cpu / at_rest.seconds})
+            found = {
+                "CPU s per minute": 60 * at_rest.operator_cpu / at_rest.seconds,
+                "RSS MiB": usage.read_memory(operator.number) / MEBIBYTE,
+            }
+            at_rest = replace(at_rest, found=found)
         restarted = await restart(lab, work)
     return [at_rest, restarted]
 
@@ -45,7 +50,8 @@ async def restart(lab: Lab, work: Workload) -> Phase:
     async with lab.operator() as operator:
         done = await lab.look(operator)
         await asyncio.sleep(AFTER_RESTART)
-        return await lab.finish(operator, "restarted", work, before=before, done=done)
+        restarted = await lab.finish(operator, "restarted", work, before=before, done=done)
+        return replace(restarted, found={"RSS MiB": usage.read_memory(operator.number) / MEBIBYTE})
 
 
 BENCHMARKS = (

@@ -19,11 +19,20 @@ FindCeiling: TypeAlias = Callable[..., Awaitable[Ceiling]]
 async def measure(
     options: BenchmarkOptions, benchmark: str, workload: Workload, *, find_ceiling: FindCeiling = ceiling.measure
 ) -> list[Phase]:
-    """Three phases, each beside the ceiling that was measured right before and right after."""
+    """Three phases, each beside the ceiling that was measured right before and right after.
+
+    Where the ceiling sends more than the children, each phase also says how it compares with these alone.
+    """
     async with lab_module.opened(options, benchmark, kinds=workload.kinds) as lab:
+        alone = ceiling.measure if find_ceiling is not ceiling.measure else None
         before = await measure_ceiling(lab, workload, "before", find_ceiling)
+        children_before = await measure_ceiling(lab, workload, "of children alone, before", alone) if alone else None
         phases = await live(lab, workload)
+        children_after = await measure_ceiling(lab, workload, "of children alone, after", alone) if alone else None
         after = await measure_ceiling(lab, workload, "after", find_ceiling)
+    if children_before is not None and children_after is not None:
+        children = figures.mean(children_before, children_after)
+        phases = [figures.beside_children(phase, children) for phase in phases]
     between = figures.mean(before, after)
     return [figures.with_ceiling(phase, between) for phase in phases]
 

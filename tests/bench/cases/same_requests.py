@@ -75,13 +75,15 @@ def make_parts(workload: Workload, namespace: str) -> Iterator[Part]:
 
 
 async def create_stack(api: BareApi, part: Part) -> None:
-    """The user's request, up to five more about the Stack, and one for each child."""
+    """The user's request, up to four more about the Stack, and one for each child.
+
+    One status, since the operator writes none of a Stack in progress that is complete within a second.
+    """
     namespace = part.stack["metadata"]["namespace"]
     answer = await api.send("POST", api_requests.collection_path(STACK, namespace), body=part.stack)
     if names.FINALIZER not in stack_cache.parse_stack(orjson.loads(answer)).finalizers:
         answer = await put_finalizers(api, part, [names.FINALIZER])
     await put_revision(api, part, answer, number=1)
-    await put_status(api, part, number=1, is_ready=False)
     for child in part.first:
         await api.apply(child.path, child.manifest)
     await put_status(api, part, number=1, is_ready=True)

@@ -155,6 +155,15 @@ def with_ceiling(phase: Phase, ceiling: Ceiling) -> Phase:
     return replace(phase, ceiling=pace.rate, ceiling_ms=pace.cpu_ms)
 
 
+def beside_children(phase: Phase, children: Ceiling) -> Phase:
+    """The phase, with what it achieves of a bare loop that writes nothing but its children."""
+    pace: Pace = getattr(children, phase.name)
+    found = {"ratio to children alone": phase.rate / pace.rate}
+    if pace.cpu_ms is not None and phase.control_plane_ms is not None:
+        found["CPU ratio to children alone"] = pace.cpu_ms / (phase.operator_ms + phase.control_plane_ms)
+    return replace(phase, found={**phase.found, **found})
+
+
 def describe(phase: Phase) -> dict[str, Any]:
     """The phase for JSON: what was measured, and what follows from it, as exact as it makes sense."""
     figures = asdict(phase) | {name: getattr(phase, name) for name in DERIVED}
