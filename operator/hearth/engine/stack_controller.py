@@ -25,7 +25,7 @@ from hearth.engine.status.status_writer import StatusWriter
 from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope, SourceChanged
 from hearth.engine.writes import repair_observation, step_execution
 from hearth.engine.writes.reconcile_traces import ReconcileTraces
-from hearth.engine.writes.start_limiter import StartLimiter
+from hearth.engine.writes.start_limiter import START_LASTS, StartLimiter
 from hearth.engine.writes.step_execution import StepDone, StepResult
 from hearth.engine.writes.write_lanes import WriteLane, WriteLanes
 from hearth.engine.writes.write_latency import WriteLatency
@@ -82,7 +82,9 @@ class StackController:
         self._traces = ReconcileTraces(observer)
         self._reconcilers: dict[str, StackReconciler] = {}
         self._unloaded = UnloadedStacks(services, unload=self._unload)
-        self._starts = StartLimiter(concurrency=concurrency, queue=services.queue, clock=services.clock)
+        self._starts = StartLimiter(
+            concurrency=concurrency, queue=services.queue, clock=services.clock, is_in_line=self._is_in_line
+        )
         self._lanes = WriteLanes(
             concurrency=concurrency,
             clock=services.clock,
@@ -95,6 +97,7 @@ class StackController:
             find_reconciler=self._reconcilers.get,
             interval=status_interval,
             on_write=self._traces.on_status_write,
+            on_settled=self._unloaded.postpone,
         )
         self._health_marks = HealthMarkController(
             services, find_reconciler=self._find_reconciler, on_limit=observer.on_limit
@@ -205,7 +208,7 @@ class StackController:
         if each is None:
             return 0.0
         self._starts.begin(uid)
-        self._unloaded.on_reconcile(uid)
+        self._unloaded.postpone(uid)
         self._services.evaluations.begin(uid)
         trace = self._observer.begin_reconcile()
         started = self._services.clock.monotonic()
@@ -264,6 +267,15 @@ class StackController:
         is_remote = stack.kubeconfig is not None
         return is_remote or stack.deleting or self._starts.admit(stack.uid, stack.namespace)
 
+    def _is_in_line(self, uid: str) -> bool:
+        """Return whether a Stack that starts waits for others: for its definition to be read, or for its first writes."""
+        each = self._reconcilers.get(uid)
+        if each is None:
+            return False
+        if not each.is_known:
+            return self._builder.slots.locked()
+        return self._lanes.home.executor.is_in_line(uid, seconds=START_LASTS)
+
     def _note_broken_pass(self, uid: str) -> float:
         """Report the error in the Stack's status and schedule a retry.
 
@@ -302,6 +314,7 @@ class StackController:
         self._services.read_rights.forget(uid)
 
     async def _execute_step(self, lane: WriteLane, stack_uid: str, key: str) -> None:
+        self._starts.take_step(stack_uid)
         if not lane.executor.is_queued(stack_uid):
             self._starts.finish(stack_uid)
         each, stack = self._reconcilers.get(stack_uid), self._services.management_cluster.find_stack(stack_uid)

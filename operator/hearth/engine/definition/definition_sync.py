@@ -80,6 +80,8 @@ class DefinitionSync:
     is_deleting: bool = False
     is_group: bool = False
     """Whether the Stack is a ResourceGroup."""
+    was_at_rest: bool = False
+    """Whether this continues with a Stack that was idle."""
     _numbers: RevisionNumbers = field(default_factory=RevisionNumbers, repr=False)
     _sensitive_texts: SensitiveTexts = field(default_factory=SensitiveTexts, repr=False)
     _resources: RevisionResources = field(init=False)
@@ -172,6 +174,7 @@ class DefinitionSync:
         """Continue where an idle Stack was unloaded. names: see `known_names`."""
         self.read_options(stack)
         self._resources.restore(names)
+        self.was_at_rest = True
 
     def is_due(self, stack: StackObject) -> bool:
         """Return whether to sync now. A failed sync waits for its retry unless the Stack changes."""

@@ -44,6 +44,7 @@ class RollingProgress:
             blueprint.rolling,
             ends=ends,
             is_resumed=self.definition_sync.targets.is_restored,
+            was_at_rest=self.definition_sync.was_at_rest,
             before=before.rolling if before is not None else None,
         )
 

@@ -86,8 +86,12 @@ class StatusWriter:
         find_reconciler: Callable[[str], ReportedStack | None],
         interval: float,
         on_write: Callable[[str], None] = lambda _stack_uid: None,
+        on_settled: Callable[[str], None] = lambda _stack_uid: None,
     ) -> None:
-        """interval: minimum seconds between two writes of one Stack's status; on_write: called before each."""
+        """interval: minimum seconds between two writes of one Stack's status; on_write: called before each.
+
+        on_settled: called when a status is as it must be, with the UID of the Stack.
+        """
         self._management_cluster = services.management_cluster
         self._clock = services.clock
         self._hashes = services.hashes
@@ -95,6 +99,7 @@ class StatusWriter:
         self._find_reconciler = find_reconciler
         self._interval = interval
         self._on_write = on_write
+        self._on_settled = on_settled
         self._pacing = StatusRateLimiter(interval=interval, processes=services.share.count)
         self._looked: dict[str, float] = {}
         """By Stack: monotonic time in seconds of the last built status, written or delayed."""
@@ -187,6 +192,8 @@ class StatusWriter:
                 reconciler.clear_fault(internal_error_backoff.STATUS)
         finally:
             self._writing.discard(stack_uid)
+        if outcome is Outcome.WRITTEN:
+            self._on_settled(stack_uid)
 
     def _find_retry(self, stack_uid: str) -> float:
         """Return the monotonic time in seconds of the retry; 0 if the spec changed."""

@@ -99,6 +99,10 @@ class FairExecutor:
         """Return whether any step of the Stack waits for its turn."""
         return stack_uid in self._queues
 
+    def is_in_line(self, stack_uid: str, *, seconds: float) -> bool:
+        """Return whether steps of the Stack wait for their turn, and any step started or ended in the last seconds."""
+        return stack_uid in self._queues and self._clock.monotonic() - self._moved_at < seconds
+
     def count_queued(self) -> int:
         """Return the number of queued steps."""
         return sum(map(len, self._queues.values()))

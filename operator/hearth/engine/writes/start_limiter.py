@@ -13,7 +13,8 @@ from hearth.engine.ports import Clock
 from hearth.engine.work_queue import DirtyScope, WorkQueue
 
 START_LASTS = 1.0
-"""Seconds after which a start counts no longer, so that writes that hang delay no other Stack for longer."""
+"""Seconds after which a start counts no longer unless it waits in line, so that a request that hangs delays no other
+Stack for longer."""
 STEPS_PER_WRITE = 8
 """Steps of starting Stacks for each write that may be in flight. 256 take some 0.6 s, so a Stack is complete within the
 second in which its status need not report the start. With half of that, the executor is sometimes idle.
@@ -34,6 +35,8 @@ class Start:
     """What it counts for."""
     is_planned: bool = False
     """Whether that is the number of its first steps."""
+    taken: int = 0
+    """Steps that had their turn."""
     cancel: Callable[[], None] | None = None
     """Cancels its timer; None until the first reconcile."""
 
@@ -44,14 +47,25 @@ class StartLimiter:
     Namespaces take turns, so a thousand Stacks in one of them do not delay the first one in another.
     """
 
-    def __init__(self, *, concurrency: int, queue: WorkQueue, clock: Clock) -> None:
-        """concurrency: maximum writes in flight."""
+    def __init__(
+        self,
+        *,
+        concurrency: int,
+        queue: WorkQueue,
+        clock: Clock,
+        is_in_line: Callable[[str], bool] = lambda _uid: False,
+    ) -> None:
+        """concurrency: maximum writes in flight.
+
+        is_in_line: whether a Stack waits for its turn, in a line that moves, rather than for an answer.
+        """
         self._assumed = FIRST_ASSUMPTION
         """Steps that a Stack counts for until they are planned: as many as those before it had."""
         self._room = float(STEPS_PER_WRITE * concurrency)
         """Steps for which further Stacks may start; negative if the planned ones are more than assumed."""
         self._queue = queue
         self._clock = clock
+        self._is_in_line = is_in_line
         self._held: OrderedDict[str, OrderedDict[str, None]] = OrderedDict()
         """By namespace, in the order of their turns: the UIDs of the Stacks that wait."""
         self._starting: dict[str, Start] = {}
@@ -72,7 +86,7 @@ class StartLimiter:
         """Record a reconcile of a Stack: if it is starting, its time runs."""
         start = self._starting.get(uid)
         if start is not None and start.cancel is None:
-            start.cancel = self._clock.call_later(START_LASTS, lambda: self.finish(uid))
+            self._arm(uid, start)
 
     def weigh(self, uid: str, steps: int) -> None:
         """Count a start for as many steps as were planned first."""
@@ -85,6 +99,15 @@ class StartLimiter:
         self._assumed += ADAPTATION * (counted - self._assumed)
         self._release()
 
+    def take_step(self, uid: str) -> None:
+        """Record that a step of a Stack has its turn: its start ends with as many as it counts for."""
+        start = self._starting.get(uid)
+        if start is None:
+            return
+        start.taken += 1
+        if start.taken >= start.steps:
+            self.finish(uid)
+
     def finish(self, uid: str) -> None:
         """End the start of a Stack, if it is starting, and let others start."""
         start = self._starting.pop(uid, None)
@@ -94,6 +117,16 @@ class StartLimiter:
             start.cancel()
         self._room += start.steps
         self._release()
+
+    def _arm(self, uid: str, start: Start) -> None:
+        start.cancel = self._clock.call_later(START_LASTS, lambda: self._look(uid, start))
+
+    def _look(self, uid: str, start: Start) -> None:
+        """End a start whose time is over, unless it waits in line: to let others start would only make that longer."""
+        if self._is_in_line(uid):
+            self._arm(uid, start)
+        else:
+            self.finish(uid)
 
     def _add(self, uid: str) -> None:
         self._starting[uid] = Start(self._assumed)

@@ -18,6 +18,10 @@ from hearth.kube.client.http_response import HttpResponse, HttpResponseParser, M
 
 KEEP_ALIVE = 60.0
 """Seconds; less than the API server's own 90, so that the server is not the first to close."""
+SPARE_CONNECTIONS = 8
+"""Idle connections that stay open for the next burst. Each takes some 50 KiB, mostly the buffers of TLS."""
+SPARE_TIMEOUT = 5.0
+"""Seconds after which the other idle connections are closed."""
 CONNECT_TIMEOUT = 10.0
 """Seconds, including TLS; a healthy server needs milliseconds."""
 REPEATABLE = frozenset({"GET", "DELETE"})
@@ -131,6 +135,9 @@ class ConnectionPool:
         self._common = f"Host: {authority}\r\nUser-Agent: {agent}\r\n"
         self._links: set[HttpConnection] = set()
         self._idle: list[HttpConnection] = []
+        """The most recently used one last."""
+        self._closes_spare = False
+        """Whether a timer runs that closes spare connections."""
         self._is_closed = False
 
     async def send(
@@ -167,11 +174,27 @@ class ConnectionPool:
             if may_go_on and connection in self._links:
                 connection.idle_since = asyncio.get_running_loop().time()
                 self._idle.append(connection)
+                self._watch_spare()
             else:
                 # A response that is still to come must not be assigned to another request.
                 self._links.discard(connection)
                 connection.close()
         return answer
+
+    def _watch_spare(self) -> None:
+        if len(self._idle) > SPARE_CONNECTIONS and not self._closes_spare:
+            self._closes_spare = True
+            asyncio.get_running_loop().call_later(SPARE_TIMEOUT, self._close_spare)
+
+    def _close_spare(self) -> None:
+        """Close the idle connections that the last burst needed."""
+        self._closes_spare = False
+        oldest = asyncio.get_running_loop().time() - SPARE_TIMEOUT
+        while len(self._idle) > SPARE_CONNECTIONS and self._idle[0].idle_since <= oldest:
+            connection = self._idle.pop(0)
+            self._links.discard(connection)
+            connection.close()
+        self._watch_spare()
 
     def _find_idle(self) -> HttpConnection | None:
         """Return the most recently used connection that the server has not closed, if any."""

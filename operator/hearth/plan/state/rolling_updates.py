@@ -224,16 +224,20 @@ class RollingUpdates:
         *,
         ends: Iterable[BatchEnd] = (),
         is_resumed: bool = False,
+        was_at_rest: bool = False,
         before: RollingUpdates | None = None,
     ) -> None:
         """Start with the members as they are.
 
-        ends: of the last batches, as recorded; is_resumed: see `RollingUpdate`; before: those of the previous planner.
+        ends: of the last batches, as recorded; is_resumed: see `RollingUpdate`; was_at_rest: whether no batch was in
+        progress, if there is no previous planner; before: those of the previous planner.
         """
         last = {each.collection: each for each in ends}
         known = before.by_collection if before is not None else {}
         self.by_collection: Mapping[str, RollingUpdate] = {
-            name: continue_update(policy, known.get(name), last=last.get(name), is_resumed=is_resumed)
+            name: RollingUpdate(policy=policy, last=last.get(name), carried=frozenset())
+            if was_at_rest and before is None
+            else continue_update(policy, known.get(name), last=last.get(name), is_resumed=is_resumed)
             for name, policy in policies.items()
         }
         self._updates = tuple(self.by_collection.values())

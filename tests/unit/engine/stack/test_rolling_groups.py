@@ -239,7 +239,8 @@ def test_a_change_of_the_size_does_not_start_the_pause_again(sizes: tuple[int, .
     fake_world.run(story)
 
 
-def test_a_group_that_grows_with_its_template_starts_at_once() -> None:
+@pytest.mark.parametrize("rest", [0, 10], ids=["soon after its creation", "unloaded meanwhile"])
+def test_a_group_that_grows_with_its_template_starts_at_once(rest: float) -> None:
     """Neither new members nor those beyond the size are a batch that a pause follows."""
 
     async def story(world: FakeWorld) -> None:
@@ -250,6 +251,7 @@ def test_a_group_that_grows_with_its_template_starts_at_once() -> None:
             {"apiVersion": GROUP.api_version, "kind": GROUP.kind, "metadata": metadata, "spec": spec}
         )
         await wait_complete(world)
+        await asyncio.sleep(rest)
         await world.user.replace_spec(GROUP, make_spec(6, least=6, batch=2, pause="60s", value="b"))
         await asyncio.sleep(30)
         changed = [find_index(each) for each in await find_members(world, group) if is_new(each, "b")]

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 from hearth.engine.work_queue import DirtyScope, WorkQueue
-from hearth.engine.writes.start_limiter import FIRST_ASSUMPTION, START_LASTS, STEPS_PER_WRITE, StartLimiter
+from hearth.engine.writes.start_limiter import (
+    COUNTED_STEPS,
+    FIRST_ASSUMPTION,
+    START_LASTS,
+    STEPS_PER_WRITE,
+    StartLimiter,
+)
 from support import virtual_time
 from support.virtual_time import VirtualClock
 
 
-def make() -> tuple[StartLimiter, WorkQueue]:
-    """A limiter of two starts at once, as long as their steps are not planned, and the queue that it fills."""
+def make(in_line: Collection[str] = ()) -> tuple[StartLimiter, WorkQueue]:
+    """A limiter of two starts at once, as long as their steps are not planned, and the queue that it fills.
+
+    in_line: the Stacks that wait for their turn.
+    """
     queue = WorkQueue()
     assert STEPS_PER_WRITE == 2 * FIRST_ASSUMPTION
-    return StartLimiter(concurrency=1, queue=queue, clock=VirtualClock()), queue
+    limiter = StartLimiter(concurrency=1, queue=queue, clock=VirtualClock(), is_in_line=lambda uid: uid in in_line)
+    return limiter, queue
 
 
 def start(limiter: StartLimiter, uid: str, namespace: str = "one") -> bool:
@@ -78,6 +89,44 @@ def test_a_start_that_hangs_ends() -> None:
         assert (take(queue), start(limiter, "c")) == ([], True)
         await asyncio.sleep(START_LASTS * 1.01)
         assert take(queue) == ["e"]
+
+    virtual_time.run(run)
+
+
+def test_a_start_that_waits_in_line_does_not_end() -> None:
+    """To let others start would only make the line longer, and take memory."""
+
+    async def run() -> None:
+        in_line = {"a", "b"}
+        limiter, queue = make(in_line)
+        for uid in ("a", "b", "c"):
+            start(limiter, uid)
+        await asyncio.sleep(START_LASTS * 9.5)
+        assert take(queue) == []
+        in_line.discard("a")
+        await asyncio.sleep(START_LASTS)
+        assert take(queue) == ["c"]
+
+    virtual_time.run(run)
+
+
+def test_a_start_ends_with_the_steps_that_it_counts_for() -> None:
+    """The other steps of a large Stack may wait for long, in turn with those of the others."""
+
+    async def run() -> None:
+        limiter, queue = make()
+        for uid in ("a", "b", "c", "d", "e"):
+            start(limiter, uid)
+        limiter.weigh("a", 2)
+        limiter.weigh("b", 5000)
+        for _ in range(2):
+            assert take(queue) == []
+            limiter.take_step("a")
+        for _ in range(COUNTED_STEPS):
+            assert take(queue) == []
+            limiter.take_step("b")
+        assert take(queue) == ["c"]
+        limiter.take_step("unknown")
 
     virtual_time.run(run)
 

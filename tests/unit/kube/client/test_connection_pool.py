@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from hearth.kube.client.connection_pool import ConnectionDropped, ConnectionPool
+from hearth.kube.client.connection_pool import SPARE_CONNECTIONS, ConnectionDropped, ConnectionPool
 from hearth.kube.client.http_response import HttpResponse, MalformedResponse
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+REQUEST = b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n"
 LAST = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}"
 
 
@@ -139,6 +140,19 @@ async def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch
         await send(pool)
         await send(pool)
         assert len(server.writers) == 2
+
+
+async def test_what_only_a_burst_needs_is_closed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some connections stay for the next one. Those in use stay in any case."""
+    monkeypatch.setattr("hearth.kube.client.connection_pool.SPARE_TIMEOUT", 0.01)
+    async with run([OK, OK]) as (_, pool):
+        soon = asyncio.get_running_loop().time() + 1000
+        links = [await pool._connect(soon) for _ in range(SPARE_CONNECTIONS + 4)]
+        await asyncio.gather(*(pool._ask(link, REQUEST, soon) for link in links[1:]))
+        await until(lambda: len(pool._links) == SPARE_CONNECTIONS + 1)
+        assert links[0].is_open
+        assert links[0] in pool._links
+        assert sum(link.is_open for link in links) == SPARE_CONNECTIONS + 1
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])

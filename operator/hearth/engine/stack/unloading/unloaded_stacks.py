@@ -16,14 +16,17 @@ from hearth.engine.work_queue import Broadcast, DirtyScope, KindsChanged
 from hearth.model.kinds import Kind
 from hearth.plan.health.health_rules import RuleChange
 
-UNLOAD_AFTER: Final = 1.0
-"""Seconds without an event until a Stack is unloaded for the first time. Its status is written by then."""
+UNLOAD_AFTER: Final = 0.1
+"""Seconds after its last event or status until a Stack is unloaded for the first time. In a burst of new Stacks those
+that are complete make room for the others."""
 GROWTH: Final = 4.0
 """Factor by which that time grows each time that an event loads the Stack again: to load costs more than to keep."""
 LONGEST: Final = 3600.0
 """Seconds without an event after which any idle Stack is unloaded."""
-INTERVAL: Final = 0.2
+INTERVAL: Final = 0.05
 """Seconds between two looks for Stacks that are due."""
+PAUSE: Final = 0.02
+"""Seconds until the next look if more are due than one look has time for."""
 SECONDS_PER_LOOK: Final = 0.01
 """Time that one look may take, so that no event waits for long. A Stack takes a fifth of a millisecond."""
 
@@ -69,24 +72,24 @@ class UnloadedStacks:
         self._due.clear()
         self._cancel()
 
-    def on_reconcile(self, uid: str) -> None:
-        """Note an event of a loaded Stack."""
+    def postpone(self, uid: str) -> None:
+        """Note an event or a status of a loaded Stack."""
         self._looks.pop(uid, None)
-        self._arm(self._postpone(uid))
+        self._arm(self._plan(uid))
 
-    def _postpone(self, uid: str) -> float:
+    def _plan(self, uid: str) -> float:
         """Return when to look at the Stack again."""
         exponent = min(self._loads.get(uid, 0) + self._looks.get(uid, 0), 16)
         due = self._services.clock.monotonic() + min(UNLOAD_AFTER * GROWTH**exponent, LONGEST)
         self._due[uid] = due
         return due
 
-    def _arm(self, due: float) -> None:
+    def _arm(self, due: float, *, interval: float = INTERVAL) -> None:
         """Look at the Stacks that are due no later than that, some at a time."""
         if due >= self._next:
             return
         self._cancel()
-        pause = max(INTERVAL, due - self._services.clock.monotonic())
+        pause = max(interval, due - self._services.clock.monotonic())
         self._next = self._services.clock.monotonic() + pause
         self._cancel = self._services.clock.call_later(pause, self._look)
 
@@ -126,17 +129,19 @@ class UnloadedStacks:
         """Unload idle Stacks that are due, as many as time permits."""
         clock = self._services.clock
         now, self._next = clock.monotonic(), math.inf
+        interval = INTERVAL
         for uid in [uid for uid, due in self._due.items() if due <= now]:
             self._unload_one(uid)
             if clock.monotonic() - now > SECONDS_PER_LOOK:
+                interval = PAUSE
                 break
-        self._arm(min(self._due.values(), default=math.inf))
+        self._arm(min(self._due.values(), default=math.inf), interval=interval)
 
     def _unload_one(self, uid: str) -> None:
         found = self._unload(uid) if uid not in self._services.queue else None
         if found is None:
             self._looks[uid] = self._looks.get(uid, 0) + 1
-            self._postpone(uid)
+            self._plan(uid)
             return
         del self._due[uid]
         self._looks.pop(uid, None)
