@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ DECISIVE: Final[tuple[str, ...]] = tuple(_WRITTEN["decisive"])
 FINAL: Final = frozenset(_WRITTEN["final"])
 OF_PARTS: Final = frozenset(_WRITTEN["of_parts"].split())
 BESIDE: Final = frozenset(_WRITTEN["beside"])
+BESIDE_PARTS: Final = frozenset(_WRITTEN["beside_parts"])
 DEFINITE: Final = frozenset(_WRITTEN["definite"].split())
 MILESTONES: Final = frozenset(_WRITTEN["milestones"].split())
 IGNORED: Final = frozenset(_WRITTEN["ignored"].split())
@@ -28,6 +29,7 @@ ERROR, MINOR = "Error", ("Info", "Warning")
 """Severities that a condition states beside False (Cluster API, Knative)."""
 FALSE_STATUSES: Final = ("False", "false", False)
 WAITS_IN_MESSAGE: Final = tuple(vocabulary.load()["waits_in_message"])
+PASSES_IN_MESSAGE: Final = tuple(vocabulary.load()["passes_in_message"])
 LOOPS: Final = ("Running", "Successful")
 """Reasons of `Running` by which operators made with Ansible describe their own loop."""
 UNREACHED: Final = frozenset({"lost", "unreachable", "unknown", "disconnected"})
@@ -118,6 +120,14 @@ class Said:
     """Whether its status is False."""
     is_assumed: bool = False
     """Whether it has failed only because it is definite and false: no word says so."""
+    is_severe: bool = False
+    """Whether it calls itself an error by its severity."""
+
+    @property
+    def may_be_retried(self) -> bool:
+        """Return whether it has failed only by the reason of a positive condition, or by none at all."""
+        is_by_reason = self.shape in RETRIED and self.meaning is Meaning.FAILED and self.is_false
+        return self.is_assumed or (is_by_reason and not self.is_severe)
 
     @property
     def is_of_parts(self) -> bool:
@@ -140,10 +150,12 @@ def read(item: Mapping[str, Any], *, is_work: bool) -> Said | None:
     match status:
         case "True" | True | "true":
             meaning = read_true(shape, reason, is_work=is_work)
+            meaning = Meaning.WAITING if meaning is Meaning.FAILED and passes(message) else meaning
         case "False" | "false" | False:
             is_empty = repeats(type_, reason) or only_waits(reason, message)
             meaning = read_false(shape, "" if is_empty else reason, item.get("severity"))
             is_assumed = shape is Shape.DEFINITE and (is_empty or vocabulary.read(reason) is not Meaning.FAILED)
+            meaning = Meaning.WAITING if meaning is Meaning.FAILED and passes(message) else meaning
         case "Unknown":
             meaning = read_unknown(shape, reason)
         case str() if status and shape in ASSERTING:
@@ -156,7 +168,8 @@ def read(item: Mapping[str, Any], *, is_work: bool) -> Said | None:
             meaning = None
     is_false = status in FALSE_STATUSES
     text = message if isinstance(message, str) else ""
-    return Said(meaning, shape, type_, reason, text, is_false, is_assumed and item.get("severity") != ERROR)
+    is_severe = item.get("severity") == ERROR
+    return Said(meaning, shape, type_, reason, text, is_false, is_assumed and not is_severe, is_severe)
 
 
 def read_true(shape: Shape, reason: str, *, is_work: bool) -> Meaning | None:
@@ -196,10 +209,20 @@ def repeats(type_: str, reason: str) -> bool:
 
 def only_waits(reason: str, message: Any) -> bool:
     """Return whether the reason is just an error, of which the message says that something is awaited."""
-    if reason.lower() not in vocabulary.PLAIN_ERRORS or not isinstance(message, str):
+    return vocabulary.is_plain(reason) and contains(message, WAITS_IN_MESSAGE)
+
+
+def passes(message: Any) -> bool:
+    """Return whether the message names an error that the next pass does not meet again."""
+    return contains(message, PASSES_IN_MESSAGE)
+
+
+def contains(message: Any, phrases: Sequence[str]) -> bool:
+    """Return whether the first part of a message has one of the phrases."""
+    if not isinstance(message, str):
         return False
-    text = message[: limits.HEALTH_WORD_CHARACTERS].lower()
-    return any(waits in text for waits in WAITS_IN_MESSAGE)
+    text = message[: limits.HEALTH_MESSAGE_CHARACTERS].lower()
+    return any(phrase in text for phrase in phrases)
 
 
 def read_unknown(shape: Shape, reason: str) -> Meaning | None:
@@ -210,6 +233,8 @@ def read_unknown(shape: Shape, reason: str) -> Meaning | None:
     return Meaning.WAITING if UNREACHED.isdisjoint(words) else Meaning.UNKNOWN
 
 
+RETRIED: Final = frozenset({Shape.POSITIVE, Shape.MILESTONE})
+"""Shapes of conditions whose failing reason means a retry where the object says that it is busy."""
 ASSERTING: Final = frozenset({Shape.POSITIVE, Shape.OVER, Shape.DEFINITE, Shape.MILESTONE})
 WORDS_IN_PLACE: Final = frozenset({Meaning.FAILED, Meaning.WAITING, Meaning.READY})
 """Meanings of a word in place of a status that count where the type has none."""

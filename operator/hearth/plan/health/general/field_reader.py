@@ -129,7 +129,7 @@ class FieldReader:
         """Read a field that holds errors if it holds anything."""
         error = error_texts.find_error(value)
         if error is not None:
-            self._findings.add(Meaning.FAILED, vocabulary.make_reason(name), error)
+            self._findings.add_doubted(vocabulary.make_reason(name), error)
         elif value is True:
             self._findings.add(Meaning.FAILED, vocabulary.make_reason(name), f"its {name} is true")
 
@@ -142,6 +142,7 @@ class FieldReader:
                 # `Complete`, with the reason `Failed`.
                 self._findings.add(Meaning.FAILED, vocabulary.make_reason(self._reason), f"its {name} is {value}")
             elif value:
+                self._findings.has_succeeded = self._findings.has_succeeded or vocabulary.has_succeeded(value)
                 self._findings.add_text(name, value)
             else:
                 self._findings.add_untold(name)

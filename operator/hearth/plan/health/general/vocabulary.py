@@ -85,6 +85,7 @@ NEUTRAL_ING: Final = frozenset(load()["ing"].split())
 WORDS: Final = read_words(load()["words"])
 DIRECTIONS: Final = frozenset(load()["directions"].split())
 PLAIN_ERRORS: Final = frozenset(load()["plain_errors"].split())
+PLAIN_REASONS: Final = frozenset(load()["plain_reasons"].split())
 ABSENCES: Final = tuple(load()["absences"])
 NEGATIONS: Final = frozenset(load()["negations"].split())
 LEADING: Final = frozenset(load()["leading"].split())
@@ -96,6 +97,7 @@ RESTING_ALONE: Final = frozenset(load()["resting_alone"].split())
 AT_WORK: Final = frozenset(load()["at_work"].split())
 OVER: Final = frozenset(load()["conditions"]["over"].split())
 """Words that say that something is over, however it ended."""
+SUCCESS: Final = frozenset(load()["success"].split())
 WORK: Final = tuple(load()["work"])
 WORK_WORDS: Final = frozenset(name.lower() for name in WORK)
 NO_MEANINGS: Final[Mapping[Meaning | None, Meaning]] = {
@@ -164,6 +166,17 @@ def _read(text: str) -> Meaning | None:
         resting = {word for word in words if WORDS.find(word) is found}
         return Meaning.WAITING if resting <= RESTING_ALONE else found
     return Meaning.WAITING if found is Meaning.WEAK else found
+
+
+def is_plain(reason: str) -> bool:
+    """Return whether a reason says nothing but that the last pass failed: `Error`, `ReconcileError`."""
+    words = split(reason[: limits.HEALTH_WORD_CHARACTERS])
+    return PLAIN_REASONS.issuperset(words) and any(WORDS.find(word) is Meaning.FAILED for word in words)
+
+
+def has_succeeded(text: str) -> bool:
+    """Return whether a text says that work has come to a good end: `Succeeded`."""
+    return not SUCCESS.isdisjoint(split(text[: limits.HEALTH_WORD_CHARACTERS])[-1:])
 
 
 def is_over(text: str) -> bool:
