@@ -17,7 +17,9 @@ from hearth.plan.health.rule_parser import RuleTable
 from hearth.plan.health.suspend_rules import SuspendRule
 
 GADGET = Kind(group="example.com", version="v1", name="Gadget", plural="gadgets", namespaced=True)
-PROMETHEUS = Kind(group="monitoring.coreos.com", version="v1", name="Prometheus", plural="prometheuses", namespaced=True)
+PROMETHEUS = Kind(
+    group="monitoring.coreos.com", version="v1", name="Prometheus", plural="prometheuses", namespaced=True
+)
 DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
 
 
@@ -102,7 +104,9 @@ def test_a_conflict_fails_nothing_but_by_a_rule_of_users() -> None:
     fields = {"metadata": {}, "status": {"conditions": [condition]}}
     assert HealthRules().assess(fields, kind=PROMETHEUS).state is HealthState.PROGRESSING
 
-    table, _ = read("- {kinds: [monitoring.coreos.com/Prometheus], cases: [{condition: Reconciled=False, state: failed}]}")
+    table, _ = read(
+        "- {kinds: [monitoring.coreos.com/Prometheus], cases: [{condition: Reconciled=False, state: failed}]}"
+    )
     assert HealthRules(table).assess(fields, kind=PROMETHEUS).state is HealthState.FAILED
 
 

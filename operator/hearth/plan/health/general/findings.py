@@ -82,7 +82,9 @@ class Findings:
         runs = self.is_work and decisive is not None and decisive.type in condition_types.DECISIVE
         if any(said.may_be_retried for said in conditions) and any(map(is_in_progress, conditions)):
             # What is in progress is tried again: only a condition that something is wrong says that it has failed.
-            conditions = [replace(said, meaning=Meaning.WAITING) if said.may_be_retried else said for said in conditions]
+            conditions = [
+                replace(said, meaning=Meaning.WAITING) if said.may_be_retried else said for said in conditions
+            ]
             decisive = find_decisive(conditions)
         if decisive is not None and of_parts:
             self.add(Meaning.WAITING, vocabulary.make_reason(decisive.reason), decisive.message)
