@@ -92,6 +92,8 @@ LEADING: Final = frozenset(load()["leading"].split())
 NOT_FAILED: Final = frozenset(load()["not_failed"].split())
 NOT_WAITING: Final = frozenset(load()["not_waiting"].split())
 PHRASES: Final = {phrase: Meaning(meaning) for phrase, meaning in load()["phrases"].items()}
+JOINED: Final = {tuple(words.split()): word for words, word in load()["joined"].items()}
+JOINED_LENGTH: Final = 3
 TO_REST: Final = frozenset(load()["to_rest"].split())
 RESTING_ALONE: Final = frozenset(load()["resting_alone"].split())
 AT_WORK: Final = frozenset(load()["at_work"].split())
@@ -109,8 +111,13 @@ NO_MEANINGS: Final[Mapping[Meaning | None, Meaning]] = {
 
 
 def split(text: str) -> tuple[str, ...]:
-    """Return the words of a name or phrase in lower case."""
-    return tuple(part.lower() for part in PART.findall(text))
+    """Return the words of a name or phrase in lower case, with those that are one joined: `UpToDate`."""
+    words = tuple(part.lower() for part in PART.findall(text))
+    for at in range(len(words) - JOINED_LENGTH + 1):
+        joined = JOINED.get(words[at : at + JOINED_LENGTH])
+        if joined is not None:
+            return (*words[:at], joined, *words[at + JOINED_LENGTH :])
+    return words
 
 
 def find_meanings(text: str) -> tuple[Meaning | None, ...]:
