@@ -23,6 +23,8 @@ MILESTONES: Final = frozenset(_WRITTEN["milestones"].split())
 IGNORED: Final = frozenset(_WRITTEN["ignored"].split())
 IGNORED_LAST: Final = frozenset(word.lower() for word in IGNORED)
 RESTING: Final = frozenset(_WRITTEN["resting"].split())
+MOMENTARY: Final = frozenset(_WRITTEN["momentary"].split())
+UNDER_WAY: Final = frozenset(_WRITTEN["under_way"])
 NOT_DONE: Final = frozenset(_WRITTEN["not_done"])
 NOT, RUNNING, PARTICIPLE = "not", "Running", "ed"
 ERROR, MINOR = "Error", ("Info", "Warning")
@@ -47,6 +49,8 @@ class Shape(enum.Enum):
     """Like positive, but a failing reason counts beside True as well."""
     ABNORMAL = "abnormal"
     """True: failed. False proves nothing, unless the reason says that all is well."""
+    MOMENTARY = "momentary"
+    """The same, but True is progressing if the reason says that it waits."""
     BUSY = "busy"
     """True: progressing. False: failed or ready if the reason says so."""
     NEGATED = "negated"
@@ -89,6 +93,8 @@ def find_shape(type_: str) -> Shape:
     meaning = vocabulary.find_meanings(name)[-1] or vocabulary.read(name)
     if meaning is Meaning.READY:
         return Shape.OVER if last in vocabulary.OVER else Shape.DEFINITE if last in DEFINITE else Shape.POSITIVE
+    if meaning is Meaning.FAILED and last in MOMENTARY:
+        return Shape.MOMENTARY
     is_done = meaning is None and last.endswith(PARTICIPLE) and last not in NOT_DONE
     return Shape.POSITIVE if is_done else _SHAPES.get(meaning, Shape.UNREAD)
 
@@ -179,6 +185,11 @@ def read_true(shape: Shape, reason: str, *, is_work: bool) -> Meaning | None:
             return Meaning.FAILED if vocabulary.read(reason) is Meaning.FAILED else Meaning.WAITING
         case Shape.OVER:
             return Meaning.FAILED if vocabulary.read(reason) is Meaning.FAILED else Meaning.READY
+        case Shape.MOMENTARY:
+            # `Degraded`, with the reason `UnavailablePod`: what is missing may come.
+            return Meaning.WAITING if vocabulary.read(reason) is Meaning.WAITING else Meaning.FAILED
+        case Shape.PROGRESSING if reason in UNDER_WAY:
+            return Meaning.WAITING
         case Shape.PROGRESSING:
             return Meaning.READY if vocabulary.read(reason) is Meaning.READY else Meaning.WAITING
         case Shape.RUNNING if reason in LOOPS:
@@ -251,6 +262,7 @@ FALSE: Final[Mapping[Shape, tuple[frozenset[Meaning], Meaning | None]]] = {
     Shape.BUSY: NOT_BUSY,
     Shape.RUNNING: (frozenset({Meaning.FAILED}), None),
     Shape.ABNORMAL: (frozenset({Meaning.READY}), None),
+    Shape.MOMENTARY: (frozenset({Meaning.READY}), None),
 }
 """The meanings of a reason that tell what False means, and what it means with any other reason."""
 TRUE: Final[Mapping[Shape, Meaning]] = {

@@ -228,6 +228,7 @@ def is_of_beside_parts(type_: str) -> bool:
 def is_settled(conditions: list[Said]) -> bool:
     """Return whether all conditions report what is amiss or in progress, and none of that is so."""
     shapes = {said.shape for said in conditions}
+    shapes = {Shape.ABNORMAL if shape is Shape.MOMENTARY else shape for shape in shapes}
     is_known = Shape.ABNORMAL in shapes and shapes <= {Shape.ABNORMAL, *IN_PROGRESS} and len(shapes) > 1
     return is_known and all(said.is_false for said in conditions)
 
