@@ -93,10 +93,9 @@ def find_shape(type_: str) -> Shape:
     meaning = vocabulary.find_meanings(name)[-1] or vocabulary.read(name)
     if meaning is Meaning.READY:
         return Shape.OVER if last in vocabulary.OVER else Shape.DEFINITE if last in DEFINITE else Shape.POSITIVE
-    if meaning is Meaning.FAILED and last in MOMENTARY:
-        return Shape.MOMENTARY
     is_done = meaning is None and last.endswith(PARTICIPLE) and last not in NOT_DONE
-    return Shape.POSITIVE if is_done else _SHAPES.get(meaning, Shape.UNREAD)
+    shape = Shape.POSITIVE if is_done else _SHAPES.get(meaning, Shape.UNREAD)
+    return Shape.MOMENTARY if shape is Shape.ABNORMAL and last in MOMENTARY else shape
 
 
 WHOLE: Final = {"progressing": Shape.PROGRESSING, "running": Shape.RUNNING, "health": Shape.POSITIVE}
@@ -156,7 +155,8 @@ def read(item: Mapping[str, Any], *, is_work: bool) -> Said | None:
     match status:
         case "True" | True | "true":
             meaning = read_true(shape, reason, is_work=is_work)
-            meaning = Meaning.WAITING if meaning is Meaning.FAILED and passes(message) else meaning
+            awaits = passes(message) or only_waits(reason, message)
+            meaning = Meaning.WAITING if meaning is Meaning.FAILED and awaits else meaning
         case "False" | "false" | False:
             is_empty = repeats(type_, reason) or only_waits(reason, message)
             meaning = read_false(shape, "" if is_empty else reason, item.get("severity"))
@@ -181,17 +181,8 @@ def read(item: Mapping[str, Any], *, is_work: bool) -> Said | None:
 def read_true(shape: Shape, reason: str, *, is_work: bool) -> Meaning | None:
     """Return what a condition says that is true."""
     match shape:
-        case Shape.NEGATED:
-            return Meaning.FAILED if vocabulary.read(reason) is Meaning.FAILED else Meaning.WAITING
-        case Shape.OVER:
-            return Meaning.FAILED if vocabulary.read(reason) is Meaning.FAILED else Meaning.READY
-        case Shape.MOMENTARY:
-            # `Degraded`, with the reason `UnavailablePod`: what is missing may come.
-            return Meaning.WAITING if vocabulary.read(reason) is Meaning.WAITING else Meaning.FAILED
         case Shape.PROGRESSING if reason in UNDER_WAY:
             return Meaning.WAITING
-        case Shape.PROGRESSING:
-            return Meaning.READY if vocabulary.read(reason) is Meaning.READY else Meaning.WAITING
         case Shape.RUNNING if reason in LOOPS:
             return None
         case Shape.RUNNING:
@@ -199,6 +190,9 @@ def read_true(shape: Shape, reason: str, *, is_work: bool) -> Meaning | None:
         case Shape.UNREAD:
             # `Deployment`, with the reason `InProgress`.
             return Meaning.WAITING if vocabulary.is_pending(reason) else None
+    if shape in TRUE_BY_REASON:
+        telling, otherwise = TRUE_BY_REASON[shape]
+        return telling if vocabulary.read(reason) is telling else otherwise
     return TRUE.get(shape)
 
 
@@ -226,6 +220,11 @@ def only_waits(reason: str, message: Any) -> bool:
 def passes(message: Any) -> bool:
     """Return whether the message names an error that the next pass does not meet again."""
     return contains(message, PASSES_IN_MESSAGE)
+
+
+def waits(error: str) -> bool:
+    """Return whether the text of an error says that something is awaited, or that the next pass succeeds."""
+    return contains(error, (*WAITS_IN_MESSAGE, *PASSES_IN_MESSAGE))
 
 
 def contains(message: Any, phrases: Sequence[str]) -> bool:
@@ -265,6 +264,14 @@ FALSE: Final[Mapping[Shape, tuple[frozenset[Meaning], Meaning | None]]] = {
     Shape.MOMENTARY: (frozenset({Meaning.READY}), None),
 }
 """The meanings of a reason that tell what False means, and what it means with any other reason."""
+TRUE_BY_REASON: Final[Mapping[Shape, tuple[Meaning, Meaning]]] = {
+    Shape.NEGATED: (Meaning.FAILED, Meaning.WAITING),
+    Shape.OVER: (Meaning.FAILED, Meaning.READY),
+    # `Degraded`, with the reason `UnavailablePod`: what is missing may come.
+    Shape.MOMENTARY: (Meaning.WAITING, Meaning.FAILED),
+    Shape.PROGRESSING: (Meaning.READY, Meaning.WAITING),
+}
+"""The meaning of a reason that tells what True means, and what it means with any other reason."""
 TRUE: Final[Mapping[Shape, Meaning]] = {
     Shape.POSITIVE: Meaning.READY,
     Shape.DEFINITE: Meaning.READY,

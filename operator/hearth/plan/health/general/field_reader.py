@@ -128,7 +128,7 @@ class FieldReader:
     def read_error(self, name: str, value: Any) -> None:
         """Read a field that holds errors if it holds anything."""
         error = error_texts.find_error(value)
-        if error is not None and condition_types.contains(error, condition_types.WAITS_IN_MESSAGE):
+        if error is not None and condition_types.waits(error):
             self._findings.add(Meaning.WAITING, vocabulary.make_reason(name), error)
         elif error is not None:
             self._findings.add_doubted(vocabulary.make_reason(name), error)
