@@ -299,6 +299,9 @@ FINALIZERS_KEPT = 16
 HEALTH_WORD_CHARACTERS = 200
 """Characters of a reason or phase whose words are read. The longest of 429 condition types and of the phases of 250 kinds
 have less than 100."""
+HEALTH_MESSAGE_CHARACTERS = 1_000
+"""Characters of a condition's message that are searched for phrases. What failed comes last, behind what was tried: each of
+five controllers that wrap an error puts some 50 before it."""
 HEALTH_PARTS = 2_000
 """Fields, conditions and parts of one status that tell its health. Each takes some 30 µs, during which nothing else runs."""
 HEALTH_WORDS_KEPT = 2_048

@@ -192,6 +192,9 @@ class HealthRules:
     def _make_entry(self, kind: Kind, schema: Mapping[str, Any] | None) -> HealthRuleEntry:
         own = self._users.find(kind)
         shipped = (TABLE.get(kind.key) or built_in().find(kind)) if own is None else None
+        if shipped is not None and isinstance(shipped.rule, RuleCases):
+            # Users' cases mean what they say.
+            shipped = rule_cases.make_forgiving(shipped)
         entry = own or shipped
         if entry is not None and not is_partial(entry.rule):
             return entry

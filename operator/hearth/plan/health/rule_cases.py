@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from hearth.model.child import Path
-from hearth.plan.health.general import general_rule
+from hearth.plan.health.general import condition_types, general_rule
 from hearth.plan.health.general.status_fields import SUSPEND
 from hearth.plan.health.health_result import (
     Fields,
@@ -77,6 +77,8 @@ class RuleCases:
     """The general rule for the kind."""
     rests: tuple[str, ...] = ()
     """The fields of the spec that the cases read and that ask for rest: many a controller then leaves the object alone."""
+    forgives: bool = False
+    """Whether a failure that the next pass does not meet again means progress."""
 
     @property
     def is_complete(self) -> bool:
@@ -93,7 +95,7 @@ class RuleCases:
         for case in self.cases:
             verdict = assess_case(case, fields, conditions)
             if verdict is not None:
-                return verdict
+                return forgive(verdict) if self.forgives else verdict
         return self.general(fields)
 
 
@@ -120,6 +122,19 @@ def complete(entry: HealthRuleEntry, general: HealthRuleEntry) -> HealthRuleEntr
         rule=dataclasses.replace(entry.rule, general=general.rule),
         paths=field_references.shorten(entry.paths | general.paths),
     )
+
+
+def make_forgiving(entry: HealthRuleEntry) -> HealthRuleEntry:
+    """Return the row of a kind whose cases take a conflict of two writers for progress, as the general rule does."""
+    assert isinstance(entry.rule, RuleCases)  # noqa: S101 -- tells the type checker
+    return dataclasses.replace(entry, rule=dataclasses.replace(entry.rule, forgives=True))
+
+
+def forgive(verdict: HealthResult) -> HealthResult:
+    """Return progressing in place of a failure that the next pass does not meet again."""
+    if verdict.state is not HealthState.FAILED or verdict.terminal or not condition_types.passes(verdict.message):
+        return verdict
+    return dataclasses.replace(verdict, state=HealthState.PROGRESSING)
 
 
 def read_conditions(fields: Fields) -> dict[str, Mapping[str, Any]]:

@@ -77,10 +77,10 @@ def test_an_object_has_the_health_that_its_project_documents(
 
 
 def test_hearth_differs_rarely_and_says_why() -> None:
-    """At most two rows of a hundred differ where a failure is not merely read as progressing."""
+    """At most two rows of a hundred where a failure is not merely read as progressing, and seven where it is."""
     rows = [param.values[2] for param in ROWS]
     differing = [row for row in rows if "hearth" in row]
     assert all(row["because"] for row in differing)
     assert not [row for row in differing if row["hearth"] == "failed"]
     assert len([row for row in differing if row["says"] != "degraded"]) * 50 <= len(rows)
-    assert len([row for row in differing if row["says"] == "degraded"]) * 20 <= len(rows)
+    assert len([row for row in differing if row["says"] == "degraded"]) * 100 <= len(rows) * 7

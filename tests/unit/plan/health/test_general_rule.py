@@ -89,6 +89,7 @@ def test_an_object_is_judged_by_what_it_says(row: dict[str, Any]) -> None:
         ("example.com/Verified", Shape.DEFINITE),
         ("ReplicaFailure", Shape.ABNORMAL),
         ("InvalidSpec", Shape.ABNORMAL),
+        ("NodeDegraded", Shape.MOMENTARY),
         ("NodeNotReady", Shape.NEGATED),
         ("Issuing", Shape.BUSY),
         ("RollingUpdate", Shape.BUSY),

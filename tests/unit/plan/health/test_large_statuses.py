@@ -21,7 +21,7 @@ def make_items(number: int, failing: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("failing", "expected"),
     [
-        pytest.param(LAST, HealthState.FAILED, id="the last one within the limit"),
+        pytest.param(LAST, HealthState.PROGRESSING, id="the last one within the limit"),
         pytest.param(LAST + 1, HealthState.READY, id="the first one beyond it"),
     ],
 )

@@ -17,6 +17,9 @@ from hearth.plan.health.rule_parser import RuleTable
 from hearth.plan.health.suspend_rules import SuspendRule
 
 GADGET = Kind(group="example.com", version="v1", name="Gadget", plural="gadgets", namespaced=True)
+PROMETHEUS = Kind(
+    group="monitoring.coreos.com", version="v1", name="Prometheus", plural="prometheuses", namespaced=True
+)
 DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
 
 
@@ -92,6 +95,19 @@ def test_rules_of_users_win_over_ours_even_for_core_kinds() -> None:
     change = rules.replace(rule_parser.EMPTY)
     assert rules.assess({"metadata": {}}, kind=DEPLOYMENT).reason == "LessThanUpdated"
     assert (change.touches(DEPLOYMENT), change.touches(GADGET)) == (True, False)
+
+
+def test_a_conflict_fails_nothing_but_by_a_rule_of_users() -> None:
+    """The next pass writes again; a user's case means what it says."""
+    message = "Operation cannot be fulfilled: the object has been modified; please apply your changes"
+    condition = {"type": "Reconciled", "status": "False", "reason": "ReconciliationFailed", "message": message}
+    fields = {"metadata": {}, "status": {"conditions": [condition]}}
+    assert HealthRules().assess(fields, kind=PROMETHEUS).state is HealthState.PROGRESSING
+
+    table, _ = read(
+        "- {kinds: [monitoring.coreos.com/Prometheus], cases: [{condition: Reconciled=False, state: failed}]}"
+    )
+    assert HealthRules(table).assess(fields, kind=PROMETHEUS).state is HealthState.FAILED
 
 
 def test_the_same_rules_read_twice_change_nothing() -> None:

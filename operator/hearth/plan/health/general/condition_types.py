@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,17 +17,21 @@ DECISIVE: Final[tuple[str, ...]] = tuple(_WRITTEN["decisive"])
 FINAL: Final = frozenset(_WRITTEN["final"])
 OF_PARTS: Final = frozenset(_WRITTEN["of_parts"].split())
 BESIDE: Final = frozenset(_WRITTEN["beside"])
+BESIDE_PARTS: Final = frozenset(_WRITTEN["beside_parts"])
 DEFINITE: Final = frozenset(_WRITTEN["definite"].split())
 MILESTONES: Final = frozenset(_WRITTEN["milestones"].split())
 IGNORED: Final = frozenset(_WRITTEN["ignored"].split())
 IGNORED_LAST: Final = frozenset(word.lower() for word in IGNORED)
 RESTING: Final = frozenset(_WRITTEN["resting"].split())
+MOMENTARY: Final = frozenset(_WRITTEN["momentary"].split())
+UNDER_WAY: Final = frozenset(_WRITTEN["under_way"])
 NOT_DONE: Final = frozenset(_WRITTEN["not_done"])
 NOT, RUNNING, PARTICIPLE = "not", "Running", "ed"
 ERROR, MINOR = "Error", ("Info", "Warning")
 """Severities that a condition states beside False (Cluster API, Knative)."""
 FALSE_STATUSES: Final = ("False", "false", False)
 WAITS_IN_MESSAGE: Final = tuple(vocabulary.load()["waits_in_message"])
+PASSES_IN_MESSAGE: Final = tuple(vocabulary.load()["passes_in_message"])
 LOOPS: Final = ("Running", "Successful")
 """Reasons of `Running` by which operators made with Ansible describe their own loop."""
 UNREACHED: Final = frozenset({"lost", "unreachable", "unknown", "disconnected"})
@@ -45,6 +49,8 @@ class Shape(enum.Enum):
     """Like positive, but a failing reason counts beside True as well."""
     ABNORMAL = "abnormal"
     """True: failed. False proves nothing, unless the reason says that all is well."""
+    MOMENTARY = "momentary"
+    """The same, but True is progressing if the reason says that it waits."""
     BUSY = "busy"
     """True: progressing. False: failed or ready if the reason says so."""
     NEGATED = "negated"
@@ -88,7 +94,8 @@ def find_shape(type_: str) -> Shape:
     if meaning is Meaning.READY:
         return Shape.OVER if last in vocabulary.OVER else Shape.DEFINITE if last in DEFINITE else Shape.POSITIVE
     is_done = meaning is None and last.endswith(PARTICIPLE) and last not in NOT_DONE
-    return Shape.POSITIVE if is_done else _SHAPES.get(meaning, Shape.UNREAD)
+    shape = Shape.POSITIVE if is_done else _SHAPES.get(meaning, Shape.UNREAD)
+    return Shape.MOMENTARY if shape is Shape.ABNORMAL and last in MOMENTARY else shape
 
 
 WHOLE: Final = {"progressing": Shape.PROGRESSING, "running": Shape.RUNNING, "health": Shape.POSITIVE}
@@ -118,6 +125,14 @@ class Said:
     """Whether its status is False."""
     is_assumed: bool = False
     """Whether it has failed only because it is definite and false: no word says so."""
+    is_severe: bool = False
+    """Whether it calls itself an error by its severity."""
+
+    @property
+    def may_be_retried(self) -> bool:
+        """Return whether it has failed only by the reason of a positive condition, or by none at all."""
+        is_by_reason = self.shape in RETRIED and self.meaning is Meaning.FAILED and self.is_false
+        return self.is_assumed or (is_by_reason and not self.is_severe)
 
     @property
     def is_of_parts(self) -> bool:
@@ -140,10 +155,13 @@ def read(item: Mapping[str, Any], *, is_work: bool) -> Said | None:
     match status:
         case "True" | True | "true":
             meaning = read_true(shape, reason, is_work=is_work)
+            awaits = passes(message) or only_waits(reason, message)
+            meaning = Meaning.WAITING if meaning is Meaning.FAILED and awaits else meaning
         case "False" | "false" | False:
             is_empty = repeats(type_, reason) or only_waits(reason, message)
             meaning = read_false(shape, "" if is_empty else reason, item.get("severity"))
             is_assumed = shape is Shape.DEFINITE and (is_empty or vocabulary.read(reason) is not Meaning.FAILED)
+            meaning = Meaning.WAITING if meaning is Meaning.FAILED and passes(message) else meaning
         case "Unknown":
             meaning = read_unknown(shape, reason)
         case str() if status and shape in ASSERTING:
@@ -156,18 +174,15 @@ def read(item: Mapping[str, Any], *, is_work: bool) -> Said | None:
             meaning = None
     is_false = status in FALSE_STATUSES
     text = message if isinstance(message, str) else ""
-    return Said(meaning, shape, type_, reason, text, is_false, is_assumed and item.get("severity") != ERROR)
+    is_severe = item.get("severity") == ERROR
+    return Said(meaning, shape, type_, reason, text, is_false, is_assumed and not is_severe, is_severe)
 
 
 def read_true(shape: Shape, reason: str, *, is_work: bool) -> Meaning | None:
     """Return what a condition says that is true."""
     match shape:
-        case Shape.NEGATED:
-            return Meaning.FAILED if vocabulary.read(reason) is Meaning.FAILED else Meaning.WAITING
-        case Shape.OVER:
-            return Meaning.FAILED if vocabulary.read(reason) is Meaning.FAILED else Meaning.READY
-        case Shape.PROGRESSING:
-            return Meaning.READY if vocabulary.read(reason) is Meaning.READY else Meaning.WAITING
+        case Shape.PROGRESSING if reason in UNDER_WAY:
+            return Meaning.WAITING
         case Shape.RUNNING if reason in LOOPS:
             return None
         case Shape.RUNNING:
@@ -175,6 +190,9 @@ def read_true(shape: Shape, reason: str, *, is_work: bool) -> Meaning | None:
         case Shape.UNREAD:
             # `Deployment`, with the reason `InProgress`.
             return Meaning.WAITING if vocabulary.is_pending(reason) else None
+    if shape in TRUE_BY_REASON:
+        telling, otherwise = TRUE_BY_REASON[shape]
+        return telling if vocabulary.read(reason) is telling else otherwise
     return TRUE.get(shape)
 
 
@@ -196,10 +214,25 @@ def repeats(type_: str, reason: str) -> bool:
 
 def only_waits(reason: str, message: Any) -> bool:
     """Return whether the reason is just an error, of which the message says that something is awaited."""
-    if reason.lower() not in vocabulary.PLAIN_ERRORS or not isinstance(message, str):
+    return vocabulary.is_plain(reason) and contains(message, WAITS_IN_MESSAGE)
+
+
+def passes(message: Any) -> bool:
+    """Return whether the message names an error that the next pass does not meet again."""
+    return contains(message, PASSES_IN_MESSAGE)
+
+
+def waits(error: str) -> bool:
+    """Return whether the text of an error says that something is awaited, or that the next pass succeeds."""
+    return contains(error, (*WAITS_IN_MESSAGE, *PASSES_IN_MESSAGE))
+
+
+def contains(message: Any, phrases: Sequence[str]) -> bool:
+    """Return whether the first part of a message has one of the phrases."""
+    if not isinstance(message, str):
         return False
-    text = message[: limits.HEALTH_WORD_CHARACTERS].lower()
-    return any(waits in text for waits in WAITS_IN_MESSAGE)
+    text = message[: limits.HEALTH_MESSAGE_CHARACTERS].lower()
+    return any(phrase in text for phrase in phrases)
 
 
 def read_unknown(shape: Shape, reason: str) -> Meaning | None:
@@ -210,6 +243,8 @@ def read_unknown(shape: Shape, reason: str) -> Meaning | None:
     return Meaning.WAITING if UNREACHED.isdisjoint(words) else Meaning.UNKNOWN
 
 
+RETRIED: Final = frozenset({Shape.POSITIVE, Shape.MILESTONE})
+"""Shapes of conditions whose failing reason means a retry where the object says that it is busy."""
 ASSERTING: Final = frozenset({Shape.POSITIVE, Shape.OVER, Shape.DEFINITE, Shape.MILESTONE})
 WORDS_IN_PLACE: Final = frozenset({Meaning.FAILED, Meaning.WAITING, Meaning.READY})
 """Meanings of a word in place of a status that count where the type has none."""
@@ -226,8 +261,17 @@ FALSE: Final[Mapping[Shape, tuple[frozenset[Meaning], Meaning | None]]] = {
     Shape.BUSY: NOT_BUSY,
     Shape.RUNNING: (frozenset({Meaning.FAILED}), None),
     Shape.ABNORMAL: (frozenset({Meaning.READY}), None),
+    Shape.MOMENTARY: (frozenset({Meaning.READY}), None),
 }
 """The meanings of a reason that tell what False means, and what it means with any other reason."""
+TRUE_BY_REASON: Final[Mapping[Shape, tuple[Meaning, Meaning]]] = {
+    Shape.NEGATED: (Meaning.FAILED, Meaning.WAITING),
+    Shape.OVER: (Meaning.FAILED, Meaning.READY),
+    # `Degraded`, with the reason `UnavailablePod`: what is missing may come.
+    Shape.MOMENTARY: (Meaning.WAITING, Meaning.FAILED),
+    Shape.PROGRESSING: (Meaning.READY, Meaning.WAITING),
+}
+"""The meaning of a reason that tells what True means, and what it means with any other reason."""
 TRUE: Final[Mapping[Shape, Meaning]] = {
     Shape.POSITIVE: Meaning.READY,
     Shape.DEFINITE: Meaning.READY,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from hearth.model import limits
-from hearth.plan.health.general import error_texts, vocabulary
+from hearth.plan.health.general import condition_types, error_texts, vocabulary
 from hearth.plan.health.general.findings import Findings
 from hearth.plan.health.general.status_fields import (
     COUNTS,
@@ -128,8 +128,10 @@ class FieldReader:
     def read_error(self, name: str, value: Any) -> None:
         """Read a field that holds errors if it holds anything."""
         error = error_texts.find_error(value)
-        if error is not None:
-            self._findings.add(Meaning.FAILED, vocabulary.make_reason(name), error)
+        if error is not None and condition_types.waits(error):
+            self._findings.add(Meaning.WAITING, vocabulary.make_reason(name), error)
+        elif error is not None:
+            self._findings.add_doubted(vocabulary.make_reason(name), error)
         elif value is True:
             self._findings.add(Meaning.FAILED, vocabulary.make_reason(name), f"its {name} is true")
 
@@ -142,6 +144,7 @@ class FieldReader:
                 # `Complete`, with the reason `Failed`.
                 self._findings.add(Meaning.FAILED, vocabulary.make_reason(self._reason), f"its {name} is {value}")
             elif value:
+                self._findings.has_succeeded = self._findings.has_succeeded or vocabulary.has_succeeded(value)
                 self._findings.add_text(name, value)
             else:
                 self._findings.add_untold(name)

@@ -31,21 +31,38 @@ PARTS: Final = frozenset(
 class Findings:
     """What one object says, by meaning. The first finding of each meaning counts."""
 
-    __slots__ = ("_found", "is_work", "untold")
+    __slots__ = ("_assumed", "_doubted", "_found", "has_succeeded", "is_work", "untold")
 
     def __init__(self, *, is_work: bool) -> None:
         """is_work: whether the object is a kind of work that ends."""
         self._found: dict[Meaning, tuple[str, str]] = {}
+        self._doubted: tuple[str, str] | None = None
+        """A failure that a part that is well turns into progress."""
+        self._assumed: tuple[str, str] | None = None
+        """A failure that a part that waits turns into progress: no word says that it is one."""
         self.is_work = is_work
+        self.has_succeeded = False
+        """Whether it is work whose main word says so."""
         self.untold = ""
         """The name of something that reports without a known meaning, or ""."""
 
     def __bool__(self) -> bool:
-        return bool(self._found)
+        return bool(self._found) or self._doubted is not None or self._assumed is not None
 
     def add(self, meaning: Meaning, reason: str, message: str = "") -> None:
         """Add a finding in the object's own words."""
         self._found.setdefault(meaning, (reason, message))
+
+    def add_doubted(self, reason: str, message: str) -> None:
+        """Add a failure that what says that all is well turns into progress: of a part, or an error that was not removed."""
+        self._doubted = self._doubted or (reason, message)
+
+    def add_part_failed(self, reason: str, message: str) -> None:
+        """Add the failing word of a part. A plain error of a part may recover without notice."""
+        if reason.lower() in vocabulary.PLAIN_ERRORS:
+            self.add(Meaning.WAITING, reason, message)
+        else:
+            self.add_doubted(reason, message)
 
     def add_untold(self, name: str) -> None:
         """Add the name of something that reports without a known meaning."""
@@ -66,16 +83,22 @@ class Findings:
         if said.meaning is None or said.meaning is Meaning.UNREAD:
             self.add_untold(f"condition {said.type}")
             return
-        self.add(said.meaning, vocabulary.make_reason(said.reason or name_negative(said)), said.message)
+        reason = vocabulary.make_reason(said.reason or name_negative(said))
+        if said.is_assumed and said.meaning is Meaning.FAILED:
+            self._assumed = self._assumed or (reason, said.message)
+        else:
+            self.add(said.meaning, reason, said.message)
 
     def add_conditions(self, conditions: list[Said]) -> Said | None:
         """Add what the conditions say, and return the decisive one, if there is one."""
         decisive = find_decisive(conditions)
         of_parts = decisive is not None and decisive.is_of_parts
         runs = self.is_work and decisive is not None and decisive.type in condition_types.DECISIVE
-        if any(said.is_assumed for said in conditions) and any(map(is_in_progress, conditions)):
-            # What is in progress has not succeeded yet: only a failing word says that it will not.
-            conditions = [replace(said, meaning=Meaning.WAITING) if said.is_assumed else said for said in conditions]
+        if any(said.may_be_retried for said in conditions) and any(map(is_in_progress, conditions)):
+            # What is in progress is tried again: only a condition that something is wrong says that it has failed.
+            conditions = [
+                replace(said, meaning=Meaning.WAITING) if said.may_be_retried else said for said in conditions
+            ]
             decisive = find_decisive(conditions)
         if decisive is not None and of_parts:
             self.add(Meaning.WAITING, vocabulary.make_reason(decisive.reason), decisive.message)
@@ -92,6 +115,8 @@ class Findings:
             counts_beside = counts_beside or (runs and said.shape is Shape.RUNNING)
             if decisive is None or of_parts or said.shape not in PARTS or counts_beside:
                 self.add_condition(said)
+            elif said.is_false and said.meaning is not Meaning.READY and is_of_beside_parts(said.type):
+                self.add_condition(replace(said, meaning=Meaning.WAITING))
         if not self and not self.is_work and is_settled(conditions):
             self.add(Meaning.READY, "Reconciled", "none of its conditions says that it is in progress or has failed")
         return decisive
@@ -106,13 +131,18 @@ class Findings:
         inner.add_conditions([each for each in said if each is not None])
         if conditions and not said:
             inner.add(Meaning.WAITING, "NotObserved", f"the conditions of {name} describe an older generation")
-        if not inner:
+        by_texts = not inner
+        if by_texts:
             inner.add_item_texts(name, item)
         inner.add_item_errors(name, item)
         if item.get("ready") is False:
             inner.add(Meaning.WAITING, "NotReady", f"{name}.ready is false")
         inner.add_counts(name, item)
+        inner.settle()
         for meaning in STATES:
+            if meaning is Meaning.FAILED and by_texts and meaning in inner._found:
+                self.add_part_failed(*inner._found[meaning])
+                return True
             if meaning in inner._found:
                 self.add(ITEM_MEANINGS.get(meaning, meaning), *inner._found[meaning])
                 return True
@@ -149,8 +179,17 @@ class Findings:
         """Return what an entry of a list of conditions says, or None if it is no condition."""
         return condition_types.read(item, is_work=self.is_work) if isinstance(item, Mapping) else None
 
+    def settle(self) -> None:
+        """Decide what is not certain to have failed by what else was found."""
+        if self._assumed is not None:
+            self.add(Meaning.WAITING if Meaning.WAITING in self._found else Meaning.FAILED, *self._assumed)
+        if self._doubted is not None and not (self.is_work and self.has_succeeded):
+            is_well = Meaning.READY in self._found and not self.is_work
+            self.add(Meaning.WAITING if is_well else Meaning.FAILED, *self._doubted)
+
     def conclude(self) -> HealthResult | None:
         """Return the verdict, or None if nothing was found."""
+        self.settle()
         for meaning, state in STATES.items():
             found = self._found.get(meaning)
             if found is not None:
@@ -167,7 +206,8 @@ def find_decisive(conditions: list[Said]) -> Said | None:
     """Return the condition of which other positive ones are parts."""
     by_type = {said.type: said for said in conditions}
     for name in condition_types.DECISIVE:
-        if name in by_type:
+        # Not ready because it is over: the condition that says how decides.
+        if name in by_type and not (by_type[name].is_false and vocabulary.is_over(by_type[name].reason)):
             return by_type[name]
     for name, said in by_type.items():
         if name in condition_types.FINAL and said.meaning is Meaning.READY:
@@ -180,9 +220,15 @@ def is_in_progress(said: Said) -> bool:
     return said.shape in IN_PROGRESS and said.meaning is Meaning.WAITING
 
 
+def is_of_beside_parts(type_: str) -> bool:
+    """Return whether a condition counts beside the decisive one where it is false, by its last word."""
+    return not condition_types.BESIDE_PARTS.isdisjoint(vocabulary.split(type_)[-1:])
+
+
 def is_settled(conditions: list[Said]) -> bool:
     """Return whether all conditions report what is amiss or in progress, and none of that is so."""
     shapes = {said.shape for said in conditions}
+    shapes = {Shape.ABNORMAL if shape is Shape.MOMENTARY else shape for shape in shapes}
     is_known = Shape.ABNORMAL in shapes and shapes <= {Shape.ABNORMAL, *IN_PROGRESS} and len(shapes) > 1
     return is_known and all(said.is_false for said in conditions)
 

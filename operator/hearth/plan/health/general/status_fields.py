@@ -33,6 +33,8 @@ ITEM_ERRORS: Final = tuple(_WRITTEN["item_errors"])
 SUSPEND: Final = tuple(vocabulary.load()["suspend"])
 REPORTING: Final = frozenset(vocabulary.load()["reporting"])
 SIDE_SUFFIXES: Final = frozenset(word.lower() for word in _WRITTEN["side_suffixes"])
+LOWER_SUFFIXES: Final = ("state", "status", "phase")
+"""Ends of words that are side suffixes as well: `buildstatus`."""
 UNREAD_PREFIXES: Final = frozenset(_WRITTEN["unread_prefixes"])
 UNREAD_SUFFIXES: Final = frozenset(word.lower() for word in _WRITTEN["unread_suffixes"])
 UNREAD: Final = frozenset(_WRITTEN["unread"])
@@ -114,7 +116,7 @@ def _find_role(name: str) -> Role:
     words = words[:-1] if words[-1:] == (FLAG_SUFFIX,) else words
     if not words or words[0] in UNREAD_PREFIXES or words[-1] in UNREAD_SUFFIXES:
         return Role.UNREAD
-    if words[-1] in SIDE_SUFFIXES or words[-1] in SIDE_FLAGS:
+    if words[-1] in SIDE_SUFFIXES or words[-1] in SIDE_FLAGS or words[-1].endswith(LOWER_SUFFIXES):
         return Role.SIDE
     if words[-1] in ERROR_SUFFIXES:
         return Role.AMISS

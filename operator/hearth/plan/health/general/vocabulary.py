@@ -85,17 +85,21 @@ NEUTRAL_ING: Final = frozenset(load()["ing"].split())
 WORDS: Final = read_words(load()["words"])
 DIRECTIONS: Final = frozenset(load()["directions"].split())
 PLAIN_ERRORS: Final = frozenset(load()["plain_errors"].split())
+PLAIN_REASONS: Final = frozenset(load()["plain_reasons"].split())
 ABSENCES: Final = tuple(load()["absences"])
 NEGATIONS: Final = frozenset(load()["negations"].split())
 LEADING: Final = frozenset(load()["leading"].split())
 NOT_FAILED: Final = frozenset(load()["not_failed"].split())
 NOT_WAITING: Final = frozenset(load()["not_waiting"].split())
 PHRASES: Final = {phrase: Meaning(meaning) for phrase, meaning in load()["phrases"].items()}
+JOINED: Final = {tuple(words.split()): word for words, word in load()["joined"].items()}
+JOINED_LENGTH: Final = 3
 TO_REST: Final = frozenset(load()["to_rest"].split())
 RESTING_ALONE: Final = frozenset(load()["resting_alone"].split())
 AT_WORK: Final = frozenset(load()["at_work"].split())
 OVER: Final = frozenset(load()["conditions"]["over"].split())
 """Words that say that something is over, however it ended."""
+SUCCESS: Final = frozenset(load()["success"].split())
 WORK: Final = tuple(load()["work"])
 WORK_WORDS: Final = frozenset(name.lower() for name in WORK)
 NO_MEANINGS: Final[Mapping[Meaning | None, Meaning]] = {
@@ -107,8 +111,13 @@ NO_MEANINGS: Final[Mapping[Meaning | None, Meaning]] = {
 
 
 def split(text: str) -> tuple[str, ...]:
-    """Return the words of a name or phrase in lower case."""
-    return tuple(part.lower() for part in PART.findall(text))
+    """Return the words of a name or phrase in lower case, with those that are one joined: `UpToDate`."""
+    words = tuple(part.lower() for part in PART.findall(text))
+    for at in range(len(words) - JOINED_LENGTH + 1):
+        joined = JOINED.get(words[at : at + JOINED_LENGTH])
+        if joined is not None:
+            return (*words[:at], joined, *words[at + JOINED_LENGTH :])
+    return words
 
 
 def find_meanings(text: str) -> tuple[Meaning | None, ...]:
@@ -164,6 +173,17 @@ def _read(text: str) -> Meaning | None:
         resting = {word for word in words if WORDS.find(word) is found}
         return Meaning.WAITING if resting <= RESTING_ALONE else found
     return Meaning.WAITING if found is Meaning.WEAK else found
+
+
+def is_plain(reason: str) -> bool:
+    """Return whether a reason says nothing but that the last pass failed: `Error`, `ReconcileError`."""
+    words = split(reason[: limits.HEALTH_WORD_CHARACTERS])
+    return PLAIN_REASONS.issuperset(words) and any(WORDS.find(word) is Meaning.FAILED for word in words)
+
+
+def has_succeeded(text: str) -> bool:
+    """Return whether a text says that work has come to a good end: `Succeeded`."""
+    return not SUCCESS.isdisjoint(split(text[: limits.HEALTH_WORD_CHARACTERS])[-1:])
 
 
 def is_over(text: str) -> bool:
