@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping
@@ -11,16 +10,16 @@ from collections.abc import Mapping
 from hearth import supervision
 from hearth.engine import internal_error_backoff
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.clusters.cluster_links import HOME
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.health_marks.health_mark_controller import HealthMarkController
 from hearth.engine.health_rule_loader import HealthRuleLoader
-from hearth.engine.ports import Observer, WorkloadCluster
+from hearth.engine.ports import Observer
 from hearth.engine.services import Services
 from hearth.engine.snapshots.snapshot_controller import SnapshotController
 from hearth.engine.stack.nesting import Nesting
 from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.stack.unloading.unloaded_stacks import UnloadedStack, UnloadedStacks
+from hearth.engine.stack.unsettled_stacks import UnsettledStacks
 from hearth.engine.status.status_writer import StatusWriter
 from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope, SourceChanged
 from hearth.engine.writes import repair_observation, step_execution
@@ -30,9 +29,7 @@ from hearth.engine.writes.step_execution import StepDone, StepResult
 from hearth.engine.writes.write_lanes import WriteLane, WriteLanes
 from hearth.engine.writes.write_latency import WriteLatency
 from hearth.model import names
-from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan.retry.backoff import ServerResponse, StepFailure
-from hearth.plan.retry.retry_triggers import RetryTrigger
 from hearth.plan.state.steps import Apply, Step
 from hearth.plan.status import cluster_state
 
@@ -47,10 +44,6 @@ RECONCILES_PER_YIELD = 16
 SECONDS_PER_YIELD = 0.01
 """The loop yields after this time anyway. The first reconcile of thousands of resources outlasts a thousand small ones.
 """
-KIND_POLL_INTERVAL = 10.0
-"""Seconds between two polls for an awaited kind that no watch reported."""
-TRIGGER_RETENTION = 30.0
-"""Retention in seconds, at most doubled, of watches for retry triggers after their last use."""
 
 
 class StackController:
@@ -108,12 +101,7 @@ class StackController:
         self._nesting = Nesting(services=services, on_limit=observer.on_limit)
         self._user_rules = HealthRuleLoader(services)
         self._loop: asyncio.Task[None] | None = None
-        self._refreshing: dict[str, asyncio.Task[None]] = {}
-        """By cluster: the search for kinds."""
-        self._awaited: dict[str, set[RetryTrigger]] = {}
-        """By cluster."""
-        self._unsettled: dict[str, StackReconciler] = {}
-        """Reconcilers that may wait for a kind or a retry trigger. Checking only these skips a thousand idle Stacks."""
+        self._unsettled = UnsettledStacks(services, on_clusters=self._lanes.retain)
 
     async def start(self) -> None:
         """Start the controller and enqueue every known Stack."""
@@ -125,15 +113,14 @@ class StackController:
         for uid in self._services.management_cluster.stacks():
             self._services.queue.enqueue(uid, DirtyScope.ALL_RESOURCES)
         self._loop = supervision.spawn_forever("passes", self._run)
-        self._look_for_kinds()
-        self._look_at_causes()
+        self._unsettled.start()
 
     async def stop(self) -> None:
         """Stop at once. The next start finishes any interrupted work."""
-        running = [task for task in (self._loop, *self._refreshing.values()) if task is not None]
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        if self._loop is not None:
+            self._loop.cancel()
+            await asyncio.gather(self._loop, return_exceptions=True)
+        await self._unsettled.stop()
         self._unloaded.stop()
         self._user_rules.stop()
         await self._services.read_rights.stop()
@@ -144,7 +131,6 @@ class StackController:
         for each in self._reconcilers.values():
             each.close()
         self._reconcilers.clear()
-        self._unsettled.clear()
 
     async def _run(self) -> None:
         queue, passes, seconds = self._services.queue, 0, 0.0
@@ -220,10 +206,7 @@ class StackController:
         self._starts.weigh(uid, len(planned))
         if each.is_known and not self._lanes.home.executor.is_queued(uid):
             self._starts.finish(uid)
-        if each.is_unsettled:
-            self._unsettled[uid] = each
-        else:
-            self._unsettled.pop(uid, None)
+        self._unsettled.note(uid, each)
         seconds = self._services.clock.monotonic() - started
         self._observer.on_reconcile(result="success", seconds=seconds, stack=stack)
         self._recorder.request(uid, is_urgent=each.is_status_urgent)
@@ -244,7 +227,7 @@ class StackController:
         if kinds is None:
             return None
         del self._reconcilers[uid]
-        self._unsettled.pop(uid, None)
+        self._unsettled.forget(uid)
         self._recorder.forget(uid)
         names = each.definition.known_names
         each.unload()
@@ -286,7 +269,7 @@ class StackController:
         if each is None:
             self._services.enqueue_after(RETRY_UNKNOWN, uid, DirtyScope.ALL_RESOURCES)
         else:
-            self._unsettled[uid] = each
+            self._unsettled.add(uid, each)
             each.note_fault(internal_error_backoff.PASS)
             self._recorder.request(uid)
         return SECONDS_PER_YIELD
@@ -302,7 +285,7 @@ class StackController:
     def _forget(self, uid: str) -> None:
         self._starts.finish(uid)
         self._unloaded.forget(uid)
-        self._unsettled.pop(uid, None)
+        self._unsettled.forget(uid)
         each = self._reconcilers.pop(uid, None)
         if each is not None:
             each.close()
@@ -376,33 +359,3 @@ class StackController:
             "in_flight": sum(lane.executor.in_flight for lane in lanes),
             "queued": sum(lane.executor.count_queued() for lane in lanes),
         }
-
-    def _look_for_kinds(self) -> None:
-        """Poll for new kinds while any Stack waits for one."""
-        self._services.clock.call_later(KIND_POLL_INTERVAL, self._look_for_kinds)
-        waiting = [uid for uid, each in self._unsettled.items() if each.is_waiting_for_kinds]
-        links = {link.key: link for link in map(self._services.find_link, waiting)}
-        for link in links.values():
-            running = self._refreshing.get(link.key)
-            if running is None or running.done():
-                refresh = functools.partial(self._refresh_kinds, link.cluster)
-                self._refreshing[link.key] = supervision.spawn("discovery", refresh, name="look for kinds")
-        self._refreshing = {key: task for key, task in self._refreshing.items() if not task.done()}
-
-    async def _refresh_kinds(self, cluster: WorkloadCluster) -> None:
-        # If the server does not answer, the next poll asks again.
-        with contextlib.suppress(ApiStatusError, Unreachable):
-            await cluster.refresh_kinds()
-
-    def _look_at_causes(self) -> None:
-        """Release retry triggers that no Stack has awaited since the last check."""
-        self._services.clock.call_later(TRIGGER_RETENTION, self._look_at_causes)
-        awaited: dict[str, set[RetryTrigger]] = {HOME: self._services.read_rights.watched}
-        for uid, each in self._unsettled.items():
-            awaited[HOME] |= each.definition.schedule.awaited
-            awaited.setdefault(self._services.find_link(uid).key, set()).update(each.awaited_triggers())
-        before, self._awaited = self._awaited, awaited
-        clusters = {HOME: self._services.workload_cluster, **self._services.links.remotes()}
-        for key, cluster in clusters.items():
-            cluster.retain_triggers(awaited.get(key, set()) | before.get(key, set()))
-        self._lanes.retain(clusters)
