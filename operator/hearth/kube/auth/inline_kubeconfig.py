@@ -12,7 +12,7 @@ import ipaddress
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import orjson
 import yaml
@@ -67,14 +67,29 @@ class InlineKubeconfig:
     @property
     def server(self) -> str:
         """Return the URL of the API server: one form for all spellings."""
-        return f"https://{self.host}{yarl.URL(self.credentials.server).raw_path.rstrip('/')}"
+        return self.credentials.server
 
     @property
     def host(self) -> str:
         """Return host and port of the API server, for messages."""
-        url = yarl.URL(self.credentials.server)
-        host = url.host or ""
-        return f"[{host}]:{url.port}" if ":" in host else f"{host}:{url.port}"
+        return write_host(yarl.URL(self.credentials.server))
+
+
+def write_host(url: yarl.URL) -> str:
+    """Return host and port of a URL."""
+    host = url.host or ""
+    return f"[{host}]:{url.port}" if ":" in host else f"{host}:{url.port}"
+
+
+def write_server(stated: str) -> str:
+    """Return the only form of a server's URL that connections see, so that no spelling changes what they do."""
+    url = yarl.URL(stated)
+    return f"https://{write_host(url)}{url.raw_path.rstrip('/')}"
+
+
+def is_plain(server: object) -> TypeGuard[str]:
+    """Return whether a server is a text of visible characters."""
+    return isinstance(server, str) and server.isascii() and server.isprintable() and " " not in server
 
 
 def list_mistakes(mistakes: Sequence[str]) -> str:
@@ -159,7 +174,7 @@ def find_wrong_server(cluster: Mapping[str, Any], at: str, *, allows_loopback: b
         yield f"{at}.certificate-authority-data is not base64; encode it"
     server = cluster.get("server")
     try:
-        url = yarl.URL(server) if isinstance(server, str) and server.isascii() and server.isprintable() else yarl.URL()
+        url = yarl.URL(server) if is_plain(server) else yarl.URL()
         host, port = url.host or "", url.port
     except ValueError:
         url, host, port = yarl.URL(), "", None
@@ -212,7 +227,7 @@ def make(cluster: Mapping[str, Any], user: Mapping[str, Any], namespace: str, *,
     """Return the credentials of valid entries."""
     token = user.get("token") or ""
     credentials = Credentials(
-        server=cluster["server"].rstrip("/"),
+        server=write_server(cluster["server"]),
         authority=decode(cluster.get("certificate-authority-data") or "") or None,
         certificate=decode(user.get("client-certificate-data") or "") or None,
         key=decode(user.get("client-key-data") or "") or None,

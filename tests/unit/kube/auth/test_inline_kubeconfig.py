@@ -123,6 +123,8 @@ def test_a_client_certificate_needs_its_key() -> None:
         ({"cluster": {"server": "https://user:canary-token-0123456789@east"}}, "a host, a port and a path alone"),
         ({"cluster": {"server": "https://east/?a=b"}}, "a host, a port and a path alone"),
         ({"cluster": {"server": "https://east\r\nX: y"}}, "is not a URL"),
+        ({"cluster": {"server": " https://east"}}, "is not a URL"),
+        ({"cluster": {"server": "https://east west"}}, "is not a URL"),
         ({"cluster": {"server": "https://" + "a" * 2000}}, "is not a URL"),
         ({"cluster": {"server": 7}}, "is not a URL"),
         ({"cluster": {"server": None}}, "is not a URL"),
@@ -225,9 +227,11 @@ def test_equal_contents_share_a_key_and_different_ones_do_not() -> None:
 
 def test_a_server_is_the_same_however_it_is_written() -> None:
     """A Stack may not move to another one, so spelling must not matter."""
-    forms = ("https://EAST.example.com:6443", "https://east.example.com:6443/")
+    forms = ("https://EAST.example.com:6443", "https://east.example.com:6443/", "HTTPS://east.example.com:6443/?#")
+    found = [parse(change(cluster={"server": form})) for form in forms]
 
-    assert len({parse(change(cluster={"server": form})).server for form in forms}) == 1
+    assert {each.server for each in found} == {"https://east.example.com:6443"}
+    assert {each.credentials.server for each in found} == {"https://east.example.com:6443"}
     assert (
         parse(change(cluster={"server": "https://east/k8s/clusters/c-1/"})).server
         == "https://east:443/k8s/clusters/c-1"
