@@ -21,7 +21,7 @@ OWNER: contextvars.ContextVar[set[asyncio.Task[Any]] | None] = contextvars.Conte
 """Where the tasks made in this context are kept, so that regardless of the owner can end them all."""
 
 
-MOST_ROUNDS = 10_000
+MAX_ROUNDS = 10_000
 """Rounds of the event loop at one moment: many times as many as the largest test needs."""
 
 
@@ -76,7 +76,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def note_round(self) -> None:
         """Count a round at the same moment."""
         self._rounds += 1
-        if self._rounds > MOST_ROUNDS:
+        if self._rounds > MAX_ROUNDS:
             self._rounds = 0
             raise TimeStandsStill(f"the same is done again and again at {self._now} s")
 
