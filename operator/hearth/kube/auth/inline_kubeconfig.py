@@ -48,6 +48,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
 """What to do about each well-known field that is refused."""
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 SERVER_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]{0,251}[A-Za-z0-9])?")
+PEM_START: Final = b"-----BEGIN "
 HIDDEN_LENGTH = 8
 """Characters: a shorter line of a credential identifies nothing, and redacting it would hide ordinary words."""
 
@@ -170,8 +171,8 @@ def find_wrong_server(cluster: Mapping[str, Any], at: str, *, allows_loopback: b
     name = cluster.get("tls-server-name")
     if name is not None and not (isinstance(name, str) and SERVER_NAME.fullmatch(name)):
         yield f"{at}.tls-server-name is not a DNS name; correct it"
-    if (authority := cluster.get("certificate-authority-data")) and decode(authority) is None:
-        yield f"{at}.certificate-authority-data is not base64; encode it"
+    if authority := cluster.get("certificate-authority-data"):
+        yield from find_wrong_pem(authority, f"{at}.certificate-authority-data")
     server = cluster.get("server")
     try:
         url = yarl.URL(server) if is_plain(server) else yarl.URL()
@@ -205,12 +206,21 @@ def find_wrong_login(user: Mapping[str, Any], at: str) -> Iterator[str]:
         yield f"{at}.token contains characters that a header cannot hold; write it on one line, in quotes"
     pair = [user.get("client-certificate-data"), user.get("client-key-data")]
     for name, value in zip(("client-certificate-data", "client-key-data"), pair, strict=True):
-        if value and decode(value) is None:
-            yield f"{at}.{name} is not base64; encode it"
+        if value:
+            yield from find_wrong_pem(value, f"{at}.{name}")
     if bool(pair[0]) != bool(pair[1]):
         yield f"{at} needs both client-certificate-data and client-key-data"
     if not token and not any(pair):
         yield f"{at} has no token and no client-certificate-data; add one of them"
+
+
+def find_wrong_pem(value: object, at: str) -> Iterator[str]:
+    """Yield the mistake of a value that holds no certificate or key, for example because it was encoded twice."""
+    decoded = decode(value)
+    if decoded is None:
+        yield f"{at} is not base64; encode it"
+    elif PEM_START not in decoded:
+        yield f"{at} holds no PEM block ({PEM_START.decode()}…); encode the file once, as it is"
 
 
 def decode(value: object) -> bytes | None:
