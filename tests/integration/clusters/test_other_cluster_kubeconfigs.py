@@ -104,7 +104,7 @@ async def test_a_stack_without_objects_may_change_its_cluster(region: Region) ->
     await region.put_kubeconfig(make_kubeconfig(region.other))
     await region.until(phase="CreateComplete")
     await region.edit({"kubeConfig": None})
-    await region.until(reason="ClusterChanged", message="moving them to this cluster")
+    await region.until(reason="ClusterChanged", message="a move to this cluster")
     assert await region.list_there(region.here) == {}
     await region.edit({"kubeConfig": {"secretRef": {"name": other_cluster.SECRET, "key": "value"}}})
     await region.until(phase="CreateComplete")
