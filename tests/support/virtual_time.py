@@ -21,8 +21,16 @@ OWNER: contextvars.ContextVar[set[asyncio.Task[Any]] | None] = contextvars.Conte
 """Where the tasks made in this context are kept, so that regardless of the owner can end them all."""
 
 
+MAX_ROUNDS = 10_000
+"""Rounds of the event loop at one moment: many times as many as the largest test needs."""
+
+
 class NothingLeft(AssertionError):
     """The test waits for something that no one is going to do."""
+
+
+class TimeStandsStill(AssertionError):
+    """Something is done again and again, so that no timer gets its turn."""
 
 
 class IdleSelector(selectors.SelectSelector):
@@ -34,6 +42,8 @@ class IdleSelector(selectors.SelectSelector):
         """Nothing is ever ready but timers and callbacks."""
         if timeout is None or timeout > 0:
             self.loop.idle(timeout)
+        else:
+            self.loop.note_round()
         return []
 
 
@@ -46,6 +56,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._now = 0.0
         self.jumps = 0
         """How often time passed: each time something was due."""
+        self._rounds = 0
+        """How often something was done since time passed."""
         super().__init__(selector)
         self.set_task_factory(make_owned_task)  # type: ignore[arg-type]  # its type cannot be written without naming the generics of every task
 
@@ -59,6 +71,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             raise NothingLeft("the test waits for something that no one is going to do")
         self._now += timeout
         self.jumps += 1
+        self._rounds = 0
+
+    def note_round(self) -> None:
+        """Count a round at the same moment."""
+        self._rounds += 1
+        if self._rounds > MAX_ROUNDS:
+            self._rounds = 0
+            raise TimeStandsStill(f"the same is done again and again at {self._now} s")
 
     def run_in_executor(  # type: ignore[override]  # the arguments' types are of no interest here
         self, executor: Any, func: Callable[..., Any], *args: Any

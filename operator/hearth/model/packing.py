@@ -23,5 +23,5 @@ def inflate(compressed: bytes, *, limit: int) -> bytes:
     stream = zlib.decompressobj(wbits=GZIP)
     text = stream.decompress(compressed, limit)
     if not stream.eof or stream.unused_data:
-        raise ValueError(f"it is truncated, or inflates to more than {limit} bytes")
+        raise ValueError(f"it is truncated, has more than one part, or inflates to more than {limit} bytes")
     return text

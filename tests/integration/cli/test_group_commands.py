@@ -117,6 +117,10 @@ async def test_a_group_is_steered_and_explained(workers: Crew, user: RealUser, k
     assert "rg/queue has no resource '7'; resources: 0, 1" in await kubectl_stack.expect("why", "rg/queue/7", code=1)
     assert "nothing has failed: rg/queue" in await kubectl_stack.expect("retry", "rg/queue", code=1)
     assert "has no rollback" in await kubectl_stack.expect("rollback", "rg/queue", code=1)
+    assert "a ResourceGroup has no history" in await kubectl_stack.expect("history", "rg/queue", code=1)
+    for verb in (("snapshot", "rg/queue"), ("restore", "rg/queue", "before")):
+        assert "a ResourceGroup has no snapshots" in await kubectl_stack.expect(*verb, code=1)
+    assert 'resourcegroups.hearth.dev "none" not found' in await kubectl_stack.expect("wait", "rg/none", code=1)
     assert "resourcegroup.hearth.dev/queue" in await kubectl_stack.expect("events", "rg/queue", "-o", "wide")
     assert "configmap/queue-0" in await kubectl_stack.expect("graph", "rg/queue", "-o", "mermaid")
 
@@ -130,6 +134,8 @@ async def test_a_member_of_a_group_is_replaced_on_demand(
     await kubectl_stack.expect("wait", "rg/queue", "--timeout", "60s")
 
     refused = await kubectl_stack.expect("mark", "rg/queue", "web", "--reason", "broken", code=1)
+    await kubectl_stack.expect("mark", "rg/queue", "7", "--reason", "broken", code=1)
+    await kubectl_stack.expect("mark", "rg/queue", "1", "--reason", " ", code=2)
     marked = await kubectl_stack.expect("mark", "rg/queue", "1", "--reason", "broken", "--wait", "--timeout", "60s")
 
     assert "'web' is no member of rg/queue" in refused

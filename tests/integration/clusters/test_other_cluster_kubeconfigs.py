@@ -57,7 +57,11 @@ async def test_refused_kubeconfigs_change_nothing(region: Region) -> None:
         (f"not: [a kubeconfig, {CANARY}", "KubeConfigInvalid", "is not valid YAML"),
         (make_kubeconfig(region.other, server="http://127.0.0.1:1"), "KubeConfigInvalid", "must begin with https://"),
         (make_kubeconfig(region.other, **{"proxy-url": "http://p"}), "KubeConfigInvalid", "cluster.proxy-url"),
-        (make_kubeconfig(region.other, server="https://127.0.0.1:1"), "ClusterChanged", "would leave them behind"),
+        (
+            make_kubeconfig(region.other, server="https://127.0.0.1:1"),
+            "ClusterChanged",
+            "would leave its objects behind",
+        ),
         (make_kubeconfig(region.other, token=CANARY), "ClusterUnauthorized", "does not accept the credentials"),
     ]
     await region.create({"db": config("1")})
@@ -100,7 +104,7 @@ async def test_a_stack_without_objects_may_change_its_cluster(region: Region) ->
     await region.put_kubeconfig(make_kubeconfig(region.other))
     await region.until(phase="CreateComplete")
     await region.edit({"kubeConfig": None})
-    await region.until(reason="ClusterChanged", message="moving them to this cluster")
+    await region.until(reason="ClusterChanged", message="a move to this cluster")
     assert await region.list_there(region.here) == {}
     await region.edit({"kubeConfig": {"secretRef": {"name": other_cluster.SECRET, "key": "value"}}})
     await region.until(phase="CreateComplete")

@@ -235,6 +235,24 @@ async def abandoned_restore(scene: Scene) -> None:
     assert web["spec"]["replicas"] == 1
 
 
+async def overridden_restore(scene: Scene) -> None:
+    """A definition that ends a restore and is taken back does not start it again: the data was written since."""
+    before = await prepare(scene)
+    scene.is_binding = False
+    await scene.request(toSnapshot="before")
+    await scene.reach(lambda: find_new_claim(scene))
+    requested = scene.spec["template"]["resources"]
+    scene.is_binding = True
+    for resources, phase in (
+        ({**requested, "later": scene.config(a="c")}, "UpdateComplete"),
+        (requested, "RollbackComplete"),
+    ):
+        await scene.apply(resources, rollback={"toSnapshot": "before"})
+        await scene.reach_stack(phase)
+        assert (await scene.find_claim())["metadata"]["uid"] == before
+    assert await scene.find_children("ConfigMap") == []
+
+
 async def deleted_stack_during_restore(scene: Scene) -> None:
     """A Stack can be deleted in the middle of its restore; the snapshot stays."""
     await prepare(scene)
@@ -256,5 +274,5 @@ async def find_new_claim(scene: Scene) -> list[str]:
 SCENARIOS = (
     *(restored_volume, restored_pinned_claim, restored_once, refused_restore, restore_of_lost_volume),
     *(deleted_while_restored, restored_members, restored_stateful_set, kept_data),
-    *(abandoned_restore, deleted_stack_during_restore),
+    *(abandoned_restore, overridden_restore, deleted_stack_during_restore),
 )

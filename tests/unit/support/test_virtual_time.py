@@ -61,6 +61,22 @@ def test_waiting_for_no_listener_is_notified() -> None:
         virtual_time.run(test)
 
 
+def test_an_endless_repetition_is_noticed() -> None:
+    """A test whose time never passes says so instead of hanging."""
+
+    async def test() -> None:
+        loop = asyncio.get_running_loop()
+
+        def again() -> None:
+            loop.call_soon(again)
+
+        again()
+        await asyncio.Event().wait()
+
+    with pytest.raises(virtual_time.TimeStandsStill):
+        virtual_time.run(test)
+
+
 def test_threads_are_not_waited_for() -> None:
     """What would run in a thread runs at once, and its errors come back."""
 

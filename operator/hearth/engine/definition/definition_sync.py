@@ -277,7 +277,9 @@ class DefinitionSync:
 
     def on_snapshot_changed(self, name: str) -> None:
         """Handle a changed StackSnapshot of this Stack's namespace, which a request may wait for."""
-        if self.rejection is not None and name == self.options.to_snapshot and not self.targets.has_resolved(name):
+        # A sync in progress may have read it before the change, and is not rejected yet.
+        may_wait = self.rejection is not None or self.schedule.is_running
+        if may_wait and name == self.options.to_snapshot and not self.targets.has_resolved(name):
             self.schedule.request_now()
 
     async def _wait_for_cluster(self, stack: StackObject) -> None:

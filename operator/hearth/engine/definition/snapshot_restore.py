@@ -92,7 +92,11 @@ def check(stack: StackObject, snapshot: StackSnapshotObject, state: ParsedSnapsh
     if snapshot.deleting:
         raise SnapshotNotUsable("SnapshotDeleting", f"{PATH}: StackSnapshot {name} is being deleted")
     if memory.phase is not SnapshotPhase.COMPLETE:
-        cause = conditions.find(state.status, "Ready").get("message") or "the operator has not processed it yet"
+        ready = conditions.find(state.status, "Ready")
+        cause = ready.get("message") or "the operator has not processed it yet"
+        if ready.get("reason") == "StackNotComplete":
+            # A Stack whose request is rejected completes nothing, so each would wait for the other.
+            cause += f"; remove {PATH} until the StackSnapshot is complete"
         phase = SnapshotPhase.FAILED if state.is_tampered else memory.phase or SnapshotPhase.IN_PROGRESS
         message = f"{PATH}: StackSnapshot {name} is not complete (phase {phase}): {cause}"
         raise SnapshotNotUsable("SnapshotNotComplete", message)

@@ -1,6 +1,6 @@
 """The cluster that a Stack's objects are in: read from its kubeconfig, and linked once it was reached.
 
-Must not know what is done there. A Stack stays in the cluster in which its first object was written.
+Must not know what is done there. A Stack stays in the cluster for which its first target was recorded.
 """
 
 from __future__ import annotations
@@ -214,8 +214,8 @@ def describe_rejected(stack: StackObject, reference: KubeconfigRef, error: Kubec
 def explain_move(before: str, wanted: str) -> str:
     """Explain why the objects of a Stack cannot move."""
     return (
-        f"spec.kubeConfig: the objects of this Stack are in {before}, and moving them to {wanted} would leave them "
-        f"behind; name the former cluster again, or delete the Stack and create it there"
+        f"spec.kubeConfig: this Stack was started in {before}, and a move to {wanted} would leave its objects behind; "
+        f"name the former cluster again, or delete the Stack and create it there"
     )
 
 

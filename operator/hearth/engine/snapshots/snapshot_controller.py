@@ -62,6 +62,8 @@ class SnapshotController:
         )
         self._looks: Counter[str] = Counter()
         """By snapshot: looks since something changed."""
+        self._unreported: set[str] = set()
+        """The snapshots that changed since the Stacks that wait for them were notified."""
         self._names: dict[str, tuple[str, str]] = {}
         """By UID of a Stack with snapshots: its namespace and name."""
 
@@ -80,7 +82,12 @@ class SnapshotController:
         return self._loop.find_stall()
 
     def enqueue(self, uids: Collection[str]) -> None:
-        """Enqueue snapshots that changed, or whose Stack or VolumeSnapshots changed."""
+        """Enqueue snapshots that changed, or whose VolumeSnapshots changed."""
+        self._unreported.update(uids)
+        self._look_now(uids)
+
+    def _look_now(self, uids: Collection[str]) -> None:
+        """Enqueue snapshots whose Stack changed. It is not notified of that: it would sync and enqueue them again."""
         for uid in uids:
             self._looks.pop(uid, None)
             self._enqueue(uid)
@@ -96,23 +103,26 @@ class SnapshotController:
         found = self._services.snapshots.snapshots_of(stack.namespace, stack.name)
         if found and not stack.is_group:
             self._names[stack.uid] = (stack.namespace, stack.name)
-            self.enqueue([each.uid for each in found if stack.deleting or "revision" not in each.status])
+            self._look_now([each.uid for each in found if stack.deleting or "revision" not in each.status])
 
     def forget(self, stack_uid: str) -> None:
         """Enqueue the snapshots of a deleted Stack."""
         where = self._names.pop(stack_uid, None)
         if where is not None:
-            self.enqueue([each.uid for each in self._services.snapshots.snapshots_of(*where)])
+            self._look_now([each.uid for each in self._services.snapshots.snapshots_of(*where)])
 
     def _has_revision(self, uid: str) -> bool:
         snapshot = self._services.snapshots.find_snapshot(uid)
         return snapshot is not None and "revision" in snapshot.status
 
     async def _process(self, uid: str) -> bool:
-        """Take one step; after the last one, notify the Stacks that wait for the snapshot."""
+        """Take one step; after the last one, notify the Stacks that wait for the snapshot if it changed."""
         self._loop.cancel(uid)
         is_next = await self._advance(uid)
-        if not is_next:
+        if is_next:
+            self._unreported.add(uid)
+        elif uid in self._unreported:
+            self._unreported.discard(uid)
             self._stacks.notify(uid)
         return is_next
 
@@ -249,6 +259,7 @@ class SnapshotController:
     def _forget(self, uid: str) -> None:
         """Drop a deleted snapshot."""
         self._looks.pop(uid, None)
+        self._unreported.discard(uid)
         self._loop.cancel(uid)
         follower = self._slots.release(uid)
         if follower is not None:

@@ -66,8 +66,11 @@ class RollingProgress:
 
     def _resize(self, planner: StackPlanner) -> None:
         present, wanted = self.definition_sync.targets.surge, planner.rolling.find_surge()
-        if wanted > present or (present and are_own_members_ready(planner)):
-            self.definition_sync.set_surge(wanted if wanted > present else 0)
+        if not present and not wanted:
+            return
+        # A member beyond the size may wait for its change itself, if a larger size created it. It needs no others: to
+        # grow for it would take back the end of the growth, again and again.
+        self.definition_sync.set_surge(0 if are_own_members_ready(planner) else max(present, wanted))
 
 
 def are_own_members_ready(planner: StackPlanner) -> bool:

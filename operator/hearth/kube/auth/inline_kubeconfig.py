@@ -12,7 +12,7 @@ import ipaddress
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import orjson
 import yaml
@@ -48,6 +48,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
 """What to do about each well-known field that is refused."""
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 SERVER_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]{0,251}[A-Za-z0-9])?")
+PEM_START: Final = b"-----BEGIN "
 HIDDEN_LENGTH = 8
 """Characters: a shorter line of a credential identifies nothing, and redacting it would hide ordinary words."""
 
@@ -67,14 +68,29 @@ class InlineKubeconfig:
     @property
     def server(self) -> str:
         """Return the URL of the API server: one form for all spellings."""
-        return f"https://{self.host}{yarl.URL(self.credentials.server).raw_path.rstrip('/')}"
+        return self.credentials.server
 
     @property
     def host(self) -> str:
         """Return host and port of the API server, for messages."""
-        url = yarl.URL(self.credentials.server)
-        host = url.host or ""
-        return f"[{host}]:{url.port}" if ":" in host else f"{host}:{url.port}"
+        return write_host(yarl.URL(self.credentials.server))
+
+
+def write_host(url: yarl.URL) -> str:
+    """Return host and port of a URL."""
+    host = url.host or ""
+    return f"[{host}]:{url.port}" if ":" in host else f"{host}:{url.port}"
+
+
+def write_server(stated: str) -> str:
+    """Return the only form of a server's URL that connections see, so that no spelling changes what they do."""
+    url = yarl.URL(stated)
+    return f"https://{write_host(url)}{url.raw_path.rstrip('/')}"
+
+
+def is_plain(server: object) -> TypeGuard[str]:
+    """Return whether a server is a text of visible characters."""
+    return isinstance(server, str) and server.isascii() and server.isprintable() and " " not in server
 
 
 def list_mistakes(mistakes: Sequence[str]) -> str:
@@ -155,11 +171,11 @@ def find_wrong_server(cluster: Mapping[str, Any], at: str, *, allows_loopback: b
     name = cluster.get("tls-server-name")
     if name is not None and not (isinstance(name, str) and SERVER_NAME.fullmatch(name)):
         yield f"{at}.tls-server-name is not a DNS name; correct it"
-    if (authority := cluster.get("certificate-authority-data")) and decode(authority) is None:
-        yield f"{at}.certificate-authority-data is not base64; encode it"
+    if authority := cluster.get("certificate-authority-data"):
+        yield from find_wrong_pem(authority, f"{at}.certificate-authority-data")
     server = cluster.get("server")
     try:
-        url = yarl.URL(server) if isinstance(server, str) and server.isascii() and server.isprintable() else yarl.URL()
+        url = yarl.URL(server) if is_plain(server) else yarl.URL()
         host, port = url.host or "", url.port
     except ValueError:
         url, host, port = yarl.URL(), "", None
@@ -190,12 +206,21 @@ def find_wrong_login(user: Mapping[str, Any], at: str) -> Iterator[str]:
         yield f"{at}.token contains characters that a header cannot hold; write it on one line, in quotes"
     pair = [user.get("client-certificate-data"), user.get("client-key-data")]
     for name, value in zip(("client-certificate-data", "client-key-data"), pair, strict=True):
-        if value and decode(value) is None:
-            yield f"{at}.{name} is not base64; encode it"
+        if value:
+            yield from find_wrong_pem(value, f"{at}.{name}")
     if bool(pair[0]) != bool(pair[1]):
         yield f"{at} needs both client-certificate-data and client-key-data"
     if not token and not any(pair):
         yield f"{at} has no token and no client-certificate-data; add one of them"
+
+
+def find_wrong_pem(value: object, at: str) -> Iterator[str]:
+    """Yield the mistake of a value that holds no certificate or key, for example because it was encoded twice."""
+    decoded = decode(value)
+    if decoded is None:
+        yield f"{at} is not base64; encode it"
+    elif PEM_START not in decoded:
+        yield f"{at} holds no PEM block ({PEM_START.decode()}…); encode the file once, as it is"
 
 
 def decode(value: object) -> bytes | None:
@@ -212,7 +237,7 @@ def make(cluster: Mapping[str, Any], user: Mapping[str, Any], namespace: str, *,
     """Return the credentials of valid entries."""
     token = user.get("token") or ""
     credentials = Credentials(
-        server=cluster["server"].rstrip("/"),
+        server=write_server(cluster["server"]),
         authority=decode(cluster.get("certificate-authority-data") or "") or None,
         certificate=decode(user.get("client-certificate-data") or "") or None,
         key=decode(user.get("client-key-data") or "") or None,

@@ -205,7 +205,8 @@ def make_session(credentials: Credentials, context: ssl.SSLContext | None) -> ai
 
 def make_context(credentials: Credentials) -> ssl.SSLContext | None:
     """Return the TLS settings, None for plain HTTP. Blocks: Python reads client certificates only from files."""
-    if not credentials.server.startswith("https:"):
+    # A scheme may have upper-case letters. Without TLS, the credentials would be readable.
+    if yarl.URL(credentials.server).scheme != "https":
         return None
     try:
         authority = credentials.authority.decode() if credentials.authority else None

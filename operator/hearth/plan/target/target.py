@@ -59,7 +59,7 @@ class RollbackRequest:
     is_halted: bool = False
     """Whether the workloads were suspended, so that the claims may be replaced."""
     is_restored: bool = False
-    """Whether the restore completed. The claims then stay as they are."""
+    """Whether the restore completed, or a later definition ended it. The claims then stay as they are."""
 
     @property
     def is_resolved(self) -> bool:

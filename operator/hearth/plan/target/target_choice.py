@@ -52,6 +52,9 @@ def choose_target(
     rollback = _find_rollback(request, before=before, hashes=hashes, completed=completed)
     if rollback is not None and not rollback.is_overridden(request.hash):
         return TargetChoice(cause=TargetCause.ROLLBACK, revision=rollback.revision, rollback=rollback)
+    if rollback is not None and rollback.claims:
+        # The later definition ended the restore. What is written from now on must outlast the return of the definition.
+        rollback = dataclasses.replace(rollback, is_restored=True)
     if request.failure and completed.has_target:
         last = completed.last if completed.last is not None else EMPTY_REVISION
         return TargetChoice(

@@ -22,6 +22,10 @@ def encode(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
+def make_pem(content: str) -> str:
+    return f"-----BEGIN CERTIFICATE-----\n{content}\n-----END CERTIFICATE-----\n"
+
+
 VALID: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Config",
@@ -34,7 +38,10 @@ VALID: dict[str, Any] = {
     "clusters": [
         {
             "name": "east",
-            "cluster": {"server": "https://east.example.com:6443/", "certificate-authority-data": encode("CA")},
+            "cluster": {
+                "server": "https://east.example.com:6443/",
+                "certificate-authority-data": encode(make_pem("CA")),
+            },
         }
     ],
     "users": [{"name": "admin", "user": {"token": CANARY}}],
@@ -68,7 +75,10 @@ def test_the_current_context_counts() -> None:
     """With the entries that it names, in YAML or JSON."""
     found = parse(json.dumps(VALID))
 
-    assert (found.credentials.server, found.credentials.authority) == ("https://east.example.com:6443", b"CA")
+    assert (found.credentials.server, found.credentials.authority) == (
+        "https://east.example.com:6443",
+        make_pem("CA").encode(),
+    )
     assert found.credentials.authorization == f"Bearer {CANARY}"
     assert (found.host, found.server, found.namespace) == ("east.example.com:6443", "https://east.example.com:6443", "")
     assert found.credentials.is_guarded
@@ -77,13 +87,13 @@ def test_the_current_context_counts() -> None:
 
 def test_a_client_certificate_needs_its_key() -> None:
     """And both are used instead of a token."""
-    pair = {"token": None, "client-certificate-data": encode("CERT"), "client-key-data": encode(KEY)}
+    pair = {"token": None, "client-certificate-data": encode(make_pem("CERT")), "client-key-data": encode(KEY)}
     found = parse(change(user=pair))
 
-    assert (found.credentials.certificate, found.credentials.key) == (b"CERT", KEY.encode())
+    assert (found.credentials.certificate, found.credentials.key) == (make_pem("CERT").encode(), KEY.encode())
     assert found.credentials.authorization is None
     assert "CanaryCanaryCanaryCanary" in found.hidden_texts
-    assert "needs both" in refuse(change(user={"token": None, "client-certificate-data": encode("CERT")}))
+    assert "needs both" in refuse(change(user={"token": None, "client-certificate-data": encode(make_pem("CERT"))}))
 
 
 @pytest.mark.parametrize(
@@ -117,12 +127,18 @@ def test_a_client_certificate_needs_its_key() -> None:
         ({"cluster": {"proxy-url": "http://proxy"}}, "clusters[0].cluster.proxy-url is not allowed"),
         ({"cluster": {"certificate-authority-data": "%%%"}}, "certificate-authority-data is not base64"),
         ({"cluster": {"tls-server-name": "a b"}}, "tls-server-name is not a DNS name"),
+        (
+            {"cluster": {"certificate-authority-data": encode(encode(make_pem("CA")))}},
+            "certificate-authority-data holds no PEM block (-----BEGIN …); encode the file once",
+        ),
         ({"cluster": {"server": "http://east:6443"}}, "must begin with https://"),
         ({"cluster": {"server": "file:///etc/passwd"}}, "is not a URL"),
         ({"cluster": {"server": "unix:///var/run/docker.sock"}}, "is not a URL"),
         ({"cluster": {"server": "https://user:canary-token-0123456789@east"}}, "a host, a port and a path alone"),
         ({"cluster": {"server": "https://east/?a=b"}}, "a host, a port and a path alone"),
         ({"cluster": {"server": "https://east\r\nX: y"}}, "is not a URL"),
+        ({"cluster": {"server": " https://east"}}, "is not a URL"),
+        ({"cluster": {"server": "https://east west"}}, "is not a URL"),
         ({"cluster": {"server": "https://" + "a" * 2000}}, "is not a URL"),
         ({"cluster": {"server": 7}}, "is not a URL"),
         ({"cluster": {"server": None}}, "is not a URL"),
@@ -214,20 +230,22 @@ def test_equal_contents_share_a_key_and_different_ones_do_not() -> None:
     assert parse({**VALID, "contexts": list(reversed(VALID["contexts"]))}).key == key
     others = [
         change(user={"token": "another"}),
-        change(cluster={"certificate-authority-data": encode("other")}),
+        change(cluster={"certificate-authority-data": encode(make_pem("other"))}),
         change(cluster={"server": "https://west.example.com:6443"}),
         change(cluster={"tls-server-name": "east"}),
         change(context={"namespace": "team"}),
-        change(user={"client-certificate-data": encode("CERT"), "client-key-data": encode(KEY)}),
+        change(user={"client-certificate-data": encode(make_pem("CERT")), "client-key-data": encode(KEY)}),
     ]
     assert len({key, *(parse(each).key for each in others)}) == len(others) + 1
 
 
 def test_a_server_is_the_same_however_it_is_written() -> None:
     """A Stack may not move to another one, so spelling must not matter."""
-    forms = ("https://EAST.example.com:6443", "https://east.example.com:6443/")
+    forms = ("https://EAST.example.com:6443", "https://east.example.com:6443/", "HTTPS://east.example.com:6443/?#")
+    found = [parse(change(cluster={"server": form})) for form in forms]
 
-    assert len({parse(change(cluster={"server": form})).server for form in forms}) == 1
+    assert {each.server for each in found} == {"https://east.example.com:6443"}
+    assert {each.credentials.server for each in found} == {"https://east.example.com:6443"}
     assert (
         parse(change(cluster={"server": "https://east/k8s/clusters/c-1/"})).server
         == "https://east:443/k8s/clusters/c-1"

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from hearth.kube.auth.credentials import Credentials
-from hearth.kube.client import http_response
+from hearth.kube.client import http_response, http_transport
 from hearth.kube.client.connection import Connection
 from hearth.model import errors
 from support.real.servers import stub_server
@@ -165,3 +165,11 @@ async def run_tls(answer: stub_server.Answer) -> AsyncIterator[StubServer]:
         yield stub
     finally:
         await runner.cleanup()
+
+
+@pytest.mark.parametrize(
+    ("server", "is_encrypted"), [("https://east", True), ("HTTPS://east", True), ("http://east", False)]
+)
+def test_no_spelling_of_the_scheme_turns_encryption_off(server: str, is_encrypted: bool) -> None:
+    """A token would be readable by every machine on the way."""
+    assert (http_transport.make_context(Credentials(server=server)) is not None) is is_encrypted

@@ -40,9 +40,12 @@ def test_a_request_counts_for_the_definition_beside_it() -> None:
 
 
 def test_a_later_definition_overrides_a_request_and_remembers_it() -> None:
-    """So that it is not resolved, and data not replaced, again."""
+    """So that it is not resolved, and data not replaced, again: neither now nor once the definition returns."""
     choice = choose(TargetRequest(hash="three", to_snapshot="before"), start(SETTLED))
-    assert choice == TargetChoice(cause=TargetCause.SPEC, rollback=SETTLED)
+    ended = dataclasses.replace(SETTLED, is_restored=True)
+    assert choice == TargetChoice(cause=TargetCause.SPEC, rollback=ended)
+    target = Target(revision=3, cause=TargetCause.SPEC, since=200.0, rollback=ended)
+    assert choose(TargetRequest(hash="two", to_snapshot="before"), target).rollback == ended
 
 
 def test_a_known_request_is_not_resolved_again() -> None:

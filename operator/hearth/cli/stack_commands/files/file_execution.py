@@ -35,8 +35,11 @@ def read_texts(files: Sequence[str]) -> dict[str, str]:
     for file in files:
         try:
             texts[file] = sys.stdin.read() if file == STANDARD_INPUT else Path(file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise click.ClickException(safe_text.clean(f"cannot read {file}: {error}")) from error
+        except UnicodeDecodeError as error:
+            message = f"{file} is not valid UTF-8: {error.reason} at byte {error.start}"
+            raise click.ClickException(safe_text.clean(message)) from error
+        except OSError as error:
+            raise click.ClickException(safe_text.clean(f"cannot read {file}: {error.strerror or error}")) from error
     return texts
 
 

@@ -9,6 +9,7 @@ from hearth.cli.stack_access import revisions
 from hearth.cli.stack_access.revisions import StoredRevisions
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options, text_output
+from hearth.cli.stack_commands.showing import list_execution
 from hearth.cli.stack_views.lists import revision_history
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.kube.well_known_kinds import STACK
@@ -18,6 +19,9 @@ DONE, FAILED = 0, 1
 
 async def execute(session: Session, namespace: str, name: str, numbers: Sequence[int], *, output: str | None) -> int:
     """Return the exit code."""
+    if refusal := list_execution.find_group_refusal(name, what="history"):
+        cluster_options.complain(f"error: {refusal}")
+        return FAILED
     stack = StackState(await session.get(STACK, namespace, name))
     stored = await revisions.list_revisions(session, stack)
     if not stored.is_readable:

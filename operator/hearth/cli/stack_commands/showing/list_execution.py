@@ -61,6 +61,12 @@ def locate(namespace: str, name: str) -> tuple[Kind, str, str]:
     return (STACK, namespace, name) if group == name else (RESOURCE_GROUP, namespace, group)
 
 
+def find_group_refusal(name: str, *, what: str) -> str:
+    """Return why a command of Stacks does not apply to what an argument names; "" if it does. what: a group lacks."""
+    is_group = locate("", name)[0] is RESOURCE_GROUP
+    return f"a ResourceGroup has no {what}; name a Stack" if is_group else ""
+
+
 async def follow(
     session: Session,
     kind: Kind,

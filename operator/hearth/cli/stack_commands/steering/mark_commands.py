@@ -39,6 +39,8 @@ def mark_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--reason", required=True, help="What is wrong with the object; shown wherever the mark is.")
 def mark(cluster: ClusterOptions, name: str, resource: str, reason: str, *, wait: bool, timeout: float | None) -> None:
     """Declare the present object of a resource unhealthy; Hearth replaces it. `cache/db` leads into a nested Stack."""
+    if not reason.strip():
+        raise click.BadParameter("must say what is wrong with the object", param_hint="'--reason'")
     put(cluster, name, resource, reason=reason, wait=wait, timeout=timeout)
 
 

@@ -7,6 +7,7 @@ import click
 from hearth.cli.stack_access import snapshots
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options
+from hearth.cli.stack_commands.showing import list_execution
 from hearth.cli.stack_commands.steering import progress_output, verb_execution
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
@@ -26,6 +27,9 @@ async def take(
     timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
 ) -> int:
     """Return the exit code. where: namespace and Stack; name: that of the snapshot, "" for one that is made."""
+    if refusal := list_execution.find_group_refusal(where[1], what="snapshots"):
+        cluster_options.complain(f"error: {refusal}")
+        return FAILED
     stack = StackState(await session.get(STACK, *where))
     if refusal := snapshot_requests.find_refusal(stack):
         cluster_options.complain(f"error: {refusal}")
@@ -68,6 +72,9 @@ async def restore(
     timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
 ) -> int:
     """Return the exit code. where: namespace and Stack; name: that of the snapshot."""
+    if refusal := list_execution.find_group_refusal(where[1], what="snapshots"):
+        cluster_options.complain(f"error: {refusal}")
+        return FAILED
     stack = StackState(await session.get(STACK, *where))
     snapshot = await session.get(STACK_SNAPSHOT, stack.namespace, name)
     result = snapshot_requests.restore(stack, snapshot)

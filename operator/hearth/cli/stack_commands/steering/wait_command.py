@@ -63,8 +63,12 @@ def wait(cluster: ClusterOptions, name: str, goal: Goal, timeout: float | None) 
         from hearth.cli.stack_access.following import Followed
         from hearth.cli.stack_commands.showing import list_execution
         from hearth.cli.stack_commands.steering import verb_execution
+        from hearth.cli.stack_views.steering.goals import GoalType
 
         kind, namespace, named = list_execution.locate(cluster.find_namespace(), name)
+        if goal.type is not GoalType.DELETED:
+            # What never existed is not deleted.
+            await session.get(kind, namespace, named)
         followed = Followed(kind=kind, namespace=namespace, name=named, goal=goal)
         return await verb_execution.follow(session, followed, timeout=timeout)
 

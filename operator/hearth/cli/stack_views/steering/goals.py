@@ -111,15 +111,14 @@ def assess_observed(stack: StackState, goal: Goal) -> GoalState:
 def explain_failure(stack: StackState, goal: Goal) -> str:
     """Return why the goal is not reached unless a person helps; "" if it may be."""
     if goal.type is GoalType.DELETED:
-        return (
-            "" if stack.is_deleting else f"it is not being deleted: kubectl delete {stack.resource_type} {stack.name}"
-        )
+        command = f"kubectl delete {stack.resource_type} {stack.name} -n {stack.namespace}"
+        return "" if stack.is_deleting else f"it is not being deleted: {command}"
     if stack.is_deleting:
         return f"the {stack.noun} is being deleted"
     if goal.type is GoalType.READY and stack.phase.endswith("Stopped"):
         return describe(stack)
     if goal.type is GoalType.READY and stack.is_suspended:
-        return f"the {stack.noun} is suspended: kubectl stack resume {stack.argument}"
+        return f"the {stack.noun} is suspended: kubectl stack resume {stack.argument} -n {stack.namespace}"
     if stack.is_stalled:
         return describe(stack)
     if stack.is_paused and not stack.ready.is_true:
@@ -129,7 +128,7 @@ def explain_failure(stack: StackState, goal: Goal) -> str:
 
 def explain_pause(stack: StackState) -> str:
     """Return what the Stack does not do, or what makes it do so."""
-    message = stack.condition("Paused").message or f"kubectl stack unpause {stack.argument}"
+    message = stack.condition("Paused").message or f"kubectl stack unpause {stack.argument} -n {stack.namespace}"
     return f"the {stack.noun} is paused: {message}"
 
 

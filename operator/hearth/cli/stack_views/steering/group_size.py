@@ -30,6 +30,10 @@ def decide(group: StackState, replicas: int) -> SizeDecision:
 
 def list_notes(group: StackState) -> list[str]:
     """Return why nothing happens yet."""
-    paused = f"the group is paused: nothing is written before `kubectl stack unpause {group.argument}`"
-    suspended = f"the group is suspended: the size counts after `kubectl stack resume {group.argument}`"
+    paused = (
+        f"the group is paused: nothing is written before `kubectl stack unpause {group.argument} -n {group.namespace}`"
+    )
+    suspended = (
+        f"the group is suspended: the size counts after `kubectl stack resume {group.argument} -n {group.namespace}`"
+    )
     return [*([paused] if group.is_paused else []), *([suspended] if group.is_suspended else [])]

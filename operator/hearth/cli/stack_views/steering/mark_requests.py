@@ -8,8 +8,10 @@ from typing import Final
 
 from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.tree import group_rows
 from hearth.model import names
 from hearth.model.child import Object
+from hearth.model.text.enumeration import enumerate_names
 
 PREFIX_LENGTH: Final = 50
 """The API server adds five characters; a name has 63 at most in some of its uses."""
@@ -49,12 +51,23 @@ def find_refusal(stack: StackState, resource: str) -> str:
         return f"{resource!r} is not the name of a resource; names are like web, workers[a] or cache/db"
     if stack.is_deleting:
         return f"{stack.title} is being deleted; nothing is replaced any more"
+    if (
+        stack.is_group
+        and stack.is_observed
+        and (index := resource.partition("/")[0]) not in group_rows.list_members(stack)
+    ):
+        return f"{stack.title} has no member {index}; it has {list_indices(stack)}"
     known = {} if stack.is_group else object_fields.mapping(stack.spec, "template", "resources")
     first = resource.partition("/")[0].partition("[")[0]
     is_current = not stack.is_rolled_back and stack.is_observed
     if known and is_current and first not in known:
         return f"stack/{stack.name} has no resource {first!r}; resources: {', '.join(sorted(known))}"
     return ""
+
+
+def list_indices(group: StackState) -> str:
+    """Return the indices of the members of a group, as far as they fit into a message."""
+    return enumerate_names(list(group_rows.list_members(group))) or "none"
 
 
 def make_mark(stack: StackState, resource: str, *, reason: str | None) -> Object:

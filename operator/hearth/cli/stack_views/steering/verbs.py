@@ -236,7 +236,8 @@ def describe(stack: StackState) -> str:
 def advise_replacement(stack: StackState) -> str:
     """Return what helps where an object is broken although it is ready."""
     return (
-        f"To replace an object that is broken all the same: kubectl stack mark {stack.argument} RESOURCE --reason TEXT"
+        f"To replace an object that is broken all the same: kubectl stack mark {stack.argument} RESOURCE "
+        f"-n {stack.namespace} --reason TEXT"
     )
 
 
@@ -244,14 +245,16 @@ def note_paused(stack: StackState) -> tuple[str, ...]:
     """Return that nothing happens before the Stack is unpaused."""
     if not stack.is_paused:
         return ()
-    return (f"the {stack.noun} is paused: nothing is written before `kubectl stack unpause {stack.argument}`",)
+    command = f"kubectl stack unpause {stack.argument} -n {stack.namespace}"
+    return (f"the {stack.noun} is paused: nothing is written before `{command}`",)
 
 
 def note_suspended(stack: StackState) -> tuple[str, ...]:
     """Return that no definition is applied before the Stack is resumed."""
     if not stack.is_suspended:
         return ()
-    return (f"the {stack.noun} is suspended: it is applied after `kubectl stack resume {stack.argument}`",)
+    command = f"kubectl stack resume {stack.argument} -n {stack.namespace}"
+    return (f"the {stack.noun} is suspended: it is applied after `{command}`",)
 
 
 def note_git(stack: StackState, field: str) -> tuple[str, ...]:

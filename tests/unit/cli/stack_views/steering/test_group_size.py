@@ -13,7 +13,7 @@ from hearth.cli.stack_views.steering.goals import Goal, GoalType, Verdict
 
 
 def make_group(spec: dict[str, Any] | None = None, **metadata: Any) -> StackState:
-    known = {"name": "queue", "generation": 2}
+    known = {"name": "queue", "namespace": "prod", "generation": 2}
     return StackState(
         {
             "kind": "ResourceGroup",
@@ -44,7 +44,8 @@ def test_what_holds_a_group_back_is_said(field: str) -> None:
     (note,) = group_size.list_notes(group)
     reached = goals.assess(group, Goal(type=GoalType.READY))
 
-    command = {"paused": "kubectl stack unpause rg/queue", "suspended": "kubectl stack resume rg/queue"}[field]
+    verb = {"paused": "unpause", "suspended": "resume"}[field]
+    command = f"kubectl stack {verb} rg/queue -n prod"
     assert command in note
     assert reached.verdict is Verdict.FAILED
     assert field in reached.message

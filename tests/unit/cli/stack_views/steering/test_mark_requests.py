@@ -31,9 +31,20 @@ def test_a_mark_is_deleted_with_its_stack() -> None:
     assert mark_requests.make_mark(make_stack(), "web", reason=None)["spec"]["markUnhealthy"] is False
 
 
+def make_group(**spec: Any) -> StackState:
+    known = {"name": "queue", "namespace": "prod", "uid": "u-2", "generation": 1}
+    status = {"observedGeneration": 1, "controllerState": {"removedMembers": [1], "surge": 1}}
+    head = {"kind": "ResourceGroup", "metadata": known}
+    return StackState({**head, "spec": {"replicas": 2, **spec}, "status": status})
+
+
 @pytest.mark.parametrize(
     ("stack", "resource", "said"),
     [
+        pytest.param(make_group(), "2", "", id="a member"),
+        pytest.param(make_group(), "3/db", "", id="within a member beyond the size"),
+        pytest.param(make_group(), "1", "rg/queue has no member 1; it has 0, 2, 3", id="a removed member"),
+        pytest.param(make_group(), "9", "rg/queue has no member 9", id="no member yet"),
         pytest.param(make_stack(), "web", "", id="fine"),
         pytest.param(make_stack(), "web/any", "", id="a path is resolved by the operator"),
         pytest.param(make_stack(), "wep", "has no resource 'wep'; resources: cacheDb, web", id="unknown"),

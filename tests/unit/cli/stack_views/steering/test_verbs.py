@@ -47,7 +47,7 @@ def test_retry_of_what_has_not_failed_is_refused() -> None:
 
     assert isinstance(result, Refusal)
     assert "nothing has failed: stack/shop is UpdateComplete" in result.said
-    assert "kubectl stack mark shop RESOURCE" in result.said
+    assert "kubectl stack mark shop RESOURCE -n prod" in result.said
 
 
 def test_a_token_is_never_used_twice() -> None:
