@@ -197,6 +197,8 @@ class DefinitionSync:
                     is_evaluated = await self._process_unless_evaluating(opened, is_outdated=is_outdated)
                     if is_evaluated:
                         self.schedule.finish()
+                        if not self.schedule.is_requested:
+                            self.targets.end_retry()
                 if not is_evaluated:
                     # Wait outside the slot, because other Stacks need it.
                     await self.services.evaluations.wait(self.uid)
