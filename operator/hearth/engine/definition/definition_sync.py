@@ -299,7 +299,11 @@ class DefinitionSync:
     def _keep(self, stack: StackObject, choice: TargetChoice) -> None:
         """Keep the active revision: only its options changed."""
         if self.revision is not None:
-            context = TargetContext(now=self.services.clock.now(), cluster=self.cluster.server)
+            context = TargetContext(
+                now=self.services.clock.now(),
+                cluster=self.cluster.server,
+                heals_on_update=self.options.healing.waits_for_update,
+            )
             self.targets.start(choice, revision=self.revision.number, context=context)
         self.generation = stack.generation
 
@@ -354,6 +358,7 @@ class DefinitionSync:
             removed=size.removed if size is not None else None,
             resized=resized,
             has_breakpoints=not self.options.environment.is_empty,
+            heals_on_update=self.options.healing.waits_for_update,
         )
         target = self.targets.start(choice, revision=number, context=context)
         self.rejection = None
