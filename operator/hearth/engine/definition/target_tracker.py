@@ -23,7 +23,9 @@ from hearth.plan.target.target_start import TargetContext
 
 RETRY = "retry"
 """The name of the retry request in `status.handled`."""
-REQUESTS: Mapping[str, str] = {RETRY: names.REQUEST_RETRY, "cleanup": names.REQUEST_CLEANUP}
+CLEANUP = "cleanup"
+"""The name of the cleanup request in `status.handled`."""
+REQUESTS: Mapping[str, str] = {RETRY: names.REQUEST_RETRY, CLEANUP: names.REQUEST_CLEANUP}
 """Annotations with request tokens, by their name in `status.handled`. Each token is handled once."""
 CONTINUE = "continue"
 """The name of the continue request in `status.handled`."""
@@ -125,12 +127,18 @@ class TargetTracker:
         tokens = {**self.handled, RETRY: self._retry_before}
         return {verb: token for verb, token in tokens.items() if token}
 
-    def take_requests(self, stack: StackObject) -> list[str]:
-        """Return the requests whose tokens are not handled yet, and record them as handled."""
-        found = []
+    def take_requests(self, stack: StackObject, *, is_settled: bool) -> list[str]:
+        """Return the requests whose tokens are not handled yet, and record them as handled.
+
+        is_settled: whether the target follows from the spec as it is now. A cleanup waits for that, because it is
+        meant for the target that its user sees in the spec.
+        """
+        found: list[str] = []
         earlier = self.persisted_tokens.get(RETRY, "")
         for verb, annotation in REQUESTS.items():
             token = stack.annotations.get(annotation, "")
+            if verb == CLEANUP and (RETRY in found or not is_settled):
+                continue
             if token and self.handled.get(verb) != token:
                 self.record_handled(verb, token)
                 found.append(verb)

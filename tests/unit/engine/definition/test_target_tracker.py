@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hearth.engine.cluster_objects import Revision
+from hearth.engine.definition import target_tracker
 from hearth.engine.definition.target_tracker import TargetTracker
-from hearth.model import names
 from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.target.target import CompletedRevisions, Target, TargetCause
 from hearth.plan.target.target_start import TargetContext
@@ -59,16 +59,27 @@ def test_a_retry_requested_during_a_choice_counts_for_the_next_one() -> None:
     assert again.cause is TargetCause.SPEC
 
 
+def take(tracker: TargetTracker, *, is_settled: bool = True, **tokens: str) -> list[str]:
+    """The requests that a Stack with these tokens makes."""
+    annotations = {target_tracker.REQUESTS[verb]: token for verb, token in tokens.items()}
+    return tracker.take_requests(stack_objects.make_stack(annotations=annotations), is_settled=is_settled)
+
+
 def test_a_retry_is_persisted_once_the_definition_was_processed_for_it() -> None:
-    """Other requests are persisted at once; a second retry meanwhile hides the first one as well."""
-    tracker = TargetTracker(handled={"retry": "1"})
-    tokens = {names.REQUEST_RETRY: "2", names.REQUEST_CLEANUP: "a"}
-    assert tracker.take_requests(stack_objects.make_stack(annotations=tokens)) == ["retry", "cleanup"]
-    assert tracker.take_requests(stack_objects.make_stack(annotations=tokens)) == []
+    """A second retry meanwhile hides the first one as well."""
+    tracker = TargetTracker(handled={"retry": "1", "cleanup": "a"})
+    assert take(tracker, retry="2") == ["retry"]
+    assert take(tracker, retry="2") == []
     assert tracker.persisted_tokens == {"retry": "1", "cleanup": "a"}
-    assert tracker.take_requests(stack_objects.make_stack(annotations={**tokens, names.REQUEST_RETRY: "3"})) == [
-        "retry"
-    ]
+    assert take(tracker, retry="3") == ["retry"]
     assert tracker.persisted_tokens == {"retry": "1", "cleanup": "a"}
     tracker.end_retry()
     assert tracker.persisted_tokens == {"retry": "3", "cleanup": "a"}
+
+
+def test_a_cleanup_waits_for_the_target_of_the_present_spec() -> None:
+    """Else it would count for the one before, and be handled; a retry may choose another target, too."""
+    tracker = TargetTracker()
+    assert take(tracker, cleanup="a", is_settled=False) == []
+    assert take(tracker, cleanup="a", retry="1") == ["retry"]
+    assert take(tracker, cleanup="a", retry="1") == ["cleanup"]
