@@ -346,12 +346,18 @@ def needs_persistence(target: Target) -> bool:
     return target.is_rollback or not target.cleared.is_empty or has_memory
 
 
+def is_deferred(target: Target) -> bool:
+    """Return whether a rollback waits for the end of a suspension. When it starts, the status says so before any step."""
+    is_suspended = target.suspend is not None and target.suspend.is_suspended
+    return target.is_rollback and not target.is_completed and is_suspended
+
+
 def persisted_identity(target: Target | None) -> object:
     """Return what must be persisted in the status before acting on a target."""
     return (
         (
             *(target.revision, target.cause, target.rollback, target.failed_hash, target.cleared, target.cluster),
-            *(target.removed, target.surge, target.breakpoint_key),
+            *(target.removed, target.surge, target.breakpoint_key, is_deferred(target)),
         )
         if target is not None
         else None
