@@ -88,6 +88,16 @@ class ResourceLocator:
         message = f"{key[0][1]} {key[1]} is not a child of a Stack in namespace {mark.namespace}; {there}"
         return MarkProblem(reason="TargetNotFound", message=message)
 
+    def has_gaps(self, namespace: str) -> bool:
+        """Return whether the caches may lack objects of the Stacks of a namespace."""
+        views = (self.find_reconciler(stack.uid) for stack in self._stacks_of(namespace))
+        if not self.services.management_cluster.has_listed(names.STACK):
+            return True
+        return any(
+            view is None or (view.plan is None and not view.is_refused) or bool(view.plan and view.plan.kinds.unsynced)
+            for view in views
+        )
+
     def observe(self, mark: HealthMarkObject, place: ResourceKey) -> MarkedResource | None:
         """Return the state of a resource; None if too little is known."""
         stack = self.find_stack(place)
