@@ -73,6 +73,10 @@ class MarkedResource:
     resource: str
     current: Child | None = None
     """The current object of the resource."""
+    named: Child | None = None
+    """The object that the mark itself names, if it does and that object exists."""
+    is_named: bool = False
+    """Whether the mark names an object rather than the resource."""
     bound: Child | None = None
     """The object that the mark is bound to, while it exists."""
     is_wanted: bool = True
@@ -81,6 +85,11 @@ class MarkedResource:
     """Why the operator may not write to the object now, or why there is no object."""
     newer: str = ""
     """A newer HealthMark on the same object that contradicts this one."""
+
+    @property
+    def subject(self) -> Child | None:
+        """Return the object that the mark binds to now."""
+        return self.named if self.is_named else self.current
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +128,8 @@ def decide(mark_state: ParsedHealthMark, view: MarkedResource, *, now: float) ->
 
 
 def _bind(mark_state: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkDecision:
-    """Bind the mark to the current object of the resource, unless that object is newer than the mark."""
-    child = view.current
+    """Bind the mark to the object that it names, else to the current one of the resource; not to one newer than the mark."""
+    child = view.subject
     if child is None:
         problem = view.problem or MarkProblem(reason="ObjectNotFound", message=f"{describe(view)} has no object yet")
         return MarkDecision(

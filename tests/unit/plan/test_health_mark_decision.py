@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from hearth.model import names
@@ -144,6 +146,16 @@ def test_what_a_user_takes_off_the_object_is_not_put_there_again() -> None:
     child = make_child()
     verdict = health_mark_decision.decide(say(bound_to("u1", ready="True")), see(child, child), now=NOW)
     assert (verdict.step, reported(verdict)) == (None, ("True", "True", "MarkRemoved"))
+
+
+def test_it_means_the_object_that_it_names_rather_than_the_current_one() -> None:
+    """While a resource is replaced it has two; and where the named one is gone, none is meant."""
+    current, named = make_child(), dataclasses.replace(make_child(), uid="u0")
+    view = dataclasses.replace(see(current), named=named, is_named=True)
+    verdict = health_mark_decision.decide(say(), view, now=NOW)
+    assert (verdict.status or {})["observedUID"] == "u0"
+    gone = health_mark_decision.decide(say(), dataclasses.replace(view, named=None), now=NOW)
+    assert "observedUID" not in (gone.status or {})
 
 
 def test_it_never_means_an_object_that_was_made_after_it() -> None:

@@ -200,6 +200,8 @@ class DefinitionSync:
                     is_evaluated = await self._process_unless_evaluating(opened, is_outdated=is_outdated)
                     if is_evaluated:
                         self.schedule.finish()
+                        if not self.schedule.is_requested:
+                            self.targets.end_retry()
                 if not is_evaluated:
                     # Wait outside the slot, because other Stacks need it.
                     await self.services.evaluations.wait(self.uid)
@@ -302,7 +304,11 @@ class DefinitionSync:
     def _keep(self, stack: StackObject, choice: TargetChoice) -> None:
         """Keep the active revision: only its options changed."""
         if self.revision is not None:
-            context = TargetContext(now=self.services.clock.now(), cluster=self.cluster.server)
+            context = TargetContext(
+                now=self.services.clock.now(),
+                cluster=self.cluster.server,
+                heals_on_update=self.options.healing.waits_for_update,
+            )
             self.targets.start(choice, revision=self.revision.number, context=context)
         self.generation = stack.generation
 
@@ -357,6 +363,7 @@ class DefinitionSync:
             removed=size.removed if size is not None else None,
             resized=resized,
             has_breakpoints=not self.options.environment.is_empty,
+            heals_on_update=self.options.healing.waits_for_update,
         )
         target = self.targets.start(choice, revision=number, context=context)
         self.rejection = None

@@ -21,7 +21,11 @@ from hearth.plan.target.target import CompletedRevisions, LastBatch, RollbackReq
 from hearth.plan.target.target_choice import TargetChoice, TargetRequest
 from hearth.plan.target.target_start import TargetContext
 
-REQUESTS: Mapping[str, str] = {"retry": names.REQUEST_RETRY, "cleanup": names.REQUEST_CLEANUP}
+RETRY = "retry"
+"""The name of the retry request in `status.handled`."""
+CLEANUP = "cleanup"
+"""The name of the cleanup request in `status.handled`."""
+REQUESTS: Mapping[str, str] = {RETRY: names.REQUEST_RETRY, CLEANUP: names.REQUEST_CLEANUP}
 """Annotations with request tokens, by their name in `status.handled`. Each token is handled once."""
 CONTINUE = "continue"
 """The name of the continue request in `status.handled`."""
@@ -47,6 +51,10 @@ class TargetTracker:
     """Whether no work was possible for the target, so that its timeout has not started."""
     _is_retried: bool = False
     """Whether the user requested a retry since the spec was last processed."""
+    _is_retry_seen: bool = False
+    """Whether the last choice of a target considered that request."""
+    _retry_before: str | None = None
+    """The retry token before one that the definition is processed for; None if no such processing is open."""
     _is_restored: bool = False
     """Whether an earlier process set the target and no reconcile checked it since. It may be completed already."""
     is_resumed: bool = False
@@ -108,15 +116,39 @@ class TargetTracker:
         is_stopped = str(status.get("phase", "")).endswith("Stopped")
         self.was_idle = is_stopped or conditions.find(status, "Paused").get("status") == "True"
 
-    def take_requests(self, stack: StackObject) -> list[str]:
-        """Return the requests whose tokens are not handled yet, and record them as handled."""
-        found = []
+    @property
+    def persisted_tokens(self) -> Mapping[str, str]:
+        """The handled tokens for the status. That of a retry appears with the target that is chosen for it.
+
+        Earlier, the next process would neither handle the token nor know that the definition was to be tried again.
+        """
+        if self._retry_before is None:
+            return self.handled
+        tokens = {**self.handled, RETRY: self._retry_before}
+        return {verb: token for verb, token in tokens.items() if token}
+
+    def take_requests(self, stack: StackObject, *, is_settled: bool) -> list[str]:
+        """Return the requests whose tokens are not handled yet, and record them as handled.
+
+        is_settled: whether the target follows from the spec as it is now. A cleanup waits for that, because it is
+        meant for the target that its user sees in the spec.
+        """
+        found: list[str] = []
+        earlier = self.persisted_tokens.get(RETRY, "")
         for verb, annotation in REQUESTS.items():
             token = stack.annotations.get(annotation, "")
+            if verb == CLEANUP and (RETRY in found or not is_settled):
+                continue
             if token and self.handled.get(verb) != token:
                 self.record_handled(verb, token)
                 found.append(verb)
+        if RETRY in found:
+            self._retry_before = earlier
         return found
+
+    def end_retry(self) -> None:
+        """Record that the definition was processed after a requested retry, so that the retry is handled."""
+        self._retry_before = None
 
     @property
     def is_restored(self) -> bool:
@@ -172,6 +204,7 @@ class TargetTracker:
         active revision, "" for none; restore: what the requested snapshot resolves to, unless it was resolved before.
         """
         hashes = {revision.number: revision.hash for revision in revisions}
+        self._is_retry_seen = self._is_retried
         # The failure no longer matters if the spec has a different definition.
         failure = self.failure if hashed in ("", active) else ""
         request = TargetRequest(
@@ -192,12 +225,13 @@ class TargetTracker:
         known = dataclasses.replace(
             context,
             is_recalled=self._is_restored,
-            is_retried=self._is_retried,
+            is_retried=self._is_retry_seen,
             is_unseen=self._is_unseen,
         )
         target = target_start.start_target(choice, revision=revision, before=before, context=known)
         self._is_restored = self._is_restored and persisted_identity(before) == persisted_identity(target)
-        self.failure, self._is_retried = "", False
+        # A retry that was requested since the choice is for the next one.
+        self.failure, self._is_retried = "", self._is_retried and not self._is_retry_seen
         if before is not None and persisted_identity(before) != persisted_identity(target):
             self._supersedes = not before.is_completed
         self.current = target
@@ -312,12 +346,18 @@ def needs_persistence(target: Target) -> bool:
     return target.is_rollback or not target.cleared.is_empty or has_memory
 
 
+def is_deferred(target: Target) -> bool:
+    """Return whether a rollback waits for the end of a suspension. When it starts, the status says so before any step."""
+    is_suspended = target.suspend is not None and target.suspend.is_suspended
+    return target.is_rollback and not target.is_completed and is_suspended
+
+
 def persisted_identity(target: Target | None) -> object:
     """Return what must be persisted in the status before acting on a target."""
     return (
         (
             *(target.revision, target.cause, target.rollback, target.failed_hash, target.cleared, target.cluster),
-            *(target.removed, target.surge, target.breakpoint_key),
+            *(target.removed, target.surge, target.breakpoint_key, is_deferred(target)),
         )
         if target is not None
         else None

@@ -40,6 +40,9 @@ def resolve_path(mark: HealthMarkObject, places: ResourceLocator) -> MarkPath:
         return MarkPath(resources=(bound,), resource=bound) if bound is not None else _walk(mark, places)
     found = places.locate(mark)
     if isinstance(found, MarkProblem):
+        if mark.status.get("observedGeneration") == mark.generation and places.has_gaps(mark.namespace):
+            # After a restart, what the status says stays until it can be judged again.
+            return MarkPath()
         return MarkPath(failure=MarkedResource(stack="", resource="", problem=found))
     return MarkPath(resources=(found,), resource=found)
 

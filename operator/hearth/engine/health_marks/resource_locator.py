@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hearth.engine.cluster_objects import HealthMarkObject, StackObject
@@ -11,6 +11,7 @@ from hearth.engine.health_marks.mark_targets import Targets
 from hearth.engine.services import Services
 from hearth.engine.stack.stack_view import StackView
 from hearth.model import names
+from hearth.model.child import Child
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan import health_mark_decision
 from hearth.plan.health_mark_decision import MarkedResource, MarkProblem
@@ -87,6 +88,16 @@ class ResourceLocator:
         message = f"{key[0][1]} {key[1]} is not a child of a Stack in namespace {mark.namespace}; {there}"
         return MarkProblem(reason="TargetNotFound", message=message)
 
+    def has_gaps(self, namespace: str) -> bool:
+        """Return whether the caches may lack objects of the Stacks of a namespace."""
+        views = (self.find_reconciler(stack.uid) for stack in self._stacks_of(namespace))
+        if not self.services.management_cluster.has_listed(names.STACK):
+            return True
+        return any(
+            view is None or (view.plan is None and not view.is_refused) or bool(view.plan and view.plan.kinds.unsynced)
+            for view in views
+        )
+
     def observe(self, mark: HealthMarkObject, place: ResourceKey) -> MarkedResource | None:
         """Return the state of a resource; None if too little is known."""
         stack = self.find_stack(place)
@@ -118,14 +129,16 @@ class ResourceLocator:
             return _without(gone, "ResourceNotFound", f"{place.owner} has no resource {place.resource}; {there}")
         status = reconciler.plan.statuses.get(place.resource)
         current = (status.child if status is not None else None) or requirements.find_current(children)
-        uid = mark.status.get("observedUID")
+        uid, named = mark.status.get("observedUID"), find_named(mark, children)
         return MarkedResource(
             stack=place.stack,
             resource=place.resource,
             current=current if current is not None and not current.deleting else None,
+            named=named,
+            is_named="target" in mark.spec,
             bound=next((child for child in children if child.uid == uid), None),
             is_wanted=place.resource in wanted,
-            problem=find_write_block(reconciler, place),
+            problem=find_write_block(reconciler, place) or explain_unnamed(mark, place, named, children),
         )
 
     def add_stack(self, stack: StackObject) -> None:
@@ -181,6 +194,26 @@ def target_of(mark: HealthMarkObject) -> mark_targets.Key:
     """Return the key of the object in `spec.target`, which must be set."""
     target = mark.spec["target"]
     return (target["apiVersion"].rpartition("/")[0], target["kind"]), target["name"]
+
+
+def find_named(mark: HealthMarkObject, children: Iterable[Child]) -> Child | None:
+    """Find the object that `spec.target` names: one of several that a resource has while it is replaced."""
+    key = target_of(mark) if "target" in mark.spec else None
+    found = (child for child in children if mark_targets.make_key(child) == key and child.is_identified)
+    return next((child for child in found if child.namespace in ("", mark.namespace) and not child.deleting), None)
+
+
+def explain_unnamed(
+    mark: HealthMarkObject, place: ResourceKey, named: Child | None, children: Iterable[Child]
+) -> MarkProblem | None:
+    """Explain that the object which the mark names does not exist any more; None if it does, or if it names none."""
+    if "target" not in mark.spec or named is not None:
+        return None
+    others = sorted(child.name for child in children if not child.deleting)
+    there = f"it has: {enumerate_names(others)}" if others else "it has none"
+    kind, name = mark.spec["target"]["kind"], mark.spec["target"]["name"]
+    message = f"{kind} {name} is no object of resource {place.resource} of {place.owner} any more; {there}"
+    return MarkProblem(reason="TargetNotFound", message=message)
 
 
 def describe_rejection(reconciler: StackView, place: ResourceKey) -> MarkedResource | None:

@@ -43,7 +43,9 @@ def update_options(
     if is_turned:
         # Attempts of one direction say nothing about the other.
         memory.reset_for_target(())
-    return planner.set_paused(is_paused=is_paused, is_completed=definition_sync.targets.is_completed) or is_turned
+    is_limited = memory.set_limit(definition_sync.options.retry_limit)
+    is_paused_anew = planner.set_paused(is_paused=is_paused, is_completed=definition_sync.targets.is_completed)
+    return is_paused_anew or is_turned or is_limited
 
 
 def find_kinds(link: ClusterLink, *, services: Services, cache_sync: CacheSync) -> WatchedKinds:

@@ -163,7 +163,8 @@ class StackReconciler:
         clock = self._services.clock
         self.definition.read_options(stack)
         self.definition.targets.follow_suspend(is_suspended=self.definition.is_suspended, now=clock.now())
-        verbs = self.definition.targets.take_requests(stack)
+        is_settled = not (self.definition.needs_sync(stack) or self.definition.schedule.is_running)
+        verbs = self.definition.targets.take_requests(stack, is_settled=is_settled)
         if "retry" in verbs:
             self.memory.retry(clock.monotonic())
             self.definition.request_retry()

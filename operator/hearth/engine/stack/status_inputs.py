@@ -41,7 +41,7 @@ class StatusInputs:
             last_failed=targets.last_failed,
             rejection=definition_sync.rejection or definition_sync.cluster.refusal,
             cluster_problem=definition_sync.cluster.problem,
-            handled=targets.handled,
+            handled=targets.persisted_tokens,
             refreshed_parameters=definition_sync.refreshed_parameters,
             tampered=definition_sync.tampered,
             is_paused=definition_sync.options.is_paused,

@@ -282,7 +282,8 @@ class Healing(ApiModel):
 
     policy: Literal["Automatic", "OnUpdate"] | None = None
     """`Automatic`: the operator replaces such an object immediately, and updates the resources that use its values.
-    `OnUpdate`: the operator replaces it with the next change of the definition. Default: `Automatic`."""
+    `OnUpdate`: the operator replaces it with the next change of the definition, or a requested retry. Default:
+    `Automatic`."""
     max_unhealthy: Any = pydantic.Field(default=None, json_schema_extra=NUMBER_OR_SHARE)
     """Maximum number of unhealthy resources with which the operator still replaces any, so that a wrong health rule
     cannot take down everything. A number, or a share of the Stack's resources, e.g. `40%`, rounded down and at least 1.

@@ -25,7 +25,7 @@ class HealingMode(enum.StrEnum):
     AUTOMATIC = "Automatic"
     """Immediately."""
     ON_UPDATE = "OnUpdate"
-    """With the next change of the definition."""
+    """With the next change of the definition, or a requested retry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,11 @@ class HealingPolicy:
     policy: HealingMode = HealingMode.AUTOMATIC
     max_unhealthy: int | str | None = None
     """A number, or a percentage of all resources, for example `40%`. None means no limit."""
+
+    @property
+    def waits_for_update(self) -> bool:
+        """Return whether unhealthy objects of a completed target are replaced with the next update alone."""
+        return self.policy is HealingMode.ON_UPDATE
 
     def find_limit(self, total: int) -> int | None:
         """Return how many of this many resources may be unhealthy before replacement stops.
@@ -100,10 +105,10 @@ class UnhealthyTracker:
 
         is_marked: False if its object failed by itself.
         """
-        if self.healing.policy is HealingMode.ON_UPDATE and self.is_completed:
+        if self.healing.waits_for_update and self.is_completed:
             return HealingDelay(
                 reason="WaitingForUpdate",
-                message="it is replaced with the next change of the definition because healing.policy is OnUpdate",
+                message="it is replaced with the next change of the definition, or a requested retry, because healing.policy is OnUpdate",
             )
         if self.is_over_limit and (is_marked or self.is_completed):
             allowed = self.healing.max_unhealthy

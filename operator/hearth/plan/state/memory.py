@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, assert_never
 
 from hearth.model.child import Child, FieldOwnership
@@ -196,6 +196,16 @@ class InMemoryState:
         """Reset the failure counts and make all attempts due immediately. now: monotonic seconds."""
         self.attempts = {key: backoff.reset(attempt, now=now) for key, attempt in self.attempts.items()}
         self.immutable.clear()
+
+    def set_limit(self, limit: int) -> bool:
+        """Count the failures so far against this limit; return whether that was another one.
+
+        Errors of the operator have a limit of their own.
+        """
+        counted = {key: each for key, each in self.attempts.items() if not each.is_internal}
+        changed = {key: replace(each, limit=limit) for key, each in counted.items() if each.limit != limit}
+        self.attempts |= changed
+        return bool(changed)
 
     def is_news(self, name: str, uid: str) -> bool:
         """Return whether it changes anything that the object of a resource is ready. Usually it does not."""

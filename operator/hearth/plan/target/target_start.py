@@ -35,6 +35,8 @@ class TargetContext:
     """Of a group: the unfinished revision that differs from the new one in size alone; 0 if there is none."""
     has_breakpoints: bool = False
     """Whether the Stack has breakpoints now."""
+    heals_on_update: bool = False
+    """Whether unhealthy objects wait for an update. A requested retry counts as one."""
 
 
 def start_target(choice: TargetChoice, *, revision: int, before: Target | None, context: TargetContext) -> Target:
@@ -46,12 +48,10 @@ def start_target(choice: TargetChoice, *, revision: int, before: Target | None, 
     if removed is None:
         removed = before.removed if before is not None else ()
     if before is not None and _is_same(before, choice, revision):
-        since = float(int(context.now)) if context.is_retried and not before.is_completed else before.since
         return dataclasses.replace(
-            before,
+            _retry(before, context) if context.is_retried else before,
             rollback=choice.rollback,
             failed_hash=choice.failed_hash,
-            since=since,
             cluster=context.cluster,
             removed=removed,
         )
@@ -75,6 +75,18 @@ def start_target(choice: TargetChoice, *, revision: int, before: Target | None, 
         cleared=cleared,
         breakpoint_key=breakpoint_key,
         earlier_revision=highest if highest > revision else 0,
+    )
+
+
+def _retry(target: Target, context: TargetContext) -> Target:
+    """Restart the timeout of a target. A completed one starts again where unhealthy objects wait for an update."""
+    if target.is_completed and not context.heals_on_update:
+        return target
+    return dataclasses.replace(
+        target,
+        since=float(int(context.now)),
+        is_completed=False,
+        protected_revisions=_find_kept(target, is_recalled=False),
     )
 
 

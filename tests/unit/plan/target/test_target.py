@@ -144,6 +144,17 @@ def test_a_retry_gives_the_target_its_time_again() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("heals_on_update", "is_completed"), [(False, True), (True, False)], ids=["Automatic", "OnUpdate"]
+)
+def test_a_retry_is_an_update_to_what_waits_for_one(heals_on_update: bool, is_completed: bool) -> None:
+    """Of another Stack the completed target stays completed."""
+    context = TargetContext(now=200.5, is_retried=True, heals_on_update=heals_on_update)
+    choice, before = TargetChoice(cause=TargetCause.SPEC), make_target(3, is_completed=True)
+    found = target_start.start_target(choice, revision=3, before=before, context=context)
+    assert (found.is_completed, found.protected_revisions) == (is_completed, () if is_completed else (3,))
+
+
 def test_only_the_very_first_target_creates() -> None:
     """What comes after a rollback to nothing is an update."""
     first = begin(TargetChoice(cause=TargetCause.SPEC), revision=1, before=None)
