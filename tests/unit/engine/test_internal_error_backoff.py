@@ -10,6 +10,7 @@ import pytest
 
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.engine.definition.stack_revisions import StackRevisions
 from hearth.engine.health_marks import mark_index
 from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.writes import step_execution
@@ -244,9 +245,9 @@ def test_error_in_other_work_is_a_condition_of_its_own(monkeypatch: pytest.Monke
     fault, reported = Fault(), Reported()
     fault.put(
         monkeypatch,
-        DefinitionSync,
-        "truncate_history",
-        lambda self: is_shop(self.services.management_cluster.find_stack(self.uid)),
+        StackRevisions,
+        "truncate",
+        lambda self, **_: is_shop(self.services.management_cluster.find_stack(self.uid)),
     )
     monkeypatch.setattr(DefinitionSync, "_process", look_without_trimming(DefinitionSync._process))
     phases: list[str] = []
@@ -270,13 +271,13 @@ def look_without_trimming(real: Callable[..., Any]) -> Callable[..., Any]:
 
     async def look(self: DefinitionSync, *args: Any, **kwargs: Any) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(DefinitionSync, "truncate_history", nothing_of_a_stack)
+            patch.setattr(StackRevisions, "truncate", nothing_of_a_stack)
             await real(self, *args, **kwargs)
 
     return look
 
 
-async def nothing_of_a_stack(_self: DefinitionSync) -> None:
+async def nothing_of_a_stack(_self: StackRevisions, *, limit: int) -> None:
     """Nothing."""
 
 

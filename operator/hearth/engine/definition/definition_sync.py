@@ -6,20 +6,19 @@ A rejected definition leaves the active revision in place. Must not know childre
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
 import structlog
 
-from hearth.engine import verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.engine.definition import rejections, revision_history, rollback_end, snapshot_restore, sync_schedule
+from hearth.engine.definition import rejections, rollback_end, snapshot_restore, sync_schedule
 from hearth.engine.definition.definition_inputs import DefinitionInputs
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.engine.definition.revision_numbers import RevisionNumbers
 from hearth.engine.definition.revision_resources import RevisionResources
 from hearth.engine.definition.sensitive_texts import SensitiveTexts
 from hearth.engine.definition.stack_cluster import StackCluster
+from hearth.engine.definition.stack_revisions import StackRevisions
 from hearth.engine.definition.sync_schedule import SyncSchedule
 from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.engine.services import Services
@@ -41,7 +40,7 @@ from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.state import internal_errors
 from hearth.plan.status.ready_condition import DefinitionRejection
 from hearth.plan.target import volume_restore
-from hearth.plan.target.target import EMPTY_REVISION, TargetCause
+from hearth.plan.target.target import EMPTY_REVISION, Target, TargetCause
 from hearth.plan.target.target_choice import TargetChoice
 from hearth.plan.target.target_start import TargetContext
 from hearth.template.blueprint import Blueprint, Definition
@@ -64,14 +63,13 @@ class DefinitionSync:
     revision: Revision | None = None
     """Revision of `blueprint`; None before the first accepted definition or for the empty revision."""
     rejection: DefinitionRejection | None = None
-    tampered: str = ""
-    """Describes stored revisions that are not as this operator wrote them; "" for none."""
     refreshed_parameters: tuple[str, ...] = ()
     """Sensitive parameters of an earlier target revision whose values changed since."""
     options: ReconcileOptions = field(default_factory=ReconcileOptions)
     targets: TargetTracker = field(default_factory=TargetTracker)
     cluster: StackCluster = field(init=False)
     """The cluster of the objects."""
+    revisions: StackRevisions = field(init=False)
     schedule: SyncSchedule = field(init=False)
     """When the next sync is due."""
     _inputs: DefinitionInputs = field(init=False)
@@ -82,11 +80,8 @@ class DefinitionSync:
     """Whether the Stack is a ResourceGroup."""
     was_at_rest: bool = False
     """Whether this continues with a Stack that was idle."""
-    _numbers: RevisionNumbers = field(default_factory=RevisionNumbers, repr=False)
     _sensitive_texts: SensitiveTexts = field(default_factory=SensitiveTexts, repr=False)
     _resources: RevisionResources = field(init=False)
-    _present: int | None = None
-    """The revision with the definition in the spec, if it was accepted before."""
     _is_sound: bool = True
     _options_generation: int = -1
     """The generation that `options` was read from."""
@@ -95,6 +90,7 @@ class DefinitionSync:
         """Prepare the cluster, which is read with the definition, and the schedule of the first sync."""
         self.schedule = SyncSchedule(uid=self.uid, services=self.services)
         self.cluster = StackCluster(self.uid, services=self.services)
+        self.revisions = StackRevisions(self.uid, self.services, self.builder, self.targets)
         self._resources = RevisionResources(self.builder.read_names)
         self._inputs = DefinitionInputs(
             services=self.services,
@@ -128,10 +124,6 @@ class DefinitionSync:
     def has_unprocessed_spec(self, stack: StackObject) -> bool:
         """Return whether the spec or a source has a change that was neither accepted nor rejected yet."""
         return stack.generation != self.generation or self.schedule.has_unhandled_changes
-
-    def note_tampered(self, found: Collection[Revision]) -> None:
-        """Report stored revisions that are not as this operator wrote them, and no others."""
-        self.tampered = verified_revisions.explain_all(found)
 
     def set_surge(self, surge: int) -> None:
         """Set how many members a group has beyond its size; the next sync compiles the definition with them."""
@@ -259,8 +251,7 @@ class DefinitionSync:
     async def _process_definition(self, stack: StackObject, *, is_outdated: bool) -> None:
         read = await self._inputs.read(stack)
         hashed = self.builder.hash(read, stack) if isinstance(read, Definition) else ""
-        known = self.builder.load_revisions(stack)
-        self.note_tampered(known.tampered)
+        known = self.revisions.load(stack)
         active = self.revision.hash if self.revision is not None else ""
         choice = await self._inputs.choose_target(stack, hashed, known, requested=self.options, active=active)
         if isinstance(choice, DefinitionRejection):
@@ -274,8 +265,8 @@ class DefinitionSync:
             self._keep(stack, choice)
         else:
             await self._activate_spec(stack, choice, read, hashed=hashed)
-        self._present = next((each.number for each in known.verified if each.hash == hashed), None)
-        await self.truncate_history()
+        self.revisions.note_present(known, hashed)
+        await self.revisions.truncate(limit=self.options.history_limit)
 
     def on_snapshot_changed(self, name: str) -> None:
         """Handle a changed StackSnapshot of this Stack's namespace, which a request may wait for."""
@@ -304,12 +295,7 @@ class DefinitionSync:
     def _keep(self, stack: StackObject, choice: TargetChoice) -> None:
         """Keep the active revision: only its options changed."""
         if self.revision is not None:
-            context = TargetContext(
-                now=self.services.clock.now(),
-                cluster=self.cluster.server,
-                heals_on_update=self.options.healing.waits_for_update,
-            )
-            self.targets.start(choice, revision=self.revision.number, context=context)
+            self._start(choice, self.revision.number)
         self.generation = stack.generation
 
     async def _activate_spec(
@@ -319,13 +305,8 @@ class DefinitionSync:
         self.refreshed_parameters = ()
         try:
             blueprint = await self.builder.compile(definition, stack, surge=self.targets.surge, previous=self.blueprint)
-        except InvalidDefinition as error:
-            await self._reject(stack, rejections.reject_definition(error, is_active=self.targets.current is not None))
-            return
-        self._numbers.take(self.targets.needed)
-        try:
-            revision = await self.builder.store(stack, definition, blueprint, hashed=hashed, numbers=self._numbers)
-        except TamperedRevision as error:
+            revision = await self.revisions.store(stack, definition, blueprint, hashed=hashed)
+        except (InvalidDefinition, TamperedRevision) as error:
             await self._reject(stack, rejections.reject_definition(error, is_active=self.targets.current is not None))
             return
         resized = await self._inputs.find_resized(stack, definition, hashed, rules=self.options.environment)
@@ -357,6 +338,15 @@ class DefinitionSync:
     ) -> None:
         number = revision.number if revision is not None else EMPTY_REVISION
         before, known = self.targets.current, self.blueprint
+        target = self._start(choice, number, size=size, resized=resized)
+        self.rejection = None
+        await self._resources.update(stack, target, names=blueprint.resources.keys())
+        self._activate(stack, blueprint, revision=revision)
+        blueprints = known, blueprint
+        await rollback_end.report(stack, self.services, before=before, target=target, blueprints=blueprints)
+
+    def _start(self, choice: TargetChoice, number: int, *, size: GroupSize | None = None, resized: int = 0) -> Target:
+        """Start the chosen target. resized: see `TargetContext`."""
         context = TargetContext(
             now=self.services.clock.now(),
             cluster=self.cluster.server,
@@ -365,12 +355,7 @@ class DefinitionSync:
             has_breakpoints=not self.options.environment.is_empty,
             heals_on_update=self.options.healing.waits_for_update,
         )
-        target = self.targets.start(choice, revision=number, context=context)
-        self.rejection = None
-        await self._resources.update(stack, target, names=blueprint.resources.keys())
-        self._activate(stack, blueprint, revision=revision)
-        blueprints = known, blueprint
-        await rollback_end.report(stack, self.services, before=before, target=target, blueprints=blueprints)
+        return self.targets.start(choice, revision=number, context=context)
 
     async def _reject(self, stack: StackObject, refusal: DefinitionRejection | None) -> None:
         """Keep the active revision; after a restart, activate the target's stored revision.
@@ -397,19 +382,6 @@ class DefinitionSync:
         self._sensitive_texts.add(blueprint.sensitive_texts)
         self.generation, self.is_deleting = stack.generation, stack.deleting
         self.on_activated(stack)
-
-    async def truncate_history(self) -> None:
-        """Delete revisions beyond the history limit."""
-        stack = self.services.management_cluster.find_stack(self.uid)
-        if stack is not None and self.targets.current is not None:
-            present = {self._present} if self._present is not None else set()
-            needed = self.targets.needed | present
-            await revision_history.truncate(stack, self.services, needed=needed, limit=self.options.history_limit)
-
-    def find_kinds(self) -> frozenset[str]:
-        """Return every kind that the Stack may have applied."""
-        stack = self.services.management_cluster.find_stack(self.uid)
-        return self.builder.load_revisions(stack).kinds if stack is not None else frozenset()
 
     @property
     def resources_version(self) -> int:

@@ -39,7 +39,7 @@ class TamperedRevisions:
             return
         self._next = now + INTERVAL
         found = verified_revisions.load(services.management_cluster, services.hashes, stack)
-        self._definition_sync.note_tampered(found.tampered)
+        self._definition_sync.revisions.note_tampered(found.tampered)
 
     def _try_again(self) -> None:
         self._is_scheduled, self._next = False, float("-inf")

@@ -234,7 +234,9 @@ class CacheSync:
     def find_required_watches(self, blueprint: Blueprint) -> dict[Kind, frozenset[Path]]:
         """Find all watches that the blueprint and objects of earlier revisions require."""
         revision = self._definition_sync.revision
-        earlier = self._definition_sync.find_kinds() | (revision.kinds if revision is not None else frozenset())
+        earlier = self._definition_sync.revisions.find_kinds() | (
+            revision.kinds if revision is not None else frozenset()
+        )
         cluster, rules = self._link.cluster, self._link.rules
         wanted = {kind: rules.suspension_paths(kind) for kind in revision_builder.find_served_kinds(cluster, earlier)}
         for kind, paths in watched_fields.find_watched_fields(blueprint, cluster.kinds, rules).items():

@@ -43,7 +43,7 @@ class StatusInputs:
             cluster_problem=definition_sync.cluster.problem,
             handled=targets.persisted_tokens,
             refreshed_parameters=definition_sync.refreshed_parameters,
-            tampered=definition_sync.tampered,
+            tampered=definition_sync.revisions.tampered,
             is_paused=definition_sync.options.is_paused,
             is_suspended=definition_sync.is_suspended,
             timed_out_after=definition_sync.options.timeout if self.progress.seconds_left() <= 0 else None,

@@ -70,7 +70,8 @@ class TargetProgress:
         definition_sync.targets.complete()
         self._end_restore(target)
         planner.set_cleanup_policy(definition_sync.find_cleanup_policy())
-        self._tasks.run("trim", definition_sync.truncate_history)
+        limit = definition_sync.options.history_limit
+        self._tasks.run("trim", lambda: definition_sync.revisions.truncate(limit=limit))
 
     def _note_halted(self, planner: StackPlanner) -> None:
         """Let a restore replace its claims once nothing uses them."""

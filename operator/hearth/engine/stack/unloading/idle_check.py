@@ -50,7 +50,7 @@ def is_definition_idle(definition_sync: DefinitionSync) -> bool:
         definition_sync.rejection is None
         and not definition_sync.is_deleting
         and not definition_sync.options.is_paused
-        and not definition_sync.tampered
+        and not definition_sync.revisions.tampered
         and not definition_sync.refreshed_parameters
         and not definition_sync.hidden_texts
         and definition_sync.schedule.is_idle
