@@ -27,6 +27,10 @@ METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 IN_FLIGHT = 32
 """Both cores of a small API server are full with that many."""
 STREAM_SECONDS = 3600
+BUSY = 429
+BUSY_READS = 10
+"""Reads that are sent again, a second later each, while the API server says that it is busy: so it answers for some
+seconds after a definition of the kind was changed."""
 APPLY_QUERY = "fieldManager=bench&force=true&fieldValidation=Strict"
 
 Item = TypeVar("Item")
@@ -53,14 +57,24 @@ class BareApi:
         self._server = server
 
     async def send(
-        self, method: str, path: str, *, body: Object | None = None, content_type: str = JSON, accept: str = JSON
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Object | None = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+        reads: int = BUSY_READS,
     ) -> bytes:
-        """The answer, unparsed."""
+        """The answer, unparsed. reads: how often a busy server is asked."""
         data = None if body is None else orjson.dumps(body)
         url = yarl.URL(self._server + path, encoded=True)
         headers = {"Content-Type": content_type, "Accept": accept}
         async with self._session.request(method, url, data=data, headers=headers) as response:
             answer = await response.read()
+        if response.status == BUSY and method == "GET" and reads > 1:
+            await asyncio.sleep(1)
+            return await self.send(method, path, accept=accept, reads=reads - 1)
         if response.status >= 300:
             raise Disturbed(f"{method} {path} was answered with {response.status}: {answer[:300].decode()}")
         return answer
@@ -82,6 +96,10 @@ class BareApi:
         url = yarl.URL(f"{self._server}{path}?{parse.urlencode(query)}", encoded=True)
         limits = aiohttp.ClientTimeout(total=None)
         async with self._session.get(url, headers={"Accept": accept}, timeout=limits) as response:
+            if response.status == BUSY:
+                # The caller watches again from where it is.
+                await asyncio.sleep(1)
+                return
             if response.status >= 300:
                 raise Disturbed(f"cannot watch {path}: {response.status}")
             rest = b""

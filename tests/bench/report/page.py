@@ -18,7 +18,8 @@ A rate is meaningful only relative to what the machine can do: single runs diffe
 So each figure stands beside the **ceiling**: a bare loop (asyncio, aiohttp, uvloop, orjson) that writes the same
 objects, byte for byte, into another namespace with as many concurrent requests. It runs directly before and after; the
 mean of both counts. *Ratio* is the operator's rate divided by the ceiling. With many Stacks (B1), the loop also sends
-the requests about the Stacks themselves, the user's and the operator's.
+the requests about the Stacks themselves, the user's and the operator's; *ratio to children alone* is that to a loop
+which writes nothing but the children.
 
 - *seconds*: from the user's first request until every Stack reports that it is complete, or is gone. Statuses are
   written once a second at most, which matters in short phases: *until written* ends with the last change of a child.
