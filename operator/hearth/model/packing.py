@@ -11,6 +11,8 @@ NOTHING: Final[frozenset[Never]] = frozenset()
 """The empty set, for every Stack the same: Python makes a new one of 216 bytes for each `frozenset()`."""
 GZIP = 16 + zlib.MAX_WBITS
 """Window bits that make zlib expect a gzip header."""
+GZIP_PARTS: Final = 16
+"""Parts of one text. Each is copied once for every part before it."""
 
 
 def pack(value: Any) -> bytes:
@@ -19,9 +21,18 @@ def pack(value: Any) -> bytes:
 
 
 def inflate(compressed: bytes, *, limit: int) -> bytes:
-    """Decompress one gzip text. Raises ValueError or zlib.error if it is invalid or longer than `limit` bytes."""
-    stream = zlib.decompressobj(wbits=GZIP)
-    text = stream.decompress(compressed, limit)
-    if not stream.eof or stream.unused_data:
-        raise ValueError(f"it is truncated, has more than one part, or inflates to more than {limit} bytes")
-    return text
+    """Decompress a gzip text, also of several parts, as `cat a.gz b.gz` makes it.
+
+    Raises ValueError or zlib.error if it is invalid, longer than `limit` bytes, or has too many parts.
+    """
+    text, rest = b"", compressed
+    for _ in range(GZIP_PARTS):
+        stream = zlib.decompressobj(wbits=GZIP)
+        # One byte more than the limit shows that it is exceeded: zlib takes 0 for no limit.
+        text += stream.decompress(rest, limit - len(text) + 1)
+        if not stream.eof or len(text) > limit:
+            raise ValueError(f"it is truncated, or inflates to more than {limit} bytes")
+        rest = stream.unused_data
+        if not rest:
+            return text
+    raise ValueError(f"it has more than {GZIP_PARTS} parts")
