@@ -64,6 +64,10 @@ class StatusRateLimiter:
         """Return whether the status does not report yet that the Stack works towards its target."""
         return uid in self._starts
 
+    def find_written(self, uid: str) -> float:
+        """Return the time of the last status write; infinitely long ago if there was none."""
+        return self._written.get(uid, float("-inf"))
+
     def find_delay(
         self, stack: StackObject, before: Mapping[str, Any], after: Mapping[str, Any], *, now: float
     ) -> float:
@@ -77,7 +81,7 @@ class StatusRateLimiter:
             return min(turn, begun + START_REPORTED_AFTER) - now
         if not status_changes.is_progress_only(before, after):
             return 0.0
-        paced = self._written.get(stack.uid, float("-inf")) + pause
+        paced = self.find_written(stack.uid) + pause
         return max(paced, self._find_turn(stack.uid, now)) - now
 
     def on_written(self, uid: str, *, now: float) -> None:

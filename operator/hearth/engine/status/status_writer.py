@@ -76,6 +76,16 @@ class DeletionBlock:
     """Monotonic time in seconds of the Event; infinite after it was posted."""
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """When a status was built, written or delayed."""
+
+    at: float
+    """Monotonic time in seconds."""
+    had_outcome: bool
+    """Whether the Stack had an outcome: see `ReportedStack`."""
+
+
 class StatusWriter:
     """The only writer of Stack statuses."""
 
@@ -101,8 +111,8 @@ class StatusWriter:
         self._on_write = on_write
         self._on_settled = on_settled
         self._pacing = StatusRateLimiter(interval=interval, processes=services.share.count)
-        self._looked: dict[str, float] = {}
-        """By Stack: monotonic time in seconds of the last built status, written or delayed."""
+        self._looks: dict[str, Look] = {}
+        """By Stack: the last built status, written or delayed."""
         self._planned: dict[str, PlannedWrite] = {}
         self._blockages: dict[str, DeletionBlock] = {}
         """By Stack: what blocks its deletion."""
@@ -133,8 +143,8 @@ class StatusWriter:
         """
         now = self._clock.monotonic()
         due = now + delay
-        if not is_urgent and not self._has_outcome(stack_uid):
-            due = max(due, self._looked.get(stack_uid, float("-inf")) + self._interval)
+        if not is_urgent:
+            due = max(due, self._find_next_look(stack_uid))
         if stack_uid in self._failed_at:
             due = max(due, self._find_retry(stack_uid))
         planned = self._planned.get(stack_uid)
@@ -145,12 +155,16 @@ class StatusWriter:
         cancel = self._clock.call_later(due - now, lambda: self._offer(stack_uid))
         self._planned[stack_uid] = PlannedWrite(due=due, cancel=cancel)
 
-    def _has_outcome(self, stack_uid: str) -> bool:
-        """Return whether the Stack reached an outcome before its status reported the start."""
-        if not self._pacing.is_start_pending(stack_uid):
-            return False
-        reconciler = self._find_reconciler(stack_uid)
-        return reconciler is not None and reconciler.has_outcome
+    def _find_next_look(self, stack_uid: str) -> float:
+        """Return the monotonic time in seconds before which the status is not built again."""
+        look, reconciler = self._looks.get(stack_uid), self._find_reconciler(stack_uid)
+        has_outcome = reconciler is not None and reconciler.has_outcome
+        if look is None or (has_outcome and self._pacing.is_start_pending(stack_uid)):
+            return float("-inf")
+        if has_outcome and not look.had_outcome:
+            # Progress is built more often than written. The outcome waits for the last write, not for that.
+            return self._pacing.find_written(stack_uid) + self._interval
+        return look.at + self._interval
 
     def is_idle(self, stack_uid: str) -> bool:
         """Return whether the status is written and no Event of it is owed."""
@@ -160,7 +174,7 @@ class StatusWriter:
     def forget(self, stack_uid: str) -> None:
         """Drop a deleted Stack."""
         self._pacing.forget(stack_uid)
-        self._looked.pop(stack_uid, None)
+        self._looks.pop(stack_uid, None)
         self._failed_at.pop(stack_uid, None)
         self._blockages.pop(stack_uid, None)
         self._owed.pop(stack_uid, None)
@@ -258,7 +272,8 @@ class StatusWriter:
             reconciler.note_written(status)
             return Outcome.WRITTEN
         # Building a status of thousands of resources is too expensive for every reconcile.
-        now = self._looked[stack_uid] = self._clock.monotonic()
+        now = self._clock.monotonic()
+        self._looks[stack_uid] = Look(now, reconciler.has_outcome)
         if not reconciler.is_status_overdue and (wait := self._pacing.find_delay(stack, before, status, now=now)) > 0:
             self.request(stack_uid, delay=wait)
             return Outcome.PUT_OFF

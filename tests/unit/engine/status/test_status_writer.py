@@ -55,6 +55,7 @@ class Reported:
 
     is_status_overdue = False
     is_superseded = False
+    has_outcome = False
 
     def __init__(self, message: str) -> None:
         self.message = message
@@ -186,3 +187,38 @@ def test_among_many_progress_is_reported_less_often_and_in_the_end_all_of_it() -
         virtual_time.run(lambda: story(300, 30, third)).writes
         <= 300 * (1 + 1) + 30 * status_rate_limiter.PROGRESS_WRITES_PER_SECOND / 3
     )
+
+
+def test_an_outcome_waits_for_the_last_write_and_not_for_the_last_look() -> None:
+    """Progress of a large Stack is looked at each second, and written rarely. Whoever waits for the end waits no longer."""
+
+    async def story() -> None:
+        large = dataclasses.replace(STACK, packed_spec=b" " * 10 * status_rate_limiter.BYTES_PER_SECOND)
+        home, reported = SlowHome(large), Reported("one")
+        home.gate.set()
+        recorder = await begin(home, reported)
+        await asyncio.sleep(3)
+        # Looked at a moment ago, and put off.
+        recorder.request("u")
+        await asyncio.sleep(0.01)
+        looks = reported.looks
+        reported.has_outcome, reported.message, reported.reason = True, "end", "SourceNotFound"
+        for _ in range(20):
+            recorder.request("u")
+            await asyncio.sleep(0.01)
+        assert home.written == ["one", "end"]
+        assert reported.looks == looks + 1
+
+        # Another one waits its second: at most one status is written in each.
+        reported.has_outcome, reported.message = False, "again"
+        recorder.request("u")
+        await asyncio.sleep(0.3)
+        reported.has_outcome, reported.message, reported.reason = True, "once more", "InvalidTemplate"
+        recorder.request("u")
+        await asyncio.sleep(0.4)
+        assert home.written == ["one", "end"]
+        await asyncio.sleep(0.2)
+        assert home.written == ["one", "end", "once more"]
+        await recorder.stop()
+
+    virtual_time.run(story)
