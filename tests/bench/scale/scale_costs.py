@@ -23,6 +23,7 @@ BARE = "a bare loop with 32 in flight on two free cores (`tests/bench/cases/ceil
 WATCHED = "2,000 writes beside 0 and 100 watches, alternating; CPU of API server and etcd"
 PERFORMANCE = "B1 and B3 in [performance](performance.md)"
 B2 = "B2 in [performance](performance.md): 50,000 children in 5,000 Stacks"
+AT_REST = "B2 at its end and B9 at rest in [performance](performance.md)"
 
 
 def measured(value: float, says: str, source: str, *, unit: str = "s") -> Any:
@@ -71,9 +72,9 @@ class Costs:
         "process: CPU for an event about a Stack of another shard",
         "[decision 1](decisions/0001-engine-watches-stacks.md)",
     )
-    process_memory: int = measured(86 * MIB, "process: memory without Stacks", "`hearth run` until ready", unit="bytes")
-    child_memory: float = measured(3.4 * KIB, "process: memory for a child", B2, unit="bytes")
-    stack_memory: float = measured(13 * KIB, "process: memory for a Stack", B2, unit="bytes")
+    process_memory: int = measured(82 * MIB, "process: memory with the first Stack", "`hearth run`", unit="bytes")
+    child_memory: float = measured(1.1 * KIB, "process: memory for a child", AT_REST, unit="bytes")
+    stack_memory: float = measured(6.6 * KIB, "process: memory for an idle Stack", AT_REST, unit="bytes")
     other_memory: int = measured(400, "process: memory for a Stack of another shard", "computed", unit="bytes")
     watches: int = measured(8, "process: watches, of two kinds of children", "counted", unit="")
 
