@@ -187,6 +187,20 @@ def find_unobserved(fields: Fields, *, is_always_reported: bool = False) -> Heal
     return progressing("NotObserved", f"its controller has observed generation {observed} of {generation}")
 
 
+def is_refused(fields: Fields) -> bool:
+    """Return whether `Ready` is False for the latest generation, although the status as a whole describes an older one.
+
+    Flux observes a generation when it has succeeded; until then, conditions alone tell what is wrong with it.
+    """
+    generation = read_count(fields, "metadata.generation")
+    return any(
+        read_text(item, "type") == "Ready"
+        and read_text(item, "status") == "False"
+        and read_count(item, "observedGeneration") >= generation
+        for item in read_items(fields, "status.conditions")
+    )
+
+
 def is_outdated(condition: Fields, fields: Fields) -> bool:
     """Return whether a condition states an older generation than the object's."""
     generation = read_count(fields, "metadata.generation")

@@ -21,6 +21,7 @@ from hearth.plan.health.health_result import (
     HealthState,
     find_unobserved,
     is_outdated,
+    is_refused,
     read,
     read_items,
     unknown,
@@ -88,8 +89,13 @@ class RuleCases:
     def __call__(self, fields: Fields, /) -> HealthResult:
         """Assess the object. Never raises, since a failed expression gives a result too."""
         unobserved = find_unobserved(fields)
-        if unobserved is not None and not any(read(fields, f"spec.{name}") is True for name in self.rests):
-            return unobserved
+        if unobserved is None or any(read(fields, f"spec.{name}") is True for name in self.rests):
+            return self._assess(fields)
+        # What is ready is so for an older generation.
+        verdict = self._assess(fields) if is_refused(fields) else unobserved
+        return verdict if verdict.state is not HealthState.READY else unobserved
+
+    def _assess(self, fields: Fields) -> HealthResult:
         conditions = read_conditions(fields)
         fields = expressions.enlarge(fields)
         for case in self.cases:

@@ -31,6 +31,7 @@ from hearth.plan.health.health_result import (
     HealthRuleEntry,
     find_unobserved,
     is_outdated,
+    is_refused,
     progressing,
     read_text,
     ready,
@@ -54,9 +55,17 @@ class GeneralRule:
     def __call__(self, fields: Fields, /) -> HealthResult:
         """Assess the object. Accepts any shape."""
         # First, since many a controller leaves an object alone while it is suspended, its generation included.
-        unread = find_suspended(fields) or find_unobserved(fields)
-        if unread is not None:
-            return unread
+        suspended = find_suspended(fields)
+        if suspended is not None:
+            return suspended
+        unobserved = find_unobserved(fields)
+        if unobserved is None:
+            return self._assess(fields)
+        # What is ready is so for an older generation.
+        verdict = self._assess(fields) if is_refused(fields) else unobserved
+        return verdict if verdict.state is not READY_STATE else unobserved
+
+    def _assess(self, fields: Fields) -> HealthResult:
         status = fields.get(STATUS)
         if not isinstance(status, Mapping) or not status:
             return self._judge_silent({})
@@ -104,6 +113,7 @@ class GeneralRule:
 
 
 WAITING_STATE: Final = progressing("", "").state
+READY_STATE: Final = ready("").state
 OF_ANY_KIND: Final = GeneralRule("", UNKNOWN)
 """The general rule without a schema."""
 
