@@ -167,6 +167,10 @@ LOGGED_CAUSES = 4
 CAUSE_WATCHES = 200
 """Watches for events that rejected writes wait for. Further writes are retried by time alone. Each watch uses a
 connection."""
+SOURCE_CHANGES = 10
+"""Changes of the sources of one Stack that take effect at once. Each may be a revision, and an apply of every object."""
+SOURCE_CHANGES_EVERY = 10.0
+"""Seconds for one more such change. A Stack whose own object is its source would otherwise never rest."""
 SOURCE_WATCHES_PER_NAMESPACE = 8
 """ConfigMaps and Secrets that have their own watch and connection. The others share one. Most namespaces have fewer."""
 SOURCE_WATCHES = 32

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import rejections, revision_builder, snapshot_restore
-from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.engine.definition.revision_builder import RevisionBuilder, StoredRevision
 from hearth.engine.definition.stack_cluster import StackCluster
 from hearth.engine.definition.sync_schedule import SyncSchedule
 from hearth.engine.definition.target_tracker import TargetTracker
@@ -20,6 +20,7 @@ from hearth.model.errors import (
     SourceForbidden,
     SourceNotFound,
 )
+from hearth.model.kinds import ObjectRef
 from hearth.plan.environment.environment_rules import EnvironmentRules
 from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.status import cluster_state
@@ -52,12 +53,16 @@ class DefinitionInputs:
         self._targets = targets
         self._cluster = cluster
         self._schedule = schedule
+        self._recorded: frozenset[ObjectRef] = frozenset()
+        """The sources of the stored revision that is loaded instead of the spec."""
 
     def follow_sources(self, stack: StackObject) -> None:
-        """Follow exactly the sources of the current definition."""
+        """Follow exactly the sources of the current definition, and those of a revision that is loaded instead."""
         is_denied = bool(self._services.find_boundary(stack).stack_denial)
         is_readable = not stack.deleting and not is_denied
         sources = revision_builder.find_sources(stack.namespace, stack.spec) if is_readable else frozenset()
+        if is_readable and self._recorded:
+            sources = sources | self._recorded
         if not is_denied:
             # A deletion needs the cluster too.
             sources = sources | found if (found := self._cluster.find_sources(stack)) else sources
@@ -98,7 +103,7 @@ class DefinitionInputs:
         """
         try:
             restore = await self._resolve_snapshot(stack, requested.to_snapshot, hashed)
-            return self._targets.choose(hashed, requested, revisions=known.verified, active=active, restore=restore)
+            choice = self._targets.choose(hashed, requested, revisions=known.verified, active=active, restore=restore)
         except (SnapshotNotUsable, RollbackRevisionNotFound) as error:
             # A later definition is newer than the request, whether or not it is possible then.
             self._targets.record_rejected_rollback(
@@ -113,6 +118,23 @@ class DefinitionInputs:
                 self._schedule.put_off(SNAPSHOT_RETRY)
                 return DefinitionRejection(reason=error.reason, message=str(error))
             return rejections.reject_rollback_request(error, known.find_unverified(requested.to_revision or 0))
+        if choice.revision is None:
+            self._recorded = frozenset()
+        return choice
+
+    async def compile_stored(self, stack: StackObject, number: int, *, surge: int = 0) -> StoredRevision:
+        """Compile a stored revision; sync again when what it is read from changes. Raises as that of the builder does."""
+
+        def follow(sources: frozenset[ObjectRef]) -> None:
+            # The spec may no longer name them. They are watched from their first read on.
+            self._recorded = sources
+            self.follow_sources(stack)
+
+        try:
+            return await self._builder.compile_stored(stack, number, surge=surge, on_sources=follow)
+        except SourceForbidden:
+            self._schedule.await_rights(stack.namespace)
+            raise
 
     async def find_resized(
         self, stack: StackObject, definition: Definition, hashed: str, *, rules: EnvironmentRules

@@ -316,7 +316,7 @@ class DefinitionSync:
         """Activate an earlier revision regardless of the spec."""
         await self.services.management_cluster.add_finalizer(stack)
         try:
-            stored = await self.builder.compile_stored(stack, number)
+            stored = await self._inputs.compile_stored(stack, number)
             snapshot_restore.require_claims(stored.blueprint, choice.rollback)
         except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
             if choice.rollback is not None and not choice.rollback.snapshot:
@@ -365,7 +365,7 @@ class DefinitionSync:
         target = self.targets.current
         if self.blueprint is None and target is not None and self.cluster.is_linked:
             try:
-                stored = await self.builder.compile_stored(stack, target.revision, surge=target.surge)
+                stored = await self._inputs.compile_stored(stack, target.revision, surge=target.surge)
             except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
                 logger.warning("cannot load the active revision", stack=self.uid, error=str(error))
             else:

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Collection, Set
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from hearth.engine import cooperative_work, verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
@@ -44,6 +45,8 @@ EMPTY = Blueprint(resources={}, outputs={}, reads={})
 """The blueprint of a Stack being deleted."""
 NONE: frozenset[ObjectRef] = frozenset()
 """One shared instance: an empty set needs as much memory as one of four."""
+SourcesCallback: TypeAlias = Callable[[frozenset[ObjectRef]], None]
+"""Is notified of the objects that a stored definition is read from."""
 MAX_CONCURRENT_BUILDS = 16
 """Definitions. Together with writes of children and statuses they stay below the concurrent requests of a connection.
 """
@@ -106,13 +109,17 @@ class RevisionBuilder:
             raise InvalidDefinition(mistakes)
         return dataclasses.replace(definition, size=group_members.make_size(stated, known=removed))
 
-    async def read_revision(self, stack: StackObject, revision: Revision) -> Definition:
+    async def read_revision(
+        self, stack: StackObject, revision: Revision, *, on_sources: SourcesCallback | None = None
+    ) -> Definition:
         """Read the definition of a revision, with the current values of its sensitive parameters.
 
-        `refreshed` lists the sensitive parameters that changed since. Raises SourceNotFound if a value is missing.
+        on_sources: is notified of their sources before they are read. `refreshed` lists the sensitive parameters that changed since. Raises SourceNotFound if a value is missing.
         Raises TamperedRevision if the definition differs from the stored one.
         """
         stored = await self._get_stored(stack, revision)
+        if on_sources is not None:
+            on_sources(stored_definition.find_sources(stored, stack.namespace))
         template_sources.check(stored["template"], path=template_sources.INLINE_PATH)
         return await stored_definition.from_stored(
             stored,
@@ -273,10 +280,12 @@ class RevisionBuilder:
         signed = verified_revisions.sign(revision, stack, self.hashes)
         return await self.management_cluster.create_revision(stack, signed, stored)
 
-    async def compile_stored(self, stack: StackObject, number: int, *, surge: int = 0) -> StoredRevision:
+    async def compile_stored(
+        self, stack: StackObject, number: int, *, surge: int = 0, on_sources: SourcesCallback | None = None
+    ) -> StoredRevision:
         """Compile a stored revision. Raises SourceNotFound, TamperedRevision or InvalidDefinition.
 
-        surge: members of a group beyond its size.
+        surge: members of a group beyond its size; on_sources: see `read_revision`.
         """
         if number == EMPTY_REVISION:
             return StoredRevision(blueprint=EMPTY)
@@ -286,7 +295,7 @@ class RevisionBuilder:
             raise TamperedRevision(verified_revisions.explain(unverified))
         if revision is None:
             raise SourceNotFound("it is no longer stored; name another one, or change the spec")
-        definition = await self.read_revision(stack, revision)
+        definition = await self.read_revision(stack, revision, on_sources=on_sources)
         # The size in the spec may be a newer one; that of the revision was accepted.
         accepted = dataclasses.replace(stack, is_size_scaled=True)
         blueprint = await self.compile(definition, accepted, surge=surge)

@@ -102,6 +102,12 @@ async def from_stored(
     return dataclasses.replace(definition, refreshed=find_refreshed(definition, kept, hashes))
 
 
+def find_sources(recorded: Mapping[str, Any], namespace: str) -> frozenset[ObjectRef]:
+    """Return the objects that the sensitive values of a stored definition are read from."""
+    kept: Mapping[str, Any] = recorded.get("sensitive") or {}
+    return frozenset(locate(name, namespace) for name in {entry["from"] for entry in kept.values()} - {SPEC})
+
+
 async def read_sources(
     kept: Mapping[str, Any], *, reader: SourceReader, namespace: str, place: str
 ) -> dict[str, parameter_sources.SourceValue]:

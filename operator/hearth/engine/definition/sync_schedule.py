@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.services import Services
 from hearth.engine.work_queue import DirtyScope
+from hearth.model import limits
 from hearth.model.kinds import ObjectRef
 from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 
@@ -44,6 +45,10 @@ class SyncSchedule:
     """Whether a definition is being processed, with what the spec requests of snapshots."""
     _put_off: int | None = None
     """The resource version of the Stack whose processing waits for a retry."""
+    _used_until: float = 0.0
+    """Monotonic time at which all changes that may take effect at once are available again."""
+    _is_pacing: bool = False
+    """Whether a change waits because there were too many."""
 
     @property
     def is_requested(self) -> bool:
@@ -111,6 +116,21 @@ class SyncSchedule:
             self._note_change()
 
     def _note_change(self) -> None:
+        """Request a sync: now, or after a while if there were too many of them. It then reads the newest state."""
+        if self._is_pacing:
+            return
+        now = self.services.clock.monotonic()
+        used_until = max(self._used_until, now)
+        self._used_until = used_until + limits.SOURCE_CHANGES_EVERY
+        delay = used_until - now - (limits.SOURCE_CHANGES - 1) * limits.SOURCE_CHANGES_EVERY
+        if delay <= 0:
+            self._take_up_change()
+            return
+        self._is_pacing = True
+        self.services.clock.call_later(delay, self._take_up_change)
+
+    def _take_up_change(self) -> None:
+        self._is_pacing = False
         self._changes += 1
         self.request()
         self._enqueue()

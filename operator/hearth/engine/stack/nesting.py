@@ -24,6 +24,8 @@ RESERVED_FOR = 60.0
 
 Key: TypeAlias = tuple[str, str, str]
 """A nested Stack: the UID of its parent, its namespace and its name."""
+Place: TypeAlias = tuple[str, str, str]
+"""The kind, the namespace and the name of a Stack."""
 
 
 @dataclass(slots=True)
@@ -34,6 +36,8 @@ class Nesting:
     on_limit: Callable[[str], None]
     _reserved: dict[str, dict[Key, float]] = field(default_factory=dict)
     """By UID of the outermost Stack: the nested Stacks being created, and until when they count."""
+    _parents: dict[Place, dict[str, float]] = field(default_factory=dict)
+    """By Stack: the UIDs of those that apply it, and until when they count."""
     _present: dict[str, frozenset[Key]] = field(default_factory=dict)
     """By UID of the outermost Stack: its nested Stacks as of `_generation`."""
     _generation: int = -1
@@ -59,7 +63,36 @@ class Nesting:
                 f"({describe(way)} > {step.ref.namespace}/{step.ref.name}); end the recursion earlier, or flatten the template"
             )
             return StepFailure(reason="NestedTooDeep", message=message, is_final=True)
-        return self._refuse_repetition(step, way) or self._refuse_number(step, way)
+        circle = self._refuse_circle(stack, step)
+        return circle or self._refuse_repetition(step, way) or self._refuse_number(step, way)
+
+    def _refuse_circle(self, stack: StackObject, step: Apply) -> StepFailure | None:
+        """Deny a Stack that this one is, or is nested in: each would wait for the other, and quote it without end."""
+        place = step.kind.name, step.ref.namespace, step.ref.name
+        now = self.services.clock.monotonic()
+        if any((node.kind, node.namespace, node.name) == place for node in self._find_ancestors(stack.uid, now)):
+            message = (
+                f"cannot apply {step.ref}: Stack {stack.namespace}/{stack.name} is that Stack or nested in it, "
+                f"and no Stack can be within itself; give the resource another name"
+            )
+            return StepFailure(reason="NestedInItself", message=message, is_final=True)
+        while self._parents and max(next(iter(self._parents.values())).values()) <= now:
+            del self._parents[next(iter(self._parents))]
+        self._parents[place] = {**self._parents.pop(place, {}), stack.uid: now + RESERVED_FOR}
+        return None
+
+    def _find_ancestors(self, uid: str, now: float) -> Iterator[Node]:
+        """Return the Stack, and every Stack that it is nested in, or may be before a watch shows its label."""
+        waiting, seen = [uid], {uid}
+        while waiting:
+            node = self.services.management_cluster.tree.find(waiting.pop())
+            if node is None:
+                continue
+            yield node
+            soon = self._parents.get((node.kind, node.namespace, node.name), {})
+            parents = {node.parent, *(parent for parent, until in soon.items() if until > now)} - seen
+            seen |= parents
+            waiting += parents
 
     def _refuse_repetition(self, step: Apply, way: Sequence[Node]) -> StepFailure | None:
         """Deny a template that is already on the path to the root; its nesting would never end."""

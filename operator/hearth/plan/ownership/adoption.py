@@ -38,7 +38,7 @@ def find_adoption_denial(
     adopts: whether the adoption policy allows it; ours: verifies our signatures.
     """
     stack = find_stack(live, ref, ours)
-    owner = object_owner.describe_owner(live)
+    owner = object_owner.describe_owner(live, is_proven=stack is not None)
     if stack is not None and may_exist(stack, object_owner.find_stack_namespace(live)):
         message = (
             f"{owner}, which still needs it; it was not changed: give the resource another name, or "

@@ -12,13 +12,18 @@ LABEL_HELM_RELEASE = "meta.helm.sh/release-name"
 UNMANAGED = "is not managed by any Stack"
 
 
-def describe_owner(raw: Mapping[str, Any]) -> str:
-    """Describe the most likely owner of the object, as text that follows its name: `belongs to the Stack prod/shop`."""
+def describe_owner(raw: Mapping[str, Any], *, is_proven: bool) -> str:
+    """Describe the most likely owner of the object, as text that follows its name: `belongs to the Stack prod/shop`.
+
+    is_proven: whether it proves that it is the child of a Stack.
+    """
     metadata = raw["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     stack = _find_stack(metadata)
     if stack and names.ANNOTATION_IDENTITY in annotations:
-        return f"belongs to the Stack {stack}"
+        if is_proven:
+            return f"belongs to the Stack {stack}"
+        return f"was applied by the Stack {stack}, but its labels and annotations hearth.dev/… were changed since"
     for owner in metadata.get("ownerReferences") or ():
         return f"belongs to {str(owner.get('kind', '')).lower()}/{owner.get('name', '')}"
     if LABEL_HELM_RELEASE in annotations:

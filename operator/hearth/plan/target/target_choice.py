@@ -49,8 +49,9 @@ def choose_target(
 
     before: the previous target; hashes: of the definitions of all stored revisions, by number.
     """
-    rollback = _find_rollback(request, before=before, hashes=hashes, completed=completed)
-    if rollback is not None and not rollback.is_overridden(request.hash):
+    latest = request.hash or _find_last_hash(before, hashes)
+    rollback = _find_rollback(request, latest, before=before, hashes=hashes, completed=completed)
+    if rollback is not None and not rollback.is_overridden(latest):
         return TargetChoice(cause=TargetCause.ROLLBACK, revision=rollback.revision, rollback=rollback)
     if rollback is not None and rollback.claims:
         # The later definition ended the restore. What is written from now on must outlast the return of the definition.
@@ -85,22 +86,40 @@ def _is_given_up(request: TargetRequest, before: Target) -> bool:
     return not before.failed_hash or not request.hash or before.failed_hash == request.hash
 
 
+def _find_last_hash(before: Target | None, hashes: Mapping[int, str]) -> str:
+    """Return the hash of the last definition in the spec that was a target; "" if unknown.
+
+    A definition that ended a rollback does not revive it by becoming unreadable.
+    """
+    if before is None or before.cause is TargetCause.ROLLBACK:
+        return ""
+    return before.failed_hash if before.cause is TargetCause.AUTOMATIC else hashes.get(before.revision, "")
+
+
 def _find_rollback(
-    request: TargetRequest, *, before: Target | None, hashes: Mapping[int, str], completed: CompletedRevisions
+    request: TargetRequest,
+    latest: str,
+    *,
+    before: Target | None,
+    hashes: Mapping[int, str],
+    completed: CompletedRevisions,
 ) -> RollbackRequest | None:
-    """Return the rollback or restore that the user requests, as resolved before or now; None for none."""
+    """Return the rollback or restore that the user requests, as resolved before or now; None for none.
+
+    latest: hash of the last known definition in the spec.
+    """
     if request.to_snapshot:
-        return _resolve_restore(request, before=before)
+        return _resolve_restore(request, latest, before=before)
     if request.to_revision is None:
         return None
-    return _resolve_rollback(request, request.to_revision, before=before, hashes=hashes, completed=completed)
+    return _resolve_rollback(request, latest, before=before, hashes=hashes, completed=completed)
 
 
-def _resolve_restore(request: TargetRequest, *, before: Target | None) -> RollbackRequest | None:
+def _resolve_restore(request: TargetRequest, latest: str, *, before: Target | None) -> RollbackRequest | None:
     """Return the restore request as resolved before, or as it resolves now."""
     known = before.rollback if before is not None else None
     is_known = known is not None and known.snapshot == request.to_snapshot
-    if known is None or not is_known or not (known.is_resolved or known.is_overridden(request.hash)):
+    if known is None or not is_known or not (known.is_resolved or known.is_overridden(latest)):
         known = request.restore
     if known is None or known.spec_hash:
         return known
@@ -109,16 +128,17 @@ def _resolve_restore(request: TargetRequest, *, before: Target | None) -> Rollba
 
 def _resolve_rollback(
     request: TargetRequest,
-    stated: int,
+    latest: str,
     *,
     before: Target | None,
     hashes: Mapping[int, str],
     completed: CompletedRevisions,
 ) -> RollbackRequest:
     """Return the rollback request as resolved before, or resolve a new one."""
+    stated = request.to_revision or 0
     known = before.rollback if before is not None else None
     is_known = known is not None and known.to_revision == stated and not known.snapshot
-    if known is not None and is_known and (known.is_resolved or known.is_overridden(request.hash)):
+    if known is not None and is_known and (known.is_resolved or known.is_overridden(latest)):
         return known if known.spec_hash else dataclasses.replace(known, spec_hash=request.hash)
     kept = ", ".join(str(number) for number in sorted(hashes)) or "none"
     if stated:

@@ -102,6 +102,32 @@ def test_nesting_ends_at_the_limit(shards: int) -> None:
     fake_world.run(story, shards=shards)
 
 
+def make_adopter(name: str, other: str) -> Object:
+    """A Stack that takes another one over."""
+    manifest = {"apiVersion": STACK, "kind": "Stack", "metadata": {"name": other}, "spec": {"paused": False}}
+    adopted = {"resources": {"other": {"manifest": manifest}}}
+    root = make_root(adoptionPolicy="Adopt", template=adopted)
+    return {**root, "metadata": {**root["metadata"], "name": name}}
+
+
+def test_stacks_that_adopt_each_other_at_the_same_time_form_no_circle() -> None:
+    """No label shows yet whose they are; statuses that quote each other would grow without end."""
+
+    async def story(world: FakeWorld) -> None:
+        ring = ("one", "two", "three")
+        for name, other in zip(ring, (*ring[1:], ring[0]), strict=True):
+            await world.user.create(make_adopter(name, other))
+        await world.start_controller()
+        await world.wait_rest(find_nothing)
+        stacks = find_stacks(world)
+        outermost = [raw for raw in stacks.values() if names.LABEL_STACK_UID not in raw["metadata"].get("labels", {})]
+        assert len(outermost) == 1
+        reasons = [each["status"]["problems"][0]["reason"] for each in stacks.values()]
+        assert reasons == ["NestedInItself"] * 3
+
+    fake_world.run(story)
+
+
 def test_a_recursion_that_ends_is_allowed() -> None:
     """By a parameter that changes, and a test of it."""
 

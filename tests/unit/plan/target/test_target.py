@@ -80,6 +80,28 @@ def test_a_later_definition_overrides_the_order() -> None:
     assert choose(TargetRequest(hash="three", to_revision=1), before=after).revision == 1
 
 
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        (make_target(2, rollback=ORDERED), TargetCause.SPEC),
+        (make_target(1, TargetCause.AUTOMATIC, rollback=ORDERED, failed_hash="two"), TargetCause.AUTOMATIC),
+        (make_target(3, rollback=ORDERED), TargetCause.ROLLBACK),
+        (make_target(1, TargetCause.ROLLBACK, rollback=ORDERED), TargetCause.ROLLBACK),
+        (make_target(2, rollback=dataclasses.replace(ORDERED, revision=EMPTY_REVISION)), TargetCause.SPEC),
+    ],
+    ids=[
+        "overridden",
+        "overridden by what failed",
+        "could not be obeyed when it was made",
+        "obeyed",
+        "refused, and overridden",
+    ],
+)
+def test_an_order_counts_as_before_while_the_spec_cannot_be_read(before: Target, expected: TargetCause) -> None:
+    """A definition that overrode it does not revive it by a source that is away."""
+    assert choose(TargetRequest(hash="", to_revision=1), before=before).cause is expected
+
+
 def test_another_order_is_a_new_one() -> None:
     """Even where the last one was overridden."""
     before = make_target(4, rollback=ORDERED)
