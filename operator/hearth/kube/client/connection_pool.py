@@ -13,6 +13,7 @@ from typing import cast
 
 import yarl
 
+from hearth import supervision
 from hearth.kube.client import guarded_addresses
 from hearth.kube.client.http_response import HttpResponse, HttpResponseParser, MalformedResponse
 
@@ -184,7 +185,7 @@ class ConnectionPool:
     def _watch_spare(self) -> None:
         if len(self._idle) > SPARE_CONNECTIONS and not self._closes_spare:
             self._closes_spare = True
-            asyncio.get_running_loop().call_later(SPARE_TIMEOUT, self._close_spare)
+            supervision.call_later(SPARE_TIMEOUT, self._close_spare)
 
     def _close_spare(self) -> None:
         """Close the idle connections that the last burst needed."""

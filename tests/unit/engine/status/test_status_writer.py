@@ -190,7 +190,7 @@ def test_among_many_progress_is_reported_less_often_and_in_the_end_all_of_it() -
 
 
 def test_an_outcome_waits_for_the_last_write_and_not_for_the_last_look() -> None:
-    """Progress of a large Stack is looked at each second, and written rarely. Whoever waits for the end waits no longer."""
+    """Progress of a large Stack is looked at each second, and written rarely. The user waits for the end no longer."""
 
     async def story() -> None:
         large = dataclasses.replace(STACK, packed_spec=b" " * 10 * status_rate_limiter.BYTES_PER_SECOND)
