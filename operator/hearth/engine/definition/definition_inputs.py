@@ -122,12 +122,18 @@ class DefinitionInputs:
             self._recorded = frozenset()
         return choice
 
-    async def compile_stored(self, stack: StackObject, number: int, *, surge: int = 0) -> StoredRevision:
-        """Compile a stored revision; sync again when what it is read from changes. Raises as that of the builder does."""
+    async def compile_stored(
+        self, stack: StackObject, number: int, *, surge: int = 0, is_fallback: bool = False
+    ) -> StoredRevision:
+        """Compile a stored revision; sync again when what it is read from changes. Raises as that of the builder does.
+
+        is_fallback: whether it is loaded because another one was rejected, whose sources still count.
+        """
+        rejected = self._recorded if is_fallback else frozenset[ObjectRef]()
 
         def follow(sources: frozenset[ObjectRef]) -> None:
             # The spec may no longer name them. They are watched from their first read on.
-            self._recorded = sources
+            self._recorded = rejected | sources
             self.follow_sources(stack)
 
         try:

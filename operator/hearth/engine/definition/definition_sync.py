@@ -365,7 +365,7 @@ class DefinitionSync:
         target = self.targets.current
         if self.blueprint is None and target is not None and self.cluster.is_linked:
             try:
-                stored = await self._inputs.compile_stored(stack, target.revision, surge=target.surge)
+                stored = await self._inputs.compile_stored(stack, target.revision, surge=target.surge, is_fallback=True)
             except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
                 logger.warning("cannot load the active revision", stack=self.uid, error=str(error))
             else:
