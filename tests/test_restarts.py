@@ -41,8 +41,10 @@ DUE = {
 """Stories in which a restart is worth a write, and why."""
 STORIES = [played for played in story.load_all() if played.slug not in DUE]
 DUE_BETWEEN = {
+    "breakpoint-replace-rolled-back": "a refused change is tried again",
     "E27-nested-limit": "a Stack that is refused, since it is nested too deeply, is tried again",
     "group-surge-dropped": "a refused change is tried again",
+    "rollback-source-returns": "without its source the revision in use is not known, so that nothing is planned",
 }
 """Stories in which a restart before their end is worth a write, and why."""
 
