@@ -114,8 +114,9 @@ class RevisionBuilder:
     ) -> Definition:
         """Read the definition of a revision, with the current values of its sensitive parameters.
 
-        on_sources: is notified of their sources before they are read. `refreshed` lists the sensitive parameters that changed since. Raises SourceNotFound if a value is missing.
-        Raises TamperedRevision if the definition differs from the stored one.
+        on_sources: is notified of their sources before they are read. `refreshed` lists the sensitive parameters that
+        changed since. Raises SourceNotFound if a value is missing, TamperedRevision if the definition differs from the
+        stored one.
         """
         stored = await self._get_stored(stack, revision)
         if on_sources is not None:

@@ -157,14 +157,18 @@ class StatusWriter:
 
     def _find_next_look(self, stack_uid: str) -> float:
         """Return the monotonic time in seconds before which the status is not built again."""
-        look, reconciler = self._looks.get(stack_uid), self._find_reconciler(stack_uid)
-        has_outcome = reconciler is not None and reconciler.has_outcome
-        if look is None or (has_outcome and self._pacing.is_start_pending(stack_uid)):
+        look = self._looks.get(stack_uid)
+        if look is None:
             return float("-inf")
-        if has_outcome and not look.had_outcome:
+        is_start_pending = self._pacing.is_start_pending(stack_uid)
+        if (is_start_pending or not look.had_outcome) and self._has_outcome(stack_uid):
             # Progress is built more often than written. The outcome waits for the last write, not for that.
-            return self._pacing.find_written(stack_uid) + self._interval
+            return float("-inf") if is_start_pending else self._pacing.find_written(stack_uid) + self._interval
         return look.at + self._interval
+
+    def _has_outcome(self, stack_uid: str) -> bool:
+        reconciler = self._find_reconciler(stack_uid)
+        return reconciler is not None and reconciler.has_outcome
 
     def is_idle(self, stack_uid: str) -> bool:
         """Return whether the status is written and no Event of it is owed."""

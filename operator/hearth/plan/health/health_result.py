@@ -187,6 +187,18 @@ def find_unobserved(fields: Fields, *, is_always_reported: bool = False) -> Heal
     return progressing("NotObserved", f"its controller has observed generation {observed} of {generation}")
 
 
+def assess_observed(fields: Fields, assess: HealthRule) -> HealthResult:
+    """Return the result of `assess`, or progressing while the controller has not observed the latest generation.
+
+    What `Ready` says of the latest generation counts before that, unless it makes the object ready.
+    """
+    unobserved = find_unobserved(fields)
+    if unobserved is None:
+        return assess(fields)
+    verdict = assess(fields) if is_refused(fields) else unobserved
+    return verdict if verdict.state is not HealthState.READY else unobserved
+
+
 def is_refused(fields: Fields) -> bool:
     """Return whether `Ready` is False for the latest generation, although the status as a whole describes an older one.
 

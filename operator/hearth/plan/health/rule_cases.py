@@ -19,9 +19,8 @@ from hearth.plan.health.health_result import (
     HealthRule,
     HealthRuleEntry,
     HealthState,
-    find_unobserved,
+    assess_observed,
     is_outdated,
-    is_refused,
     read,
     read_items,
     unknown,
@@ -88,12 +87,9 @@ class RuleCases:
 
     def __call__(self, fields: Fields, /) -> HealthResult:
         """Assess the object. Never raises, since a failed expression gives a result too."""
-        unobserved = find_unobserved(fields)
-        if unobserved is None or any(read(fields, f"spec.{name}") is True for name in self.rests):
+        if any(read(fields, f"spec.{name}") is True for name in self.rests):
             return self._assess(fields)
-        # What is ready is so for an older generation.
-        verdict = self._assess(fields) if is_refused(fields) else unobserved
-        return verdict if verdict.state is not HealthState.READY else unobserved
+        return assess_observed(fields, self._assess)
 
     def _assess(self, fields: Fields) -> HealthResult:
         conditions = read_conditions(fields)

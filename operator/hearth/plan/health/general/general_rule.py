@@ -29,9 +29,8 @@ from hearth.plan.health.health_result import (
     Fields,
     HealthResult,
     HealthRuleEntry,
-    find_unobserved,
+    assess_observed,
     is_outdated,
-    is_refused,
     progressing,
     read_text,
     ready,
@@ -55,15 +54,7 @@ class GeneralRule:
     def __call__(self, fields: Fields, /) -> HealthResult:
         """Assess the object. Accepts any shape."""
         # First, since many a controller leaves an object alone while it is suspended, its generation included.
-        suspended = find_suspended(fields)
-        if suspended is not None:
-            return suspended
-        unobserved = find_unobserved(fields)
-        if unobserved is None:
-            return self._assess(fields)
-        # What is ready is so for an older generation.
-        verdict = self._assess(fields) if is_refused(fields) else unobserved
-        return verdict if verdict.state is not READY_STATE else unobserved
+        return find_suspended(fields) or assess_observed(fields, self._assess)
 
     def _assess(self, fields: Fields) -> HealthResult:
         status = fields.get(STATUS)
@@ -113,7 +104,6 @@ class GeneralRule:
 
 
 WAITING_STATE: Final = progressing("", "").state
-READY_STATE: Final = ready("").state
 OF_ANY_KIND: Final = GeneralRule("", UNKNOWN)
 """The general rule without a schema."""
 
