@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -56,9 +57,7 @@ class OwnPlane:
         number = self._find(component)
         arguments = Path(f"/proc/{number}/cmdline").read_bytes().decode().rstrip("\0").split("\0")
         folder = str(Path(f"/proc/{number}/cwd").readlink())
-        os.kill(number, signal.SIGKILL)
-        while self._numbers(component):
-            time.sleep(0.02)
+        kill_and_wait(number)
         launched = self.stopped[component] = Launched(arguments, folder, [])
         for port in find_ports(arguments):
             # A port that another process got in this moment cannot be held; the component says so when it starts.
@@ -113,6 +112,19 @@ class OwnPlane:
     def _find(self, component: str) -> int:
         (number,) = self._numbers(component)
         return number
+
+
+def kill_and_wait(number: int) -> None:
+    """SIGKILL a process, and return when its ports and files are free.
+
+    Its command line is gone before that, while its memory is given back, which takes an API server some 100 ms.
+    """
+    process = os.pidfd_open(number)
+    try:
+        os.kill(number, signal.SIGKILL)
+        select.select([process], [], [])
+    finally:
+        os.close(process)
 
 
 def find_ports(arguments: list[str]) -> list[int]:
