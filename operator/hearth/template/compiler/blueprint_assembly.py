@@ -20,6 +20,7 @@ from hearth.template.cel.expressions import merge_reads
 from hearth.template.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
 from hearth.template.compiler import (
     member_positions,
+    nested_outputs,
     resource_binding,
     rolling_policies,
     sensitivity,
@@ -59,6 +60,7 @@ def assemble(
     }
     binder.collections = frozenset(each.source.name for each in resources if each.source.is_collection)
     binder.absent = absent - binder.collections
+    binder.stacks = frozenset(each.source.name for each in resources if each.is_stack)
     # A collection that is not present has no members.
     binder.constants.update({name: [] for name in absent & binder.collections})
     binder.fields = {
@@ -249,7 +251,8 @@ def bind_outputs(
             if document is not None:
                 check_output(document, output, binder)
                 is_sensitive = any(binder.is_sensitive(expression) for expression in expressions)
-                found[output.name] = sensitivity.RedactedOutput(document) if is_sensitive else document
+                relayed = nested_outputs.relay(document)
+                found[output.name] = sensitivity.RedactedOutput(relayed) if is_sensitive else relayed
     return found
 
 

@@ -19,7 +19,7 @@ from hearth.template.cel.evaluation import Evaluator
 from hearth.template.cel.expression_validator import ValidExpression
 from hearth.template.cel.expressions import Expression, Parsed, Reads
 from hearth.template.chunked_work import LARGE, MARKS_IN_A_PIECE, ChunkedWork
-from hearth.template.compiler import manifest_template, sharing_scope
+from hearth.template.compiler import manifest_template, nested_outputs, sharing_scope
 from hearth.template.compiler.changes.definition_part import DefinitionPart
 from hearth.template.compiler.manifest_template import (
     Constant,
@@ -84,6 +84,8 @@ class PartialEvaluator:
     """Whether an evaluation is incomplete, so that everything must be bound again."""
     collections: Collection[str] = frozenset()
     """The resources that are lists of objects."""
+    stacks: Collection[str] = frozenset()
+    """The resources that are nested Stacks."""
     part: DefinitionPart | None = None
     """The members that are bound; None for all. What depends on the others is not checked then."""
     _member: str = ""
@@ -159,6 +161,7 @@ class PartialEvaluator:
             return self.bind_around(expression, blocked)
         if not expression.names:
             return self.fold(expression)
+        expression = nested_outputs.guard(expression, self.stacks)
         if is_shared:
             self._shared[checked.parsed, path] = expression
         return expression

@@ -109,7 +109,8 @@ DEFINITIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "example.Tree": known(name=STRING, children=array({"$ref": PREFIX + "example.Tree"})),
     "hearth.Stack": root(
-        spec=known(template={"type": "object", "x-kubernetes-preserve-unknown-fields": True}, paused=BOOLEAN)
+        spec=known(template={"type": "object", "x-kubernetes-preserve-unknown-fields": True}, paused=BOOLEAN),
+        status=known(phase=STRING, outputs={"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
     ),
 }
 
