@@ -94,7 +94,7 @@ class StackReconciler:
             faults=self._faults,
         )
         self._was_held = False
-        """Whether the last reconcile deferred its steps."""
+        """Whether steps were deferred since the last reconcile that offered any."""
 
     @property
     def memory(self) -> InMemoryState:
@@ -302,7 +302,11 @@ class StackReconciler:
 
     def take_step(self, key: str) -> Step | None:
         """Return the current step for that key and count it as in flight."""
-        if self.planner is None or self._is_held or key in self.memory.in_flight:
+        if self.planner is None or key in self.memory.in_flight:
+            return None
+        if self._is_held:
+            # An earlier status that arrives late may hold the Stack between two reconciles, of which neither sees it.
+            self._was_held = True
             return None
         step = self.planner.take_step(key)
         if step is not None:
