@@ -64,10 +64,10 @@ local function run(chunk, object)
   return "verdict", state, message
 end
 
-return compile, run
+return compile, run, sethook
 """
 SHORTENED: Final = 4096
-"""Characters of a message that are returned."""
+"""Characters of a status or message that are returned."""
 
 
 class ScriptFailure(Exception):
@@ -85,11 +85,13 @@ class Runtime:
             attribute_filter=refuse_attribute,
             max_memory=limits.SCRIPT_MEMORY,
         )
-        compile_, self._run = self._lua.execute(SETUP, limits.SCRIPT_STEPS)
+        compile_, self._run, self._count_no_steps = self._lua.execute(SETUP, limits.SCRIPT_STEPS)
         self._compile = functools.lru_cache(maxsize=limits.SCRIPTS_COMPILED)(compile_)
 
     def judge(self, text: str, obj: Mapping[str, Any]) -> tuple[str, str] | None:
         """Return status and message of the script's verdict, or None if it gives none. Raises ScriptFailure."""
+        # A script that raised an error has left its hook, whose remaining steps would be those of this one.
+        self._count_no_steps()
         try:
             kind, *verdict = self._listed(self._run(self._compile(text), self._convert(obj)))
         except lua54.LuaMemoryError:
@@ -101,7 +103,7 @@ class Runtime:
         if kind != "verdict":
             raise ScriptFailure(f"returns a {kind}, not a table with status and message")
         status, message = verdict
-        return status, message[:SHORTENED]
+        return status[:SHORTENED], message[:SHORTENED]
 
     @staticmethod
     def _listed(found: Any) -> tuple[str, ...]:
@@ -123,7 +125,9 @@ MAX_INTEGER: Final = 2**63 - 1
 
 def describe(error: BaseException) -> str:
     """Return Lua's message of an error, without the trace of calls."""
-    return str(error).partition("\nstack traceback:")[0][:SHORTENED] or "raises an error without a text"
+    # An error without a text has nothing in front of the trace, not even a line break.
+    text = f"\n{error}".partition("\nstack traceback:")[0]
+    return text.strip()[:SHORTENED] or "raises an error without a text"
 
 
 def refuse_attribute(_object: object, name: object, _is_setting: bool) -> str:
