@@ -90,10 +90,8 @@ class Runtime:
 
     def judge(self, text: str, obj: Mapping[str, Any]) -> tuple[str, str] | None:
         """Return status and message of the script's verdict, or None if it gives none. Raises ScriptFailure."""
-        # A script that raised an error has left its hook, whose remaining steps would be those of this one.
-        self._count_no_steps()
         try:
-            kind, *verdict = self._listed(self._run(self._compile(text), self._convert(obj)))
+            kind, *verdict = self._run_with_space(text, obj)
         except lua54.LuaMemoryError:
             raise ScriptFailure(f"takes more than {limits.SCRIPT_MEMORY // 2**20} MiB") from None
         except (lua54.LuaError, UnicodeDecodeError, OverflowError, RecursionError) as error:
@@ -104,6 +102,19 @@ class Runtime:
             raise ScriptFailure(f"returns a {kind}, not a table with status and message")
         status, message = verdict
         return status[:SHORTENED], message[:SHORTENED]
+
+    def _run_with_space(self, text: str, obj: Mapping[str, Any]) -> tuple[str, ...]:
+        """Run the script; if memory is short, once more without the other scripts, which are kept compiled."""
+        try:
+            return self._run_once(text, obj)
+        except lua54.LuaMemoryError:
+            self._compile.cache_clear()
+            return self._run_once(text, obj)
+
+    def _run_once(self, text: str, obj: Mapping[str, Any]) -> tuple[str, ...]:
+        # A script that raised an error has left its hook, whose remaining steps would be those of this one.
+        self._count_no_steps()
+        return self._listed(self._run(self._compile(text), self._convert(obj)))
 
     @staticmethod
     def _listed(found: Any) -> tuple[str, ...]:

@@ -96,6 +96,14 @@ async def test_the_steps_of_a_script_that_fails_are_not_those_of_the_next(worker
         assert isinstance(await ask(worker, READY, status={"conditions": CONDITIONS}), Value), rounds
 
 
+async def test_earlier_versions_of_a_script_take_no_memory_from_it(worker: Process) -> None:
+    """They are kept compiled as long as there is room."""
+    cases = "\n".join(f"if obj.n == {number} then return {{status = 'Degraded'}} end" for number in range(2, 8_000))
+    for version in range(40):
+        answer = await ask(worker, f"-- {version}\n{cases}\nreturn {{status = 'Healthy'}}", n=1)
+        assert isinstance(answer, Value), version
+
+
 async def test_long_texts_are_shortened(worker: Process) -> None:
     """A status as well, although no long one means anything."""
     answer = await ask(worker, "local s = 'x' for i = 1, 22 do s = s .. s end return {status = s, message = s}")
