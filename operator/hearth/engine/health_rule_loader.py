@@ -5,10 +5,12 @@ Must not know the format of rules; `hearth.plan.health.rule_parser` parses them.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 
 import structlog
 
+from hearth.engine import cooperative_work
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
 from hearth.model.errors import ApiStatusError, Mistake, Unreachable
@@ -35,6 +37,8 @@ class HealthRuleLoader:
         self._ref = ObjectRef(group="", kind="ConfigMap", namespace=services.own_namespace, name=CONFIG_MAP)
         self._tasks = NamedTasks(self._on_error)
         self._is_outdated = False
+        self._reading = asyncio.Lock()
+        """Held from a read until its rules apply, so that no older ones follow."""
         self._documents: Mapping[str, str] = {}
         """The documents of the last successful read."""
         self._trouble = ""
@@ -67,28 +71,38 @@ class HealthRuleLoader:
             await self._read()
 
     async def _read(self) -> None:
+        async with self._reading:
+            documents = await self._get_documents()
+            if documents is not None and documents != self._documents:
+                await self._take_up(documents)
+                self._documents = dict(documents)
+
+    async def _get_documents(self) -> Mapping[str, str] | None:
+        """Return the documents, none if there is no ConfigMap; None after a failed read, which is repeated later."""
         try:
             documents = await self._services.management_cluster.get_source(self._ref)
         except (ApiStatusError, Unreachable) as error:
             if not isinstance(error, ApiStatusError) or not error.is_not_found:
                 self._retry_later(str(error))
-                return
+                return None
             documents = {}
         self._trouble = ""
-        if documents != self._documents:
-            await self._take_up(documents)
-            self._documents = dict(documents)
+        return documents
 
     def _retry_later(self, trouble: str) -> None:
         """Schedule the next read; the known rules stay in force until then."""
         if trouble != self._trouble:
             self._trouble = trouble
             logger.warning("cannot read health rules; retrying", configmap=self._name, error=trouble)
+        if self._cancel_retry is not None:
+            # Each change of a ConfigMap that cannot be read would add reads of its own.
+            self._cancel_retry()
         self._cancel_retry = self._services.clock.call_later(RETRY, lambda: self.on_source_changed(self._ref))
 
     async def _take_up(self, documents: Mapping[str, str]) -> None:
         """Apply the new rules and report their errors."""
-        table, mistakes = rule_parser.read({key: documents[key] for key in sorted(documents)})
+        pieces = rule_parser.read_in_pieces({key: documents[key] for key in sorted(documents)})
+        table, mistakes = await cooperative_work.share(pieces)
         self._services.queue.on_rules(self._services.health_rules.replace(table))
         logger.info("health rules reloaded", configmap=self._name, mistakes=len(mistakes))
         if mistakes:

@@ -306,6 +306,10 @@ have less than 100."""
 HEALTH_MESSAGE_CHARACTERS = 1_000
 """Characters of a condition's message that are searched for phrases. What failed comes last, behind what was tried: each of
 five controllers that wrap an error puts some 50 before it."""
+REASON_SHOWN = 200
+"""Characters of a reason in a status. The API server rejects a status with one of more than 1,024."""
+PROBLEM_SHOWN = 4_096
+"""Characters of the message of one problem in a status, which lists forty. A condition of an object may have 32,768."""
 HEALTH_PARTS = 2_000
 """Fields, conditions and parts of one status that tell its health. Each takes some 30 µs, during which nothing else runs."""
 HEALTH_WORDS_KEPT = 2_048

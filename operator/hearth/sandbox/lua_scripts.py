@@ -64,10 +64,10 @@ local function run(chunk, object)
   return "verdict", state, message
 end
 
-return compile, run
+return compile, run, sethook
 """
 SHORTENED: Final = 4096
-"""Characters of a message that are returned."""
+"""Characters of a status or message that are returned."""
 
 
 class ScriptFailure(Exception):
@@ -85,13 +85,13 @@ class Runtime:
             attribute_filter=refuse_attribute,
             max_memory=limits.SCRIPT_MEMORY,
         )
-        compile_, self._run = self._lua.execute(SETUP, limits.SCRIPT_STEPS)
+        compile_, self._run, self._count_no_steps = self._lua.execute(SETUP, limits.SCRIPT_STEPS)
         self._compile = functools.lru_cache(maxsize=limits.SCRIPTS_COMPILED)(compile_)
 
     def judge(self, text: str, obj: Mapping[str, Any]) -> tuple[str, str] | None:
         """Return status and message of the script's verdict, or None if it gives none. Raises ScriptFailure."""
         try:
-            kind, *verdict = self._listed(self._run(self._compile(text), self._convert(obj)))
+            kind, *verdict = self._run_with_space(text, obj)
         except lua54.LuaMemoryError:
             raise ScriptFailure(f"takes more than {limits.SCRIPT_MEMORY // 2**20} MiB") from None
         except (lua54.LuaError, UnicodeDecodeError, OverflowError, RecursionError) as error:
@@ -101,7 +101,20 @@ class Runtime:
         if kind != "verdict":
             raise ScriptFailure(f"returns a {kind}, not a table with status and message")
         status, message = verdict
-        return status, message[:SHORTENED]
+        return status[:SHORTENED], message[:SHORTENED]
+
+    def _run_with_space(self, text: str, obj: Mapping[str, Any]) -> tuple[str, ...]:
+        """Run the script; if memory is short, once more without the other scripts, which are kept compiled."""
+        try:
+            return self._run_once(text, obj)
+        except lua54.LuaMemoryError:
+            self._compile.cache_clear()
+            return self._run_once(text, obj)
+
+    def _run_once(self, text: str, obj: Mapping[str, Any]) -> tuple[str, ...]:
+        # A script that raised an error has left its hook, whose remaining steps would be those of this one.
+        self._count_no_steps()
+        return self._listed(self._run(self._compile(text), self._convert(obj)))
 
     @staticmethod
     def _listed(found: Any) -> tuple[str, ...]:
@@ -123,7 +136,9 @@ MAX_INTEGER: Final = 2**63 - 1
 
 def describe(error: BaseException) -> str:
     """Return Lua's message of an error, without the trace of calls."""
-    return str(error).partition("\nstack traceback:")[0][:SHORTENED] or "raises an error without a text"
+    # An error without a text has nothing in front of the trace, not even a line break.
+    text = f"\n{error}".partition("\nstack traceback:")[0]
+    return text.strip()[:SHORTENED] or "raises an error without a text"
 
 
 def refuse_attribute(_object: object, name: object, _is_setting: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -55,7 +56,7 @@ class Clock:
         """As the port says."""
         assert delay == health_rule_loader.RETRY
         self.later.append(action)
-        return lambda: None
+        return lambda: self.later.remove(action) if action in self.later else None
 
 
 class Bench:
@@ -127,6 +128,7 @@ async def test_what_cannot_be_read_is_kept_and_tried_again() -> None:
     for error in (errors.ApiStatusError(code=403, status=None), errors.Unreachable("away")):
         await bench.hear(error)
         assert bench.assess() == "Mine"
+        assert len(bench.clock.later) == 1
     bench.shelf.answer = {}
     bench.clock.later[-1]()
     await waiting.wait_for_tasks()
@@ -142,3 +144,24 @@ async def test_mistakes_are_reported_on_the_config_map() -> None:
     (event,) = bench.shelf.events
     assert event.startswith("Warning InvalidHealthRules invalid rules are ignored, the others apply:\n- bad, line 1: ")
     assert event.endswith("- bad, line 10: cases must be a list of cases, each with a state\nand 2 more")
+
+
+async def test_many_rules_let_others_work_and_the_latest_apply() -> None:
+    """A change while rules are read waits until they apply, and applies after them."""
+    bench = Bench()
+    many = "\n".join(
+        f"- {{kinds: [example.com/Gadget{number}], cases: [{{when: self.status.n == {number}, state: failed}}]}}"
+        for number in range(400)
+    )
+    bench.shelf.answer = {"a": RULE, "many": many}
+    starting = asyncio.ensure_future(bench.rules.start())
+    turns = 0
+    while not starting.done():
+        if turns == 3:
+            bench.shelf.answer = {"a": RULE.replace("Mine", "Yours")}
+            bench.rules.on_source_changed(REF)
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns > 8
+    await waiting.wait_for_tasks()
+    assert bench.assess() == "Yours"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -12,6 +13,7 @@ from hearth.cli.stack_access import revisions
 from hearth.cli.stack_access.revisions import StoredRevisions
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.tree import resource_state
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.kube.well_known_kinds import STACK
 from hearth.model import errors, limits, names
@@ -57,6 +59,8 @@ class StackReader:
             kinds = await self.find_kinds(stored, template)
         lists = await asyncio.gather(*(self.list_children(kind, stack, unreadable) for kind in kinds))
         children = [child for found in lists for child in found]
+        if not stack.is_ready:
+            children = await self.add_schemas(children)
         nested = {}
         if depth < limits.NESTED_DEPTH:
             for child in children:
@@ -113,6 +117,18 @@ class StackReader:
             children = [FoundChild(kind, raw) for raw in found]
             return [child for child in children if child.belongs_to(stack.uid)]
         return []
+
+    async def add_schemas(self, children: list[FoundChild]) -> list[FoundChild]:
+        """Return the children, those that say nothing of themselves with the schemas of their kinds."""
+        silent = {child.kind for child in children if resource_state.says_nothing(child)}
+        if not silent:
+            return children
+        schemas = self.session.schemas
+        await schemas.load(silent)
+        return [
+            dataclasses.replace(child, schema=schemas.find_schema(child.kind)) if child.kind in silent else child
+            for child in children
+        ]
 
 
 def list_kinds(template: Mapping[str, Any]) -> Collection[str]:

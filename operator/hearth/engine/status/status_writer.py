@@ -228,7 +228,7 @@ class StatusWriter:
         status = status_builder.build_without_details(
             reconciler.make_status_input(is_writable=False), before=before, now=self._clock.now()
         )
-        status = status_signature.sign(status, uid=stack.uid, hashes=self._hashes)
+        status = self._finish(stack, reconciler, status)
         # All other fields keep their last written values.
         known = {key: before[key] for key in before if key in status or key in status_signature.MEMORY}
         patch = status_changes.find_changes(known, status)
@@ -251,7 +251,11 @@ class StatusWriter:
             now=self._clock.now(),
             monotonic=self._clock.monotonic(),
         )
-        status = status_redaction.redact_status(status, reconciler.hidden_texts)
+        return self._finish(stack, reconciler, status)
+
+    def _finish(self, stack: StackObject, reconciler: ReportedStack, status: Object) -> Object:
+        """Redact, shorten and sign a status that was built."""
+        status = status_redaction.shorten_status(status_redaction.redact_status(status, reconciler.hidden_texts))
         # The signature covers the final content.
         return status_signature.sign(status, uid=stack.uid, hashes=self._hashes)
 

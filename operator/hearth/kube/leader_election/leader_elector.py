@@ -196,7 +196,8 @@ class LeaderElector:
         return await self._client.change(self._lease, {**spec, "leaseTransitions": self._lease.transitions + 1})
 
     def _is_free(self) -> bool:
-        if self._lease is None or not self._lease.holder:
+        # Its own identity is there if it acquired the lease without getting the answer.
+        if self._lease is None or self._lease.holder in ("", self._config.identity):
             return True
         return asyncio.get_running_loop().time() >= self._heard_at + self._lease.seconds
 

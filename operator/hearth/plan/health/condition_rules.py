@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hearth.plan.health.general import condition_types
 from hearth.plan.health.health_result import (
     Fields,
     HealthResult,
@@ -44,6 +45,11 @@ def find_exception(conditions: Mapping[str, ObjectCondition]) -> HealthResult | 
     if reconciling is not None and reconciling.is_true:
         return progressing(reconciling.reason or "Reconciling", reconciling.message)
     return None
+
+
+def refuse(reason: str, message: str) -> HealthResult:
+    """Return failed, or progressing if the message names an error that the controller's next pass does not meet again."""
+    return (progressing if condition_types.passes(message) else failed)(reason, message)
 
 
 def find_decision(conditions: Mapping[str, ObjectCondition]) -> HealthResult | None:
@@ -114,19 +120,19 @@ def assess_budget(fields: Fields) -> HealthResult:
         return unobserved
     allowed = read_conditions(fields).get("DisruptionAllowed")
     if allowed is not None and allowed.is_false and allowed.reason == "SyncFailed":
-        return failed(allowed.reason, allowed.message)
+        return refuse(allowed.reason, allowed.message)
     return ready("Counted", allowed.message if allowed is not None else "")
 
 
 def assess_autoscaler(fields: Fields) -> HealthResult:
-    """Return ready unless the HorizontalPodAutoscaler cannot find or scale its target.
+    """Return ready unless the HorizontalPodAutoscaler cannot scale its target. One that is not there yet is awaited.
 
     Metrics are temporarily missing, at least whenever the pods are new. The message reports this, and it is no failure.
     """
     conditions = read_conditions(fields)
     able, active = conditions.get("AbleToScale"), conditions.get("ScalingActive")
     if able is not None and able.is_false and able.reason != "BackoffBoth":
-        return failed(able.reason or "UnableToScale", able.message)
+        return refuse(able.reason or "UnableToScale", able.message)
     if active is not None and active.is_false:
         if active.reason in SELECTS_WRONGLY:
             return failed(active.reason, active.message)

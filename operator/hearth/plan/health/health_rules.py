@@ -26,6 +26,7 @@ from hearth.plan.health import (
 )
 from hearth.plan.health.builtin_rules import BuiltinRules
 from hearth.plan.health.general import general_rule, status_fields
+from hearth.plan.health.general.general_rule import GeneralRule
 from hearth.plan.health.health_result import HealthResult, HealthRule, HealthRuleEntry, HealthState
 from hearth.plan.health.health_scripts import HealthScript, ScriptRule
 from hearth.plan.health.rule_cases import RuleCases
@@ -266,6 +267,11 @@ def assess(fields: Mapping[str, Any], *, kind: Kind, schema: Mapping[str, Any] |
     """Assess the object with these fields by the default rules. schema: of the whole object, without `$ref`."""
     rules = DEFAULT_RULES if schema is None else HealthRules(schemas=SingleSchema(schema))
     return rules.assess(fields, kind=kind)
+
+
+def is_general(kind: Kind) -> bool:
+    """Return whether the general rule assesses all objects of this kind, so that its schema counts."""
+    return isinstance(DEFAULT_RULES.find_entry(kind).rule, GeneralRule)
 
 
 def paths(kind: Kind, *, schema: Mapping[str, Any] | None = None) -> frozenset[Path]:

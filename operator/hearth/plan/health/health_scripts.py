@@ -5,6 +5,7 @@ A script runs in an evaluator process (`hearth.sandbox.lua_scripts`), never here
 
 from __future__ import annotations
 
+import dataclasses
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from hearth.plan.health.health_result import (
     HealthState,
     entry,
     find_unobserved,
+    is_refused,
     progressing,
     read,
     unknown,
@@ -79,10 +81,17 @@ class ScriptRule:
         """By UID, the generation of the object and the verdict on it."""
 
     def __call__(self, fields: Fields, /) -> HealthResult:
-        """Assess the object. While the script runs, the verdict on the object's earlier status counts."""
+        """Assess the object, as other rules do only once its latest generation is observed, or refused."""
         unobserved = find_unobserved(fields)
-        if unobserved is not None:
-            return unobserved
+        if unobserved is None:
+            return self._assess(fields)
+        verdict = self._assess(fields) if is_refused(fields) else unobserved
+        if verdict.state is HealthState.READY:
+            return dataclasses.replace(unobserved, is_pending=verdict.is_pending)
+        return verdict
+
+    def _assess(self, fields: Fields) -> HealthResult:
+        """Return the verdict of the script. While it runs, that on the object's earlier status counts."""
         uid, generation = read(fields, "metadata.uid"), read(fields, "metadata.generation")
         answer = self._scripts.ask_script(self._script.text, dict(fields))
         if answer is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hearth.plan.health.general import condition_types
 from hearth.plan.health.health_result import (
     Fields,
     HealthResult,
@@ -18,13 +19,15 @@ from hearth.plan.health.health_result import (
     unknown,
 )
 
+UNCONFIGURED = "CreateContainerConfigError"
+"""Waiting reason of a container whose ConfigMap or Secret is missing or wrong. Its message is the API server's."""
 STUCK = frozenset(
     {
         "CrashLoopBackOff",
         "ImagePullBackOff",
         "ErrImageNeverPull",
         "InvalidImageName",
-        "CreateContainerConfigError",
+        UNCONFIGURED,
         "CreateContainerError",
         "RunContainerError",
     }
@@ -81,13 +84,16 @@ def assess_pod(fields: Fields) -> HealthResult:
 
 
 def find_stuck(fields: Fields) -> HealthResult | None:
-    """Return failed if a container cannot start. The node keeps retrying, so another pod would not help."""
+    """Return failed if a container cannot start, unless it waits for another object. The node keeps retrying, so another pod would not help."""
     for container in containers(fields):
         reason = read_text(container, "state.waiting.reason")
         if reason in STUCK:
             words = read_text(container, "state.waiting.message")
             name = read_text(container, "name")
             problem = f"container {name}: {words}" if words else f"container {name} does not start"
+            if reason == UNCONFIGURED and condition_types.passes(words):
+                # What is not there yet may come in the same Stack, a moment later.
+                return progressing(reason, problem)
             last = describe_last_exit(container)
             return failed(reason, f"{problem}; {last}" if last else problem)
     return None

@@ -14,9 +14,10 @@ from typing import Final, Generic, TypeVar
 
 import yaml
 
-from hearth.model import limits
+from hearth.model import limits, work
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kind
+from hearth.model.work import ChunkedWork
 from hearth.plan.health import health_scripts, rule_cases, rule_expressions, suspend_rules
 from hearth.plan.health.health_result import HealthRuleEntry, HealthState
 from hearth.plan.health.rule_cases import CONDITION, SELF, ConditionMatch, RuleCase, Text
@@ -76,10 +77,17 @@ EMPTY: Final = RuleTable()
 
 def read(documents: Mapping[str, str]) -> tuple[RuleTable, tuple[Mistake, ...]]:
     """Parse the documents into valid rules and errors. documents: texts by their names in messages."""
+    return work.finish(read_in_pieces(documents))
+
+
+def read_in_pieces(documents: Mapping[str, str]) -> ChunkedWork[tuple[RuleTable, tuple[Mistake, ...]]]:
+    """Parse the documents like `read`, a rule at a time: a full ConfigMap takes many seconds."""
     reader = _RuleParser()
     for name, content in documents.items():
         if not health_scripts.is_script_key(name):
-            reader.read(name, content)
+            for node in reader.read(name, content):
+                reader.read_rule(node)
+                yield
     reader.read_scripts(documents)
     table = RuleTable(health=reader.health.close(), suspension=reader.suspension.close())
     return table, tuple(reader.examiner.mistakes)
@@ -124,21 +132,21 @@ class _RuleParser:
         """Format the location: `rules.yaml, line 12`."""
         return f"{self._document}, line {node.start_mark.line + 1}"
 
-    def read(self, name: str, content: str) -> None:
-        """Parse one document."""
+    def read(self, name: str, content: str) -> list[yaml.Node]:
+        """Return the rules of one document, which are not parsed yet."""
         self._document = name
         try:
             root = kubectl_yaml.compose(content, BOUNDS)
         except yaml.YAMLError as error:
             self.examiner.note(name, f"is not valid YAML: {kubectl_yaml.describe(error)}")
-            return
+            return []
         if root is None:
-            return
+            return []
         if not isinstance(root, yaml.SequenceNode):
             self.note(root, "must be a list of rules, each with kinds and cases")
-            return
-        for node in root.value:
-            self.read_rule(node)
+            return []
+        rules: list[yaml.Node] = root.value
+        return rules
 
     def read_scripts(self, documents: Mapping[str, str]) -> None:
         """Parse the health scripts among the documents."""

@@ -209,12 +209,13 @@ class InMemoryState:
 
     def is_news(self, name: str, uid: str) -> bool:
         """Return whether it changes anything that the object of a resource is ready. Usually it does not."""
-        return name in self.attempts or uid in self.never_ready
+        return name in self.attempts or uid in self.never_ready or uid in self.silent_since
 
     def _note_ready(self, name: str, uid: str) -> None:
         """Record that the object of a resource is ready, and forget the resource's failures."""
         self.attempts.pop(name, None)
         self.never_ready.pop(uid, None)
+        self.silent_since.pop(uid, None)
         if not self.never_ready:
             # An emptied map keeps the memory of its entries.
             self.never_ready.clear()

@@ -276,3 +276,18 @@ def test_a_lease_that_names_no_holder_is_free(spec: dict[str, str]) -> None:
         await only.kill()
 
     virtual_time.run(story)
+
+
+def test_a_lease_that_was_taken_without_an_answer_is_known_as_its_own() -> None:
+    """The candidate does not wait for itself."""
+
+    async def story() -> None:
+        server = LeaseServer()
+        server.write({})
+        only = Candidate(server, "only")
+        only.connection.loses_answers = 1
+        await asyncio.wait_for(only.won.wait(), 3)
+        assert server.held == ["", "only"]
+        await only.kill()
+
+    virtual_time.run(story)

@@ -142,6 +142,19 @@ def test_a_built_in_kind_may_be_silent() -> None:
     assert health_rules.assess({"metadata": {}}, kind=make_kind("Thing"), schema=schema).state is HealthState.READY
 
 
+PARENTS = {
+    "texts": {"type": "array", "items": {"type": "string"}},
+    "items": {"type": "array", "items": describe({"conditions": [{"type": "Ready"}]})},
+}
+
+
+@pytest.mark.parametrize(("written", "reason"), [("texts", "Exists"), ("items", "NotObserved")])
+def test_a_field_that_cannot_report_is_not_awaited(written: str, reason: str) -> None:
+    """Although it has the name of one that does: it is not kept, so it would be awaited for ever."""
+    status = {"type": "object", "properties": {"parents": PARENTS[written]}}
+    assert health_rules.assess({"metadata": {}}, kind=make_kind("Any"), schema=make_schema(status)).reason == reason
+
+
 def test_a_schema_that_changes_changes_the_rule() -> None:
     """A kind that begins to report is waited for from then on."""
     bare, reporting = make_schema({"type": "object"}), make_schema(describe({"conditions": []}))

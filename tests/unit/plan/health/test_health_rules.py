@@ -95,6 +95,9 @@ PARTITION = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"part
 MOVING = {"currentRevision": "r1"}
 EXITED = {"name": "main", "state": {"terminated": {"exitCode": 3, "reason": "Error"}}}
 
+NO_TARGET = """the HPA controller was unable to get the target's current scale: deployments.apps "web" not found"""
+CONFLICT = 'Operation cannot be fulfilled on deployments.apps "web": the object has been modified'
+
 STOPPED = make(
     conditions=[cond("Ready", "False", "Stopped", "db waits")],
     breakpoints=[{"resource": "db", "hook": "PreCreate", "kind": "Probe", "name": "shop-db", "stack": "shop"}],
@@ -163,6 +166,8 @@ ROWS: list[tuple[str, Kind, dict[str, Any], HealthState, str, str]] = [
     ("crashes", POD, make(phase="Running", containerStatuses=[waiting("CrashLoopBackOff", "back-off 5m")]), FAILED, "CrashLoopBackOff", "container main: back-off 5m"),
     ("crashes at its start", POD, make(phase="Pending", initContainerStatuses=[waiting("CrashLoopBackOff")]), FAILED, "CrashLoopBackOff", "container main does not start"),
     ("no image", POD, make(phase="Pending", containerStatuses=[waiting("ImagePullBackOff", "no such")]), FAILED, "ImagePullBackOff", "container main: no such"),
+    ("its secret is not there yet", POD, make(phase="Pending", containerStatuses=[waiting("CreateContainerConfigError", 'secret "a" not found')]), PROGRESSING, "CreateContainerConfigError", 'container main: secret "a" not found'),
+    ("its secret has no such key", POD, make(phase="Pending", containerStatuses=[waiting("CreateContainerConfigError", "couldn't find key a")]), FAILED, "CreateContainerConfigError", "container main: couldn't find key a"),
     ("first try at an image", POD, make(phase="Pending", containerStatuses=[waiting("ErrImagePull", "no such")]), PROGRESSING, "ErrImagePull", "container main: no such"),
     ("crashes, and says why", POD, make(phase="Running", containerStatuses=[{**waiting("CrashLoopBackOff", "back-off 5m"), "lastState": EXITED["state"]}]), FAILED, "CrashLoopBackOff", "container main: back-off 5m; its last exit code is 3: Error"),
     ("done", POD, make(phase="Succeeded"), READY, "Succeeded", ""),
@@ -189,10 +194,13 @@ ROWS: list[tuple[str, Kind, dict[str, Any], HealthState, str, str]] = [
     ("reached", API_SERVICE, make(conditions=[cond("Available", "True", "Passed", "all checks passed")]), READY, "Passed", "all checks passed"),
     ("just made", BUDGET, make(disruptionsAllowed=0), PROGRESSING, "NotObserved", "its controller has not processed it yet"),
     ("allows nothing now", BUDGET, make(observedGeneration=2, conditions=[cond("DisruptionAllowed", "False", "InsufficientPods")]), READY, "Counted", ""),
+    ("its pods belong to what is not there yet", BUDGET, make(observedGeneration=2, conditions=[cond("DisruptionAllowed", "False", "SyncFailed", NO_TARGET)]), PROGRESSING, "SyncFailed", NO_TARGET),
     ("cannot be counted", BUDGET, make(observedGeneration=2, conditions=[cond("DisruptionAllowed", "False", "SyncFailed", "two budgets")]), FAILED, "SyncFailed", "two budgets"),
     ("just made", SCALER, make(), READY, "Exists", ""),
     ("scales", SCALER, make(conditions=[cond("AbleToScale", "True"), cond("ScalingActive", "True", "ValidMetricFound", "ok")]), READY, "Active", "ok"),
-    ("has no target", SCALER, make(conditions=[cond("AbleToScale", "False", "FailedGetScale", "not found")]), FAILED, "FailedGetScale", "not found"),
+    ("has no target yet", SCALER, make(conditions=[cond("AbleToScale", "False", "FailedGetScale", NO_TARGET)]), PROGRESSING, "FailedGetScale", NO_TARGET),
+    ("meets another writer", SCALER, make(conditions=[cond("AbleToScale", "False", "FailedUpdateScale", CONFLICT)]), PROGRESSING, "FailedUpdateScale", CONFLICT),
+    ("cannot scale its target", SCALER, make(conditions=[cond("AbleToScale", "False", "FailedGetScale", "no scale subresource")]), FAILED, "FailedGetScale", "no scale subresource"),
     ("waits after a change", SCALER, make(conditions=[cond("AbleToScale", "False", "BackoffBoth")]), READY, "Exists", ""),
     ("has no metrics yet", SCALER, make(conditions=[cond("AbleToScale", "True"), cond("ScalingActive", "False", "FailedGetResourceMetric", "no metrics")]), READY, "FailedGetResourceMetric", "no metrics"),
     ("selects wrongly", SCALER, make(conditions=[cond("ScalingActive", "False", "InvalidSelector", "empty")]), FAILED, "InvalidSelector", "empty"),

@@ -104,6 +104,23 @@ def test_a_script_waits_for_the_generation_and_reads_status_and_spec() -> None:
     assert rules.paths(GADGET) == {("status",), ("spec",)} | {path for path in rules.paths(GADGET) if path[0] == "spec"}
 
 
+REFUSED = {"conditions": [{"type": "Ready", "status": "False", "observedGeneration": 2}], "observedGeneration": 1}
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        pytest.param(verdict("Degraded", "no"), ("failed", "Degraded", False), id="failed"),
+        pytest.param(verdict("Healthy"), ("progressing", "NotObserved", False), id="not ready by that"),
+        pytest.param(None, ("progressing", "Evaluating", True), id="runs"),
+    ],
+)
+def test_a_script_judges_an_object_that_is_refused(answer: Answer | None, expected: tuple[str, str, bool]) -> None:
+    """Flux observes a generation when it has succeeded; until then `Ready` alone speaks of it."""
+    found = make_rules(Scripts(answer)).assess(make(generation=2, **REFUSED), kind=GADGET)
+    assert (found.state.value, found.reason, found.is_pending) == expected
+
+
 def test_kinds_are_named_as_argo_cd_names_them() -> None:
     """By key, and by patterns in the one map; a kind by its name first."""
     table, mistakes = rule_parser.read(

@@ -87,3 +87,14 @@ def test_planning_only_reads_what_is_remembered() -> None:
     memory.apply(result.memory_updates, now=world.now)
     assert (memory.attempts, memory.drift_conflicts, kept.uid in memory.never_ready) == ({}, {}, False)
     assert kept.uid in memory.ownership_baseline
+
+
+def test_an_object_that_spoke_is_silent_anew() -> None:
+    """One whose status is wiped later has not been silent since it was created."""
+    world, board = World(), blueprints.make_board(PAIR)
+    world.settle(board)
+    [kept] = world.of("kept")
+    world.memory.silent_since[kept.uid] = 0.0
+    result = board.refresh(board.all_names(world), children=world, memory=world.memory, now=world.now)
+    world.memory.apply(result.memory_updates, now=world.now)
+    assert world.memory.silent_since == {}

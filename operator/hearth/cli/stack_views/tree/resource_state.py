@@ -11,6 +11,7 @@ from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.tree.snapshot import FoundChild
 from hearth.model.text import enumeration
 from hearth.plan.health import health_rules
+from hearth.plan.health.general import general_rule
 
 NAMED_AT_MOST: Final = 3
 """Maximum number of names in a note, so that it fits on its line."""
@@ -43,7 +44,7 @@ def assess_problem(problem: Mapping[str, Any]) -> tuple[RowState, str]:
 
 def assess_object(child: FoundChild) -> tuple[RowState, str]:
     """Return state and note by the default rule of the object's kind."""
-    verdict = health_rules.assess(child.raw, kind=child.kind)
+    verdict = health_rules.assess(child.raw, kind=child.kind, schema=child.schema)
     note = safe_text.one_line(verdict.message)
     match verdict.state:
         case health_rules.HealthState.READY:
@@ -52,6 +53,12 @@ def assess_object(child: FoundChild) -> tuple[RowState, str]:
             return RowState.FAILED, note
         case _:
             return RowState.PROGRESSING, note
+
+
+def says_nothing(child: FoundChild) -> bool:
+    """Return whether only the schema of its kind shows whether the object is ready, or is not observed yet."""
+    verdict = health_rules.assess(child.raw, kind=child.kind)
+    return verdict.reason == general_rule.EXISTS and health_rules.is_general(child.kind)
 
 
 def assess_rules(expressions_: Sequence[str], values: Mapping[str, Any]) -> tuple[RowState, str]:

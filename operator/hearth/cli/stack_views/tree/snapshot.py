@@ -22,6 +22,8 @@ class FoundChild(NamedObject):
 
     kind: Kind
     raw: Object
+    schema: Mapping[str, Any] | None = None
+    """The schema of its kind, if it was read: it tells whether an object that says nothing is ready."""
 
     @property
     def resource(self) -> str:

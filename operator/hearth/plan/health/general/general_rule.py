@@ -37,6 +37,8 @@ from hearth.plan.health.health_result import (
 )
 
 NOT_OBSERVED: Final = "NotObserved"
+EXISTS: Final = "Exists"
+"""The reason of an object of which nothing else is known."""
 READY_WORD, TYPE = "Ready", "type"
 
 
@@ -100,7 +102,7 @@ class GeneralRule:
             names = " or ".join(f"status.{name}" for name in sorted(declared or {CONDITIONS}))
             message = f"the controller of {self._kind} has not set {names}"
             return HealthResult(state=WAITING_STATE, reason=NOT_OBSERVED, message=message, is_silent=True)
-        return ready("Exists")
+        return ready(EXISTS)
 
 
 WAITING_STATE: Final = progressing("", "").state

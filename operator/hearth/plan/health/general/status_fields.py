@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -200,10 +200,16 @@ def find_shape(schema: Mapping[str, Any] | None, find_definition: FindDefinition
         if is_open_spec or path[1] in known:
             reads.add(path)
     # Built-in types refer to their status. Their controllers may leave any field out, and silence says nothing.
-    declared = frozenset(find_properties(status)) & REPORTING if written is status else frozenset()
+    declared = find_reporting(status, reads) if written is status else frozenset()
     ends = not ENDS.isdisjoint(find_properties(status))
     zeros = tuple(name for name in OMITTED_ZEROS if name in find_properties(status))
     return StatusShape(declared=declared, ends=ends, paths=frozenset(reads), omitted_zeros=zeros)
+
+
+def find_reporting(status: Mapping[str, Any], reads: Collection[Path]) -> frozenset[str]:
+    """Return the declared fields by which objects report. reads: the fields that are read, and no other is seen to be set."""
+    declared = frozenset(find_properties(status)) & REPORTING
+    return declared if (STATUS,) in reads else frozenset(name for name in declared if (STATUS, name) in reads)
 
 
 def resolve(schema: Any, find_definition: FindDefinition) -> Mapping[str, Any]:

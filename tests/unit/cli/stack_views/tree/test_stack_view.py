@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -76,6 +77,19 @@ def test_a_child_is_judged_by_the_rule_of_its_kind() -> None:
     assert rows[0][:3] == ("disk", "persistentvolumeclaim/shop-disk", "progressing")
     assert rows[0][3].startswith("it is waiting for a volume")
     assert rows[1][2:] == ("waiting", "waits for disk")
+
+
+WIDGET = Kind(group="example.com", version="v1", name="Widget", plural="widgets", namespaced=True)
+REPORTS = {"properties": {"status": {"type": "object", "properties": {"phase": {"type": "string"}}}}}
+
+
+def test_an_object_that_says_nothing_is_judged_by_its_schema() -> None:
+    """As in the engine: what waits for it waits for its controller."""
+    silent = dataclasses.replace(make_child(WIDGET, "disk"), schema=REPORTS)
+    assert [row[2:] for row in find_rows(silent)[:2]] == [
+        ("progressing", "the controller of example.com/Widget has not set status.phase"),
+        ("waiting", "waits for disk"),
+    ]
 
 
 @pytest.mark.parametrize(
