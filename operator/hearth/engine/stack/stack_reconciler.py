@@ -17,7 +17,7 @@ from hearth.engine.definition.tampered_revisions import TamperedRevisions
 from hearth.engine.internal_error_backoff import Faults
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services, StackChildren
-from hearth.engine.stack import broadcasts, field_manager_lookup, planner_creation
+from hearth.engine.stack import broadcasts, field_manager_lookup, nesting, planner_creation
 from hearth.engine.stack.breakpoints.breakpoint_control import BreakpointControl
 from hearth.engine.stack.broadcasts import BroadcastHandler
 from hearth.engine.stack.cache_sync import CacheSync
@@ -134,7 +134,7 @@ class StackReconciler:
             # A stop that the newer spec no longer has must not complete the target, since after a restart it would not.
             self._progress.update(planner, describe=self.make_status_input, grace_left=self._cache_sync.grace_left())
         self._check(stack, planner)
-        self._timer.arm(seconds_left=self._progress.seconds_left())
+        self._timer.arm(self._progress.seconds_left(), nesting.seconds_left(self.memory))
         self._leaving.update(planner)
         was_held, self._was_held = self._was_held, self._is_held
         if self._was_held:
@@ -147,6 +147,8 @@ class StackReconciler:
             # What another account may not do says nothing about this one.
             self.memory.retry(self._services.clock.monotonic())
             self.memory.field_managers.clear()
+            dirty.add(DirtyScope.ALL_RESOURCES)
+        if nesting.update_circle(self.uid, self.memory, self._services):
             dirty.add(DirtyScope.ALL_RESOURCES)
         children = StackChildren(self._services.find_children_cluster(self.uid), self.uid)
         keys, now = self._find_dirty(planner, dirty, children), self._services.clock.monotonic()
