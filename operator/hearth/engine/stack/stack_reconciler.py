@@ -11,6 +11,7 @@ from collections.abc import Collection
 from hearth import supervision
 from hearth.engine import internal_error_backoff
 from hearth.engine.cluster_objects import StackObject
+from hearth.engine.definition import revision_builder
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.definition.tampered_revisions import TamperedRevisions
@@ -124,7 +125,7 @@ class StackReconciler:
             self._tasks.run(internal_error_backoff.ACCEPT, self._accept)
         self._tampered.update(stack, dirty)
         self._supersession.update(stack)
-        if (planner := self.planner) is None:
+        if (planner := self._find_planner(stack)) is None:
             return []
         refreshed = self._refresh(stack, planner, dirty)
         field_manager_lookup.resolve_queries(self.uid, planner, self.memory, tasks=self._tasks, services=self._services)
@@ -332,10 +333,18 @@ class StackReconciler:
         self.close()
         vars(self).clear()
 
+    def _find_planner(self, stack: StackObject) -> StackPlanner | None:
+        """Return the planner. While the definition is unavailable, there is one just as long as the Stack is suspended."""
+        if self.planner is None or self.planner.blueprint.is_unknown:
+            if not planner_creation.may_suspend_blindly(self.definition):
+                self.planner = None
+            elif self.planner is None:
+                self._install(stack)
+        return self.planner
+
     def _install(self, stack: StackObject) -> None:
-        """Create the planner for the accepted blueprint."""
-        blueprint = self.definition.blueprint
-        assert blueprint is not None  # noqa: S101 -- the definition sync calls this only with a blueprint
+        """Create the planner for the accepted blueprint; without one, a planner that can only suspend."""
+        blueprint = self.definition.blueprint or revision_builder.UNKNOWN
         self.memory.reset_for_target(blueprint.resources)
         link = self._services.find_link(self.uid)
         is_same_cluster = self.planner is not None and self.planner.kinds.served is link.cluster.kinds
