@@ -44,6 +44,7 @@ DUE_BETWEEN = {
     "breakpoint-replace-rolled-back": "a refused change is tried again",
     "E27-nested-limit": "a Stack that is refused, since it is nested too deeply, is tried again",
     "group-surge-dropped": "a refused change is tried again",
+    "suspend-source-missing": "without its source no definition is known, so that only a suspension is planned",
     "rollback-source-returns": "without its source the revision in use is not known, so that nothing is planned",
 }
 """Stories in which a restart before their end is worth a write, and why."""

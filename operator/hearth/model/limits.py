@@ -89,7 +89,7 @@ SOURCE_BYTES = 2 * 1024 * 1024
 PARAMETER_BYTES = 4 * 1024 * 1024
 """Size of all values that sources give to the parameters of one definition."""
 IMPORT_BYTES = 256 * 1024 * 1024
-"""Size of one file that `hearth import` reads."""
+"""Size of one file that `hearth import` reads, or `lint`, decompressed."""
 HELM_RELEASE_BYTES = 32 * 1024 * 1024
 """Size of a release of Helm, decompressed. Its Secret has 1 MiB at most, of which gzip could make a thousand times more."""
 ANNOTATION_BYTES = 256 * 1024

@@ -100,6 +100,15 @@ class StackTree:
             most -= 1
             node = self._nodes.get(node.parent) if node.parent else None
 
+    def find_circle(self, uid: str) -> tuple[Node, ...]:
+        """Return the Stack and its ancestors, the innermost first, if it is one of them itself; else nothing."""
+        way: dict[str, Node] = {}
+        node = self._nodes.get(uid)
+        while node is not None and node.uid not in way:
+            way[node.uid] = node
+            node = self._nodes.get(node.parent) if node.parent else None
+        return tuple(way.values()) if node is not None and node.uid == uid else ()
+
     def _drop_name(self, node: Node) -> None:
         # The next Stack of that name may have been seen before the deletion of this one.
         by_name = self._names[node.namespace]

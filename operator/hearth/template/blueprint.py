@@ -283,6 +283,8 @@ class Blueprint:
     """The default for resources without an adoption policy."""
     abandons: bool = False
     """Whether every object is retained when the Stack is deleted."""
+    is_unknown: bool = False
+    """Whether the definition is unavailable, so that the absence of a resource says nothing."""
     sensitive_texts: frozenset[str] = field(default=frozenset(), repr=False)
     """Sensitive texts, which must not be in any text that people read."""
     reach: SharingScope = SharingScope.ONE

@@ -28,6 +28,13 @@ def test_labels_that_form_a_cycle_end_no_search() -> None:
     assert [node.uid for node in tree.climb("c", most=3)] == ["c", "c", "c"]
 
 
+def test_a_circle_is_found_from_every_stack_in_it() -> None:
+    """And from none that only hangs below it."""
+    tree = make(("a", "c"), ("b", "a"), ("c", "b"), ("below", "a"), ("self", "self"), ("top", "gone"), ("mid", "top"))
+    found = {uid: [node.uid for node in tree.find_circle(uid)] for uid in ("a", "b", "below", "self", "mid", "ghost")}
+    assert found == {"a": ["a", "c", "b"], "b": ["b", "a", "c"], "below": [], "self": ["self"], "mid": [], "ghost": []}
+
+
 def test_what_is_nested_follows_the_labels() -> None:
     """Also where a Stack is seen before its parent, or gets another one."""
     tree = make(("b", "a"), ("c", "a"), ("a", ""))

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import sys
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,21 +14,19 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from hearth.cli import text_files
 from hearth.cli.example_command import ExampleCommand
 from hearth.cli.importer import stack_assembly, stack_division
 from hearth.cli.importer.manifest_documents import SourceText
 from hearth.cli.stack_commands import cluster_options
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_views import safe_text
-from hearth.model import errors, limits, packing
+from hearth.model import errors
 from hearth.template.text import kubectl_yaml
 
 if TYPE_CHECKING:
     from hearth.cli.stack_access.session import Session
 
-STANDARD_INPUT = "-"
-GZIP_MAGIC = b"\x1f\x8b"
-"""The first bytes of every gzip file."""
 UNNAMED = "imported"
 LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -157,25 +153,9 @@ def write(texts: Sequence[SourceText], *, name: str, namespace: str | None, adop
 
 
 def read(file: str) -> SourceText:
-    """Read a file, decompressed if needed. Ends the program if it cannot be read."""
-    source = "standard input" if file == STANDARD_INPUT else quote(file)
-    try:
-        content = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
-        if content.startswith(GZIP_MAGIC):
-            content = packing.inflate(content, limit=limits.IMPORT_BYTES)
-        return SourceText(source=source, content=content.decode())
-    except UnicodeDecodeError as error:
-        message = f"{source} is not valid UTF-8: {error.reason} at byte {error.start}"
-        raise click.ClickException(message) from error
-    except (ValueError, zlib.error) as error:
-        raise click.ClickException(f"cannot decompress {source}: {error}") from error
-    except OSError as error:
-        raise click.ClickException(f"cannot read {source}: {error.strerror}") from error
-
-
-def quote(file: str) -> str:
-    """Return the name of a file on one line. A line break would end the comment around it and start a document."""
-    return file if file.isprintable() else ascii(file)
+    """Read a file. Ends the program if it cannot be read."""
+    # A line break in the name would end the comment around it and start a document.
+    return SourceText(source=text_files.quote(file), content=text_files.read(file))
 
 
 def name_after(file: str) -> str:

@@ -5,6 +5,8 @@ Must not know what is active, and activates nothing.
 
 from __future__ import annotations
 
+import structlog
+
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import rejections, revision_builder, snapshot_restore
 from hearth.engine.definition.revision_builder import RevisionBuilder, StoredRevision
@@ -19,15 +21,18 @@ from hearth.model.errors import (
     SnapshotNotUsable,
     SourceForbidden,
     SourceNotFound,
+    TamperedRevision,
 )
 from hearth.model.kinds import ObjectRef
 from hearth.plan.environment.environment_rules import EnvironmentRules
 from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.status import cluster_state
 from hearth.plan.status.ready_condition import DefinitionRejection
-from hearth.plan.target.target import EMPTY_REVISION, RollbackRequest
+from hearth.plan.target.target import EMPTY_REVISION, RollbackRequest, Target
 from hearth.plan.target.target_choice import TargetChoice
 from hearth.template.blueprint import Definition
+
+logger = structlog.get_logger(__name__)
 
 SNAPSHOT_RETRY = 10.0
 """Seconds until a StackSnapshot that could not be restored is read again. A change of it is noticed at once."""
@@ -141,6 +146,14 @@ class DefinitionInputs:
         except SourceForbidden:
             self._schedule.await_rights(stack.namespace)
             raise
+
+    async def load_fallback(self, stack: StackObject, target: Target) -> StoredRevision | None:
+        """Load the target's stored revision because another one was rejected; None if it is unavailable too."""
+        try:
+            return await self.compile_stored(stack, target.revision, surge=target.surge, is_fallback=True)
+        except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
+            logger.warning("cannot load the active revision", stack=stack.uid, error=str(error))
+            return None
 
     async def find_resized(
         self, stack: StackObject, definition: Definition, hashed: str, *, rules: EnvironmentRules

@@ -82,6 +82,8 @@ class DefinitionSync:
     """Whether this continues with a Stack that was idle."""
     _sensitive_texts: SensitiveTexts = field(default_factory=SensitiveTexts, repr=False)
     _resources: RevisionResources = field(init=False)
+    is_suspendable: bool = False
+    """Whether all kinds of objects were known when the definition was unavailable last."""
     _is_sound: bool = True
     _options_generation: int = -1
     """The generation that `options` was read from."""
@@ -364,13 +366,11 @@ class DefinitionSync:
         """
         target = self.targets.current
         if self.blueprint is None and target is not None and self.cluster.is_linked:
-            try:
-                stored = await self._inputs.compile_stored(stack, target.revision, surge=target.surge, is_fallback=True)
-            except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
-                logger.warning("cannot load the active revision", stack=self.uid, error=str(error))
-            else:
+            if (stored := await self._inputs.load_fallback(stack, target)) is not None:
                 await self._resources.update(stack, target, names=stored.blueprint.resources.keys())
                 self._activate(stack, stored.blueprint, revision=stored.revision)
+            else:
+                self.is_suspendable = self.revisions.knows_all_kinds
         self.rejection = refusal
         self.generation = stack.generation
 

@@ -43,6 +43,8 @@ from hearth.template.parser import policies
 
 EMPTY = Blueprint(resources={}, outputs={}, reads={})
 """The blueprint of a Stack being deleted."""
+UNKNOWN = Blueprint(resources={}, outputs={}, reads={}, is_unknown=True)
+"""The blueprint of a Stack that is suspended although its definition is unavailable."""
 NONE: frozenset[ObjectRef] = frozenset()
 """One shared instance: an empty set needs as much memory as one of four."""
 SourcesCallback: TypeAlias = Callable[[frozenset[ObjectRef]], None]

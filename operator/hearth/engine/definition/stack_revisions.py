@@ -60,6 +60,12 @@ class StackRevisions:
             needed = self.targets.needed | present
             await revision_history.truncate(stack, self.services, needed=needed, limit=limit)
 
+    @property
+    def knows_all_kinds(self) -> bool:
+        """Whether the revisions list every kind that the Stack may have applied."""
+        stack = self.services.management_cluster.find_stack(self.uid)
+        return stack is not None and self.builder.load_revisions(stack).knows_all_kinds(self.targets.needed)
+
     def find_kinds(self) -> frozenset[str]:
         """Return every kind that the Stack may have applied."""
         stack = self.services.management_cluster.find_stack(self.uid)

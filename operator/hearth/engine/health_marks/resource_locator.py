@@ -112,7 +112,7 @@ class ResourceLocator:
         reconciler = self.find_reconciler(stack.uid)
         if reconciler is None:
             return None
-        if reconciler.plan is None:
+        if reconciler.plan is None or reconciler.plan.blueprint.is_unknown:
             return describe_rejection(reconciler, place)
         wanted = reconciler.plan.blueprint.resources
         children = self.services.find_children_cluster(stack.uid).children_of(stack.uid, place.resource)

@@ -158,7 +158,8 @@ def deny(reason: str, message: str) -> ObservedStack:
 
 def find_settled_revision(stack: StackObject, reconciler: SnapshotStack | None) -> int | None:
     """Return the revision that is complete while no action is in progress; None if there is none."""
-    if reconciler is None or reconciler.plan is None or reconciler.plan.kinds.unsynced:
+    plan = reconciler.plan if reconciler is not None else None
+    if reconciler is None or plan is None or plan.blueprint.is_unknown or plan.kinds.unsynced:
         return None
     target = reconciler.definition.targets.current
     if target is None or target.revision == EMPTY_REVISION or reconciler.definition.has_unprocessed_spec(stack):

@@ -238,7 +238,8 @@ class CacheSync:
             revision.kinds if revision is not None else frozenset()
         )
         cluster, rules = self._link.cluster, self._link.rules
-        wanted = {kind: rules.suspension_paths(kind) for kind in revision_builder.find_served_kinds(cluster, earlier)}
+        served = revision_builder.find_served_kinds(cluster, earlier)
+        wanted = {kind: watched_fields.find_lasting_fields(kind, rules) for kind in served}
         for kind, paths in watched_fields.find_watched_fields(blueprint, cluster.kinds, rules).items():
             wanted[kind] = wanted.get(kind, frozenset()) | paths
         return {kind: share_paths(paths) for kind, paths in wanted.items()}

@@ -1,11 +1,12 @@
 """Limits on the depth and number of nested Stacks: denies the creation of a nested Stack beyond them.
 
 Reads only the labels of live Stacks, so no content of a Stack can understate its depth. Writes nothing and leaves
-existing Stacks unchanged.
+existing Stacks unchanged; it reports those that are nested in themselves.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -16,11 +17,16 @@ from hearth.engine.services import Services
 from hearth.model import limits, names
 from hearth.model.child import Object
 from hearth.model.stack_tree import Node
+from hearth.plan.resource import blocked_status
 from hearth.plan.retry.backoff import StepFailure
+from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.steps import Apply, Step
 
 RESERVED_FOR = 60.0
 """Seconds for which a new Stack counts before a watch shows it; a watch takes milliseconds."""
+LOOK_AGAIN = 10.0
+"""Seconds until a Stack that is nested in itself looks whether it still is: another one may have been released, of which
+no event of this one tells."""
 
 Key: TypeAlias = tuple[str, str, str]
 """A nested Stack: the UID of its parent, its namespace and its name."""
@@ -75,7 +81,7 @@ class Nesting:
                 f"cannot apply {step.ref}: Stack {stack.namespace}/{stack.name} is that Stack or nested in it, "
                 f"and no Stack can be within itself; give the resource another name"
             )
-            return StepFailure(reason="NestedInItself", message=message, is_final=True)
+            return StepFailure(reason=blocked_status.NESTED_IN_ITSELF, message=message, is_final=True)
         while self._parents and max(next(iter(self._parents.values())).values()) <= now:
             del self._parents[next(iter(self._parents))]
         self._parents[place] = {**self._parents.pop(place, {}), stack.uid: now + RESERVED_FOR}
@@ -111,7 +117,7 @@ class Nesting:
                     f"{node}, in which it is nested ({describe(way)}), so nesting would never end; "
                     f"pass a different parameter to the nested Stack, and test it in `when`"
                 )
-                return StepFailure(reason="NestedInItself", message=message, is_final=True)
+                return StepFailure(reason=blocked_status.NESTED_IN_ITSELF, message=message, is_final=True)
         return None
 
     def _refuse_number(self, step: Apply, way: Sequence[Node]) -> StepFailure | None:
@@ -164,6 +170,20 @@ class Nesting:
         """Return the UIDs of a Stack's children with proven ownership."""
         by_resource = self.services.find_children_cluster(parent.uid).children(parent.uid).values()
         return frozenset(child.uid for children in by_resource for child in children if child.is_identified)
+
+
+def update_circle(uid: str, memory: InMemoryState, services: Services) -> bool:
+    """Update whether a Stack is nested in itself, as the labels of all Stacks say; return whether that changed.
+
+    `Nesting` prevents that within one process. Stacks of two processes can adopt each other at the same moment.
+    """
+    before, memory.circle = memory.circle, services.management_cluster.tree.find_circle(uid)
+    return before != memory.circle
+
+
+def seconds_left(memory: InMemoryState) -> float:
+    """Return the seconds until the next update of the circle; infinite without one."""
+    return LOOK_AGAIN if memory.circle else math.inf
 
 
 def find_definition(namespace: str, spec: Any) -> Object | None:

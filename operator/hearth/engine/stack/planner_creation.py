@@ -9,6 +9,7 @@ from hearth.engine.definition import revision_builder
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.services import Services
 from hearth.engine.stack.cache_sync import CacheSync
+from hearth.plan.stack.blind_planner import BlindPlanner
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import read_access
 from hearth.plan.state.memory import InMemoryState
@@ -21,7 +22,8 @@ def create(stack: StackObject, blueprint: Blueprint, *, services: Services, cach
     # The function below lives as long as the planner, and must not keep this state of the Stack, with its spec.
     uid = stack.uid
     link = services.find_link(uid)
-    return StackPlanner(
+    planner_type = BlindPlanner if blueprint.is_unknown else StackPlanner
+    return planner_type(
         blueprint=blueprint,
         stack=revision_builder.identify(stack),
         kinds=find_kinds(link, services=services, cache_sync=cache_sync),
@@ -32,6 +34,12 @@ def create(stack: StackObject, blueprint: Blueprint, *, services: Services, cach
         # What a kubeconfig opens, every account that may read the kubeconfig may read.
         access=read_access.UNLIMITED if link.is_remote else services.read_rights.of(uid),
     )
+
+
+def may_suspend_blindly(definition_sync: DefinitionSync) -> bool:
+    """Return whether the objects must be suspended although no definition is available."""
+    is_blind = definition_sync.blueprint is None and definition_sync.is_suspendable
+    return is_blind and definition_sync.is_suspended
 
 
 def update_options(

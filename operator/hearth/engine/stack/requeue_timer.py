@@ -22,11 +22,11 @@ class RequeueTimer:
         self._find_requeues = find_requeues
         self._cancel: Callable[[], None] | None = None
 
-    def arm(self, *, seconds_left: float) -> None:
-        """Wait for the next requeue, or for the end of `seconds_left` if those are more than none."""
+    def arm(self, *seconds_left: float) -> None:
+        """Wait for the next requeue, or for the first end of `seconds_left`; those that are none do not count."""
         self.cancel()
         next_wake = min(self._find_requeues().values(), default=math.inf) - self._services.clock.monotonic()
-        delay = min(next_wake, seconds_left if seconds_left > 0 else math.inf)
+        delay = min((next_wake, *(each for each in seconds_left if each > 0)))
         if delay < math.inf:
             self._cancel = self._services.clock.call_later(max(0.0, delay), self._enqueue_due)
 

@@ -45,7 +45,7 @@ class RollingProgress:
             ends=ends,
             is_resumed=self.definition_sync.targets.is_restored,
             was_at_rest=self.definition_sync.was_at_rest,
-            before=before.rolling if before is not None else None,
+            before=before.rolling if before is not None and not before.blueprint.is_unknown else None,
         )
 
     def update(self, planner: StackPlanner, *, is_group: bool) -> None:

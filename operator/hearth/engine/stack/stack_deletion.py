@@ -148,7 +148,7 @@ async def finalize(
             # Use the current version: the API server rejects the removal from an older one.
             await services.management_cluster.remove_finalizer(services.management_cluster.find_stack(uid) or stack)
             return ""
-        blocked = f"waits for {deletion_blockers.describe_all(left, count=len(left))}"
+        blocked = f"waits for {deletion_blockers.describe_all(left)}"
     except (ApiStatusError, Unreachable) as error:
         if isinstance(error, ApiStatusError) and is_conflict(error):
             # The Stack changed, perhaps by a status of the operator. Reporting this would change it again.

@@ -11,13 +11,14 @@ from collections.abc import Collection
 from hearth import supervision
 from hearth.engine import internal_error_backoff
 from hearth.engine.cluster_objects import StackObject
+from hearth.engine.definition import revision_builder
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.definition.tampered_revisions import TamperedRevisions
 from hearth.engine.internal_error_backoff import Faults
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services, StackChildren
-from hearth.engine.stack import broadcasts, field_manager_lookup, planner_creation
+from hearth.engine.stack import broadcasts, field_manager_lookup, nesting, planner_creation
 from hearth.engine.stack.breakpoints.breakpoint_control import BreakpointControl
 from hearth.engine.stack.broadcasts import BroadcastHandler
 from hearth.engine.stack.cache_sync import CacheSync
@@ -27,6 +28,7 @@ from hearth.engine.stack.repair_reports import RepairReports
 from hearth.engine.stack.requeue_timer import RequeueTimer
 from hearth.engine.stack.rolling_progress import RollingProgress
 from hearth.engine.stack.stack_deletion import StackDeletion
+from hearth.engine.stack.stack_requests import StackRequests
 from hearth.engine.stack.status_inputs import StatusInputs
 from hearth.engine.stack.step_results import StepResults
 from hearth.engine.stack.supersession import Supersession
@@ -79,6 +81,13 @@ class StackReconciler:
         self._broadcasts = BroadcastHandler(
             uid, services=services, definition_sync=self.definition, results=self.results, cache_sync=self._cache_sync
         )
+        self._requests = StackRequests(
+            services=services,
+            definition_sync=self.definition,
+            memory=self.memory,
+            stopping=self._stopping,
+            leaving=self._leaving,
+        )
         self._supersession = Supersession(uid, services=services, definition_sync=self.definition)
         self._timer = RequeueTimer(
             uid, services=services, find_requeues=lambda: self.planner.requeues if self.planner is not None else {}
@@ -111,12 +120,12 @@ class StackReconciler:
         return planned
 
     def _look(self, stack: StackObject, dirty: set[DirtyItem]) -> list[str]:
-        dirty |= self._apply_requests(stack)
+        dirty |= self._requests.apply(stack, self.planner)
         if self.definition.is_due(stack):
             self._tasks.run(internal_error_backoff.ACCEPT, self._accept)
         self._tampered.update(stack, dirty)
         self._supersession.update(stack)
-        if (planner := self.planner) is None:
+        if (planner := self._find_planner(stack)) is None:
             return []
         refreshed = self._refresh(stack, planner, dirty)
         field_manager_lookup.resolve_queries(self.uid, planner, self.memory, tasks=self._tasks, services=self._services)
@@ -126,7 +135,7 @@ class StackReconciler:
             # A stop that the newer spec no longer has must not complete the target, since after a restart it would not.
             self._progress.update(planner, describe=self.make_status_input, grace_left=self._cache_sync.grace_left())
         self._check(stack, planner)
-        self._timer.arm(seconds_left=self._progress.seconds_left())
+        self._timer.arm(self._progress.seconds_left(), nesting.seconds_left(self.memory))
         self._leaving.update(planner)
         was_held, self._was_held = self._was_held, self._is_held
         if self._was_held:
@@ -140,6 +149,8 @@ class StackReconciler:
             self.memory.retry(self._services.clock.monotonic())
             self.memory.field_managers.clear()
             dirty.add(DirtyScope.ALL_RESOURCES)
+        if nesting.update_circle(self.uid, self.memory, self._services):
+            dirty.add(DirtyScope.ALL_RESOURCES)
         children = StackChildren(self._services.find_children_cluster(self.uid), self.uid)
         keys, now = self._find_dirty(planner, dirty, children), self._services.clock.monotonic()
         refreshed = planner.refresh(keys, children=children, memory=self.memory, now=now)
@@ -150,7 +161,9 @@ class StackReconciler:
     def _find_dirty(self, planner: StackPlanner, dirty: set[DirtyItem], children: StackChildren) -> set[str]:
         """Pass the options on to the planner; return the names and keys to plan again."""
         keys = {mark for mark in dirty if isinstance(mark, str)}
-        is_all = planner_creation.update_options(planner, self.definition, self.memory, is_paused=self._is_paused)
+        is_all = planner_creation.update_options(
+            planner, self.definition, self.memory, is_paused=self._requests.is_paused
+        )
         if self._cache_sync.take_full_refresh() or is_all or DirtyScope.ALL_RESOURCES in dirty:
             keys |= planner.all_names(children)
         keys |= planner.set_healing(self.definition.options.healing, is_completed=self.definition.targets.is_completed)
@@ -158,37 +171,13 @@ class StackReconciler:
             keys |= planner.find_evaluating()
         return keys
 
-    def _apply_requests(self, stack: StackObject) -> set[DirtyItem]:
-        """Apply the requests and options of the Stack besides its target; return the resources that became dirty."""
-        clock = self._services.clock
-        self.definition.read_options(stack)
-        self.definition.targets.follow_suspend(is_suspended=self.definition.is_suspended, now=clock.now())
-        is_settled = not (self.definition.needs_sync(stack) or self.definition.schedule.is_running)
-        verbs = self.definition.targets.take_requests(stack, is_settled=is_settled)
-        if "retry" in verbs:
-            self.memory.retry(clock.monotonic())
-            self.definition.request_retry()
-        if "cleanup" in verbs:
-            self.definition.targets.waive_cleanup()
-            if self.planner is not None:
-                self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())
-        dirty: set[DirtyItem] = {DirtyScope.ALL_RESOURCES} if verbs else set()
-        if self.planner is not None:
-            dirty |= self._stopping.update(self.planner, is_swept_away=self._leaving.is_namespace_terminating)
-        return dirty
-
-    @property
-    def _is_paused(self) -> bool:
-        """Whether the user forbids every step. A terminating namespace forbids it no more."""
-        return self.definition.options.is_paused and not self._leaving.is_namespace_terminating
-
     @property
     def _is_held(self) -> bool:
         """Whether no step may start: the Stack is paused or superseded, its cluster cannot be used, or the status must
         be written first.
         """
         is_cut_off = self.definition.cluster.problem is not None
-        return self._is_paused or self.is_superseded or is_cut_off or self.is_status_urgent
+        return self._requests.is_paused or self.is_superseded or is_cut_off or self.is_status_urgent
 
     def _check(self, stack: StackObject, planner: StackPlanner) -> None:
         """Run a requested check, and report objects that only claim to be the Stack's by label."""
@@ -348,10 +337,18 @@ class StackReconciler:
         self.close()
         vars(self).clear()
 
+    def _find_planner(self, stack: StackObject) -> StackPlanner | None:
+        """Return the planner. While the definition is unavailable, there is one just as long as the Stack is suspended."""
+        if self.planner is None or self.planner.blueprint.is_unknown:
+            if not planner_creation.may_suspend_blindly(self.definition):
+                self.planner = None
+            elif self.planner is None:
+                self._install(stack)
+        return self.planner
+
     def _install(self, stack: StackObject) -> None:
-        """Create the planner for the accepted blueprint."""
-        blueprint = self.definition.blueprint
-        assert blueprint is not None  # noqa: S101 -- the definition sync calls this only with a blueprint
+        """Create the planner for the accepted blueprint; without one, a planner that can only suspend."""
+        blueprint = self.definition.blueprint or revision_builder.UNKNOWN
         self.memory.reset_for_target(blueprint.resources)
         link = self._services.find_link(self.uid)
         is_same_cluster = self.planner is not None and self.planner.kinds.served is link.cluster.kinds

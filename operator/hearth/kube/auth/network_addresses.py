@@ -23,12 +23,14 @@ METADATA = frozenset(
 """Metadata services of clouds outside the link-local range, and the most common one within it."""
 AMAZON = ipaddress.IPv6Network("fd00:ec2::/32")
 """Services of Amazon on each machine: metadata, and the credentials of Pods (EKS Pod Identity)."""
+THIS_NETWORK = ipaddress.IPv4Network("0.0.0.0/8")
+"""Addresses that some systems take for their own. No packet may have one as its destination (RFC 1122)."""
 WITH_IPV4_AT_THE_END = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "::/96", "::ffff:0:0:0/96")))
 """IPv6 addresses whose last 32 bits are an IPv4 address: those that gateways translate (RFC 6052), the compatible ones
 (RFC 4291), and the translated ones (RFC 2765).
 """
 LOCAL_TRANSLATION = ipaddress.IPv6Network("64:ff9b:1::/48")
-"""The prefix of gateways within one network (RFC 8215). The IPv4 address is at the end, or behind the 48 bits."""
+"""Prefixes of gateways within one network (RFC 8215), of any length that RFC 6052 allows."""
 ISATAP = (0x00005EFE, 0x02005EFE)
 """The third 32 bits of addresses of IPv6 within IPv4 (RFC 5214); the IPv4 address follows."""
 
@@ -62,9 +64,22 @@ def embedded(address: Address) -> Iterator[Address]:
     if any(address in each for each in WITH_IPV4_AT_THE_END) or bits >> 32 & 0xFFFFFFFF in ISATAP:
         yield ipaddress.IPv4Address(bits & 0xFFFFFFFF)
     if address in LOCAL_TRANSLATION:
-        # Behind the 48 bits (RFC 6052, section 2.2): 16 bits, an octet of zeros, 16 bits.
-        either = (bits & 0xFFFFFFFF, (bits >> 64 & 0xFFFF) << 16 | bits >> 40 & 0xFFFF)
-        yield from (ipaddress.IPv4Address(each) for each in either if each)
+        yield from filter(is_reachable, map(ipaddress.IPv4Address, read_translated(address.packed)))
+
+
+def read_translated(octets: bytes) -> Iterator[bytes]:
+    """Yield the IPv4 addresses in an IPv6 address, one for each length that the prefix of a gateway may have.
+
+    Only the gateway knows which of them is meant. Source: RFC 6052, section 2.2.
+    """
+    without_ninth = octets[:8] + octets[9:]
+    yield from (without_ninth[length // 8 :][:4] for length in (48, 56, 64))
+    yield octets[12:]
+
+
+def is_reachable(address: ipaddress.IPv4Address) -> bool:
+    """Return whether a gateway may connect to the address. If not, another reading of the IPv6 address is meant."""
+    return not (address.is_multicast or address in THIS_NETWORK)
 
 
 def is_local(address: Address) -> bool:
@@ -75,7 +90,7 @@ def is_local(address: Address) -> bool:
         or address.is_unspecified
         or address.is_multicast
         or address == ipaddress.ip_address("255.255.255.255")
-        or (address.version == 4 and address in ipaddress.ip_network("0.0.0.0/8"))
+        or (address.version == 4 and address in THIS_NETWORK)
         or address in METADATA
         or (address.version == 6 and address in AMAZON)
     )

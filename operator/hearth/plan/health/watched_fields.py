@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hearth.model import names
 from hearth.model.child import Path
 from hearth.model.kinds import Kind, Kinds
 from hearth.plan.health.health_rules import HealthRules
@@ -9,7 +10,8 @@ from hearth.template.blueprint import Blueprint
 
 OBSERVED_GENERATION: Path = ("status", "observedGeneration")
 """Shows whether a status that `readyWhen` reads describes the current generation of the object."""
-
+CONDITIONS: Path = ("status", "conditions")
+"""Of nested Stacks: what blocks the deletion of one is reported for its parent too, also while no blueprint wants it."""
 
 CLAIM = ("", "PersistentVolumeClaim")
 DATA_SOURCE: Path = ("spec", "dataSource")
@@ -31,3 +33,9 @@ def find_watched_fields(blueprint: Blueprint, kinds: Kinds, rules: HealthRules) 
             reads |= {DATA_SOURCE}
         wanted[kind] = wanted.get(kind, frozenset()) | reads
     return wanted
+
+
+def find_lasting_fields(kind: Kind, rules: HealthRules) -> frozenset[Path]:
+    """Return the fields of a kind that are also read of objects which no blueprint contains."""
+    is_stack = kind.group == names.GROUP and kind.name in names.STACK_KINDS
+    return rules.suspension_paths(kind) | ({CONDITIONS} if is_stack else frozenset())

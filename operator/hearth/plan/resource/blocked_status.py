@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, assert_never
 
 from hearth.model import limits
 from hearth.model.child import Child, Path
 from hearth.model.errors import Mistake
+from hearth.model.stack_tree import Node
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.watched_kinds import Denial, KindUnavailable
@@ -18,6 +19,9 @@ KIND_NOT_AVAILABLE = "KindNotServed"
 """The reason of a resource whose kind is not served, or not watched yet."""
 VALUE_MISSING = "FieldNotFound"
 """The reason of a resource that waits for a value although its required resources are ready."""
+
+NESTED_IN_ITSELF = "NestedInItself"
+"""The reason of a resource whose object is a Stack that this one is, or is nested in."""
 
 
 Unevaluated: TypeAlias = Pending | EvaluationError | Mistake | Denial | KindUnavailable
@@ -75,6 +79,18 @@ def too_large(child: Child, path: Path) -> ResourceStatus:
         f"make it smaller, or read fewer of its fields"
     )
     return ResourceStatus(state=ResourceState.FAILED, reason="ObjectTooLarge", message=message, child=child)
+
+
+def circular(child: Child, circle: Sequence[Node]) -> ResourceStatus:
+    """Return the status of a resource whose object is a Stack in which this one is nested. circle: see `InMemoryState`.
+
+    It quotes nothing of that Stack, which would quote this one.
+    """
+    way = " > ".join(map(str, (circle[0], *reversed(circle))))
+    message = (
+        f"Stack {circle[0]} is nested in itself ({way}), so each waits for the other; remove the resource from one"
+    )
+    return ResourceStatus(state=ResourceState.FAILED, reason=NESTED_IN_ITSELF, message=message, child=child)
 
 
 def find_mistake(resource: ResourceBlueprint, manifest: Mapping[str, Any]) -> Mistake | None:

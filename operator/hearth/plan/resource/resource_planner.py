@@ -284,6 +284,8 @@ class ResourcePlanner:
 
     def _decide_existing(self, subject: ResourceContext, child: Child, desired: DesiredObject) -> ResourceStatus:
         """Plan a resource by comparing its object with the definition."""
+        if (circle := subject.memory.circle) and circle[-1].uid == child.uid:
+            return blocked_status.circular(child, circle)
         # A definition made from values that are repaired later says nothing about this object's own.
         finding, seen = (
             (drift.compare(child, desired), None)

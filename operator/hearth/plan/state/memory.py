@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, assert_never
 
 from hearth.model.child import Child, FieldOwnership
+from hearth.model.stack_tree import Node
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
 from hearth.plan.retry import backoff
 from hearth.plan.retry.attempt_ids import AttemptId
@@ -77,6 +78,8 @@ class InMemoryState:
     """UIDs of objects watched since their creation that have not been ready yet."""
     silent_since: dict[str, float] = field(default_factory=dict)
     """By UID of an object that says nothing of itself, when it was planned first. Monotonic seconds."""
+    circle: tuple[Node, ...] = ()
+    """The Stack and its ancestors, the innermost first, if it is nested in itself. The last one is among its children."""
     tidy_above: int = SLACK
     """Number of stored objects above which pruning is worthwhile."""
 

@@ -5,20 +5,26 @@ Only reports them. Must not decide the reaction.
 
 from __future__ import annotations
 
+import heapq
 import itertools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
+from hearth.model import names
 from hearth.model.child import Child
 from hearth.model.text import enumeration
 from hearth.plan.environment.environment_rules import Action
+from hearth.plan.health import health_result
 from hearth.plan.resource import enforcement
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.read_access import Access, Reader
 from hearth.plan.state.resource_conditions import ExtraCondition
 from hearth.plan.status import breakpoint_waits
 
 TYPE = "DeletionBlocked"
 """Type of the condition."""
+QUOTED_LENGTH = 500
+"""Characters of a nested Stack's message, which may quote Stacks nested in that one. Ends every circle of quotes."""
 
 
 def find_deletion_block(plan: StackPlan, memory: InMemoryState, *, beyond: str) -> ExtraCondition | None:
@@ -28,9 +34,10 @@ def find_deletion_block(plan: StackPlan, memory: InMemoryState, *, beyond: str) 
     """
     refused = [(attempt.reason, attempt.message) for _, attempt in plan.find_failed_deletions(memory)]
     held = (
-        ("HeldByFinalizers", describe(child))
-        for child in plan.cleanup.children.values()
-        if child.deleting and child.finalizers
+        ("HeldByFinalizers", describe_with_cause(child, plan.reader))
+        for child in find_first(
+            child for child in plan.cleanup.children.values() if child.deleting and child.finalizers
+        )
     )
     waiting = (("Stopped", f"{wait} waits at a breakpoint") for wait in breakpoint_waits.find_waits(plan))
     denied = (
@@ -40,7 +47,7 @@ def find_deletion_block(plan: StackPlan, memory: InMemoryState, *, beyond: str) 
     )
     unseen = (
         ("Forbidden", f"{kind.key}: {words}")
-        for kind, words in plan.kinds.denied.items()
+        for kind, words in sorted(plan.kinds.denied.items(), key=lambda each: each[0].key)
         if kind in plan.kinds.unsynced
     )
     found = list(itertools.islice(itertools.chain(denied, refused, waiting, held, unseen), enumeration.NAMED_AT_MOST))
@@ -50,12 +57,37 @@ def find_deletion_block(plan: StackPlan, memory: InMemoryState, *, beyond: str) 
     return ExtraCondition(type=TYPE, reason=found[0][0], message="; ".join(text for _, text in found))
 
 
-def describe(child: Child) -> str:
+def find_first(children: Iterable[Child]) -> list[Child]:
+    """Find the first few objects by name. The order of the cache is another one after a restart."""
+    return heapq.nsmallest(enumeration.NAMED_AT_MOST, children, key=lambda each: str(each.ref))
+
+
+def describe(child: Child, *, cause: str = "") -> str:
     """Describe the object, with finalizers while it is being deleted: `configmap/web (held by example.com/backup)`."""
-    held = f" (held by {', '.join(child.finalizers)})" if child.deleting and child.finalizers else ""
+    because = f", because {cause}" if cause else ""
+    held = f" (held by {', '.join(child.finalizers)}{because})" if child.deleting and child.finalizers else ""
     return f"{child.ref}{held}"
 
 
-def describe_all(children: Iterable[Child], *, count: int) -> str:
-    """Name the first few objects and count the rest. count: of all objects."""
-    return enumeration.enumerate_first(map(describe, children), count=count)
+def describe_with_cause(child: Child, reader: Reader) -> str:
+    """Describe the object, with what a nested Stack reports to block its own deletion.
+
+    reader: whose Stack it is. Another Stack's words are only for those who may get that Stack.
+    """
+    is_stack = child.kind.group == names.GROUP and child.kind.name in names.STACK_KINDS
+    if not (is_stack and child.deleting) or reader.find(child) is not Access.GRANTED:
+        return describe(child)
+    reported = (
+        health_result.read_text(each, "message")
+        for each in health_result.read_items(child.fields, "status.conditions")
+        if each.get("type") == TYPE and each.get("status") == "True"
+    )
+    cause = " ".join(next(reported, "").split())
+    return describe(child, cause=cause if len(cause) <= QUOTED_LENGTH else f"{cause[:QUOTED_LENGTH]}…")
+
+
+def describe_all(children: Collection[Child], *, reader: Reader | None = None) -> str:
+    """Name the first few objects and count the rest. reader: as for `describe_with_cause`; None: without causes."""
+    first = find_first(children)
+    named = map(describe, first) if reader is None else (describe_with_cause(child, reader) for child in first)
+    return enumeration.enumerate_first(named, count=len(children))

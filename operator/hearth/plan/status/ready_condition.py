@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -330,9 +329,7 @@ def _waited_for(plan: StackPlan) -> str:
         return f"waits for {_called(name, status)}: {status.message}{more}"
     children = plan.cleanup.children
     if children:
-        # The order of the cache is another one after a restart.
-        first = heapq.nsmallest(enumeration.NAMED_AT_MOST, children.values(), key=lambda each: str(each.ref))
-        return f"waits for the deletion of {deletion_blockers.describe_all(first, count=len(children))}"
+        return f"waits for the deletion of {deletion_blockers.describe_all(children.values(), reader=plan.reader)}"
     if plan.cleanup.is_expected:
         return "waits for a write in flight; the object that it creates is then deleted"
     unwatched = sorted(kind.key for kind in plan.kinds.unsynced)

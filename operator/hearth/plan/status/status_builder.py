@@ -167,7 +167,8 @@ def _describe_group(plan: StackPlan, details: Object) -> Object:
 
 def _describe_resources(plan: StackPlan, memory: InMemoryState, *, offset: float) -> Object:
     """Describe counts and problems. offset: difference of seconds since the epoch and monotonic seconds."""
-    ready, total = len(plan.by_state[ResourceState.READY]), len(plan.blueprint.resources)
+    ready = len(plan.by_state[ResourceState.READY])
+    total = len(plan.statuses if plan.blueprint.is_unknown else plan.blueprint.resources)
     stopped = len(plan.by_state[ResourceState.STOPPED])
     left = len(plan.cleanup.children)
     return {

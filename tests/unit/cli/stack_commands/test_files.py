@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from pathlib import Path
@@ -14,6 +15,7 @@ import yaml
 from hearth.cli.stack_access import schema_folder
 from hearth.cli.stack_access.schema_folder import FolderKinds
 from hearth.cli.stack_commands import stack_group
+from hearth.model import limits
 
 CONFIG: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap"}
 SCHEMA = {
@@ -65,6 +67,45 @@ def test_json_is_for_programs(tmp_path: Path) -> None:
     code, output = run(tmp_path, "lint", make({"a": {"manifest": CONFIG}}), options=("-o", "json"))
 
     assert (code, json.loads(output)) == (0, [])
+
+
+@pytest.mark.parametrize("command", ["lint", "render"])
+def test_a_compressed_file_is_read(tmp_path: Path, command: str) -> None:
+    """As `hearth import` reads it, also from standard input."""
+    file = tmp_path / "stack.yaml.gz"
+    file.write_bytes(gzip.compress(yaml.safe_dump(make({"a": {"manifest": CONFIG | {"data": {"x": "1"}}}})).encode()))
+    runner = click.testing.CliRunner()
+
+    named = runner.invoke(stack_group.stack, [command, "-f", str(file)])
+    piped = runner.invoke(stack_group.stack, [command, "-f", "-"], input=file.read_bytes())
+
+    assert (named.exit_code, piped.exit_code) == (0, 0)
+    assert named.output == piped.output
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(
+            gzip.compress(b"kind: Stack")[:-9], "it is truncated, or inflates to more than 20 bytes", id="cut"
+        ),
+        pytest.param(gzip.compress(b"x" * 21), "it is truncated, or inflates to more than 20 bytes", id="large"),
+        pytest.param(gzip.compress(b"\xff"), "is not valid UTF-8: invalid start byte at byte 0", id="no text"),
+    ],
+)
+def test_a_broken_compressed_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, message: str
+) -> None:
+    """A small file may hold any amount of text."""
+    monkeypatch.setattr(limits, "IMPORT_BYTES", 20)
+    file = tmp_path / "stack.yaml.gz"
+    file.write_bytes(content)
+
+    result = click.testing.CliRunner().invoke(stack_group.stack, ["lint", str(file)])
+
+    assert result.exit_code == 1
+    assert str(file) in result.output
+    assert message in result.output
 
 
 def test_fields_are_checked_by_schemas_of_a_folder(tmp_path: Path) -> None:

@@ -110,22 +110,72 @@ def make_adopter(name: str, other: str) -> Object:
     return {**root, "metadata": {**root["metadata"], "name": name}}
 
 
+RING = ("one", "two", "three")
+
+
+async def adopt_in_a_ring(world: FakeWorld) -> dict[str, Object]:
+    """Stacks that all adopt the next one at the same time, and an operator at rest. Returns them by name."""
+    for name, other in zip(RING, (*RING[1:], RING[0]), strict=True):
+        await world.user.create(make_adopter(name, other))
+    await world.start_controller()
+    await world.wait_rest(find_nothing)
+    return find_stacks(world)
+
+
 def test_stacks_that_adopt_each_other_at_the_same_time_form_no_circle() -> None:
     """No label shows yet whose they are; statuses that quote each other would grow without end."""
 
     async def story(world: FakeWorld) -> None:
-        ring = ("one", "two", "three")
-        for name, other in zip(ring, (*ring[1:], ring[0]), strict=True):
-            await world.user.create(make_adopter(name, other))
-        await world.start_controller()
-        await world.wait_rest(find_nothing)
-        stacks = find_stacks(world)
+        stacks = await adopt_in_a_ring(world)
         outermost = [raw for raw in stacks.values() if names.LABEL_STACK_UID not in raw["metadata"].get("labels", {})]
         assert len(outermost) == 1
         reasons = [each["status"]["problems"][0]["reason"] for each in stacks.values()]
         assert reasons == ["NestedInItself"] * 3
 
     fake_world.run(story)
+
+
+def test_a_circle_over_several_processes_is_reported_and_opened_by_an_edit() -> None:
+    """None of them knows what the others are about to adopt. The labels show it once it is done."""
+
+    async def story(world: FakeWorld) -> None:
+        stacks = await adopt_in_a_ring(world)
+        assert all(names.LABEL_STACK_UID in raw["metadata"].get("labels", {}) for raw in stacks.values())
+        assert {stack["status"]["phase"] for stack in stacks.values()} == {"CreateFailed"}
+        assert read_problem(stacks["one"], "other") == (
+            "NestedInItself",
+            (
+                "Stack default/one is nested in itself (default/one > default/two > default/three > default/one), "
+                "so each waits for the other; remove the resource from one"
+            ),
+        )
+        drop = {"spec": {"template": {"resources": {"other": None}}}}
+        await world.user.patch(Address.of(stacks["one"]), drop)
+        await world.wait_rest(find_nothing)
+        stacks = find_stacks(world)
+        assert [stacks[name]["status"]["phase"] for name in RING] == [
+            "UpdateComplete",
+            "CreateComplete",
+            "CreateComplete",
+        ]
+        assert names.LABEL_STACK_UID not in stacks["two"]["metadata"].get("labels", {})
+
+    fake_world.run(story, shards=3)
+
+
+def test_a_stack_of_a_circle_can_be_deleted() -> None:
+    """It releases what it adopted, so it does not wait for itself."""
+
+    async def story(world: FakeWorld) -> None:
+        before = (await adopt_in_a_ring(world))["one"]
+        await world.user.delete(Address.of(before))
+        await world.wait_rest(find_nothing)
+        stacks = find_stacks(world)
+        # The Stack that had adopted it makes another one, which has no template.
+        assert stacks["one"]["metadata"]["uid"] != before["metadata"]["uid"]
+        assert [read_problem(stacks[name], "other")[0] for name in ("two", "three")] == ["InvalidTemplate"] * 2
+
+    fake_world.run(story, shards=3)
 
 
 def test_a_recursion_that_ends_is_allowed() -> None:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
+import pytest
+
+from hearth.model import names
 from hearth.model.child import Child
+from hearth.model.kinds import Kind
+from hearth.model.tenancy import Boundary
 from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.read_access import Access, Reader
 from hearth.plan.status import deletion_blockers
 from support.units import blueprints
 from support.units.blueprints import World
@@ -20,6 +27,38 @@ DENIED = Attempt(
     message="cannot delete configmap/shop-a",
     is_final=False,
 )
+
+NESTED = Kind(group=names.GROUP, version="v1alpha1", name="Stack", plural="stacks", namespaced=True)
+OPEN = Reader(boundary=blueprints.TRUSTED)
+
+
+def make_nested(conditions: Any, *, name: str = "shop-a", kind: Kind = NESTED) -> Child:
+    """A nested Stack in its deletion."""
+    metadata = {"name": name, "namespace": "default", "labels": {}, "annotations": {}}
+    extra = {"finalizers": [names.FINALIZER], "deletionTimestamp": "2024-01-01T00:00:00Z"}
+    return blueprints.make_child(
+        {"metadata": metadata}, kind=kind, uid=name, status={"conditions": conditions}, **extra
+    )
+
+
+def blocked_by(message: object, *, status: str = "True") -> list[dict[str, object]]:
+    """Conditions of a Stack, one of which says what blocks its deletion."""
+    ready = {"type": "Ready", "status": "False", "message": "deleting"}
+    return [ready, {"type": deletion_blockers.TYPE, "status": status, "message": message}]
+
+
+@dataclasses.dataclass(frozen=True)
+class Rights:
+    """The same answer about every object."""
+
+    answer: Access
+
+    def expect(self, kind: Kind, namespace: str, boundary: Boundary) -> None:
+        """Nothing to ask."""
+
+    def find(self, child: Child, boundary: Boundary) -> Access:
+        """The answer."""
+        return self.answer
 
 
 def leaving(**change: object) -> tuple[World, StackPlanner, Child]:
@@ -81,4 +120,52 @@ def test_what_only_the_server_knows_is_reported_where_nothing_else_is() -> None:
 def test_no_more_are_named_than_a_person_reads() -> None:
     """The rest is a number."""
     _, _, child = leaving()
-    assert deletion_blockers.describe_all(iter([child] * 7), count=7).endswith("configmap/shop-a and 2 more")
+    assert deletion_blockers.describe_all([child] * 7).endswith("configmap/shop-a and 2 more")
+
+
+def test_what_blocks_a_nested_stack_is_named_with_it() -> None:
+    """A user need not look for the Stack within the Stack."""
+    child = make_nested(blocked_by("probe/x (held by\n x/y)"))
+    assert deletion_blockers.describe_with_cause(child, OPEN) == (
+        "stack.hearth.dev/shop-a (held by hearth.dev/children, because probe/x (held by x/y))"
+    )
+
+
+@pytest.mark.parametrize(
+    ("conditions", "answer", "kind"),
+    [
+        pytest.param(blocked_by("secret", status="False"), Access.GRANTED, NESTED, id="blocks no longer"),
+        pytest.param(blocked_by(["secret"]), Access.GRANTED, NESTED, id="no text"),
+        pytest.param("secret", Access.GRANTED, NESTED, id="no conditions"),
+        pytest.param(blocked_by("secret"), Access.DENIED, NESTED, id="not for this account"),
+        pytest.param(blocked_by("secret"), Access.UNKNOWN, NESTED, id="perhaps not for this account"),
+        pytest.param(blocked_by("secret"), Access.GRANTED, blueprints.GADGET, id="no Stack"),
+    ],
+)
+def test_nothing_else_is_quoted(conditions: Any, answer: Access, kind: Kind) -> None:
+    """Neither what is no cause, nor what the account of the Stack may not read."""
+    reader = Reader(boundary=Boundary(namespace="default", is_confined=True, account="deployer"), access=Rights(answer))
+    child = make_nested(conditions, kind=kind)
+    assert deletion_blockers.describe_with_cause(child, reader) == f"{child.ref} (held by hearth.dev/children)"
+
+
+def test_stacks_that_quote_each_other_come_to_rest() -> None:
+    """Each of them is nested in the other; every message is part of the next one."""
+    texts = {"a": "b", "b": "a"}
+    rounds = 0
+    while True:
+        before = dict(texts)
+        for name, other in (("a", "b"), ("b", "a")):
+            texts[name] = deletion_blockers.describe_with_cause(make_nested(blocked_by(texts[other]), name=other), OPEN)
+        rounds += 1
+        if texts == before:
+            break
+    assert rounds < 10
+    assert max(map(len, texts.values())) < deletion_blockers.QUOTED_LENGTH + 100
+
+
+def test_messages_do_not_follow_the_order_of_the_cache() -> None:
+    """It is another one after a restart, which would write a status."""
+    children = [make_nested([], name=f"shop-{letter}") for letter in "gfedcba"]
+    assert deletion_blockers.describe_all(children).startswith("stack.hearth.dev/shop-a ")
+    assert [each.name for each in deletion_blockers.find_first(children)] == [f"shop-{letter}" for letter in "abcde"]

@@ -22,7 +22,7 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "files",
         multiple=True,
         metavar="FILE",
-        help="YAML or JSON; - is standard input. Repeatable.",
+        help="YAML or JSON, optionally compressed by gzip; - is standard input. Repeatable.",
     )
     @click.option(
         "--schemas",

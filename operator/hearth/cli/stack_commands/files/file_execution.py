@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 import yaml
 
+from hearth.cli import text_files
 from hearth.cli.stack_access.schema_folder import FolderKinds
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
@@ -25,22 +25,12 @@ if TYPE_CHECKING:
     from hearth.cli.stack_access.session import Session
     from hearth.template.blueprint import Blueprint
 
-STANDARD_INPUT: Final = "-"
 DONE, FAILED = 0, 1
 
 
 def read_texts(files: Sequence[str]) -> dict[str, str]:
     """Return the files with their content. Ends the program if one cannot be read."""
-    texts = {}
-    for file in files:
-        try:
-            texts[file] = sys.stdin.read() if file == STANDARD_INPUT else Path(file).read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            message = f"{file} is not valid UTF-8: {error.reason} at byte {error.start}"
-            raise click.ClickException(safe_text.clean(message)) from error
-        except OSError as error:
-            raise click.ClickException(safe_text.clean(f"cannot read {file}: {error.strerror or error}")) from error
-    return texts
+    return {file: text_files.read(file) for file in files}
 
 
 def find_stacks(texts: Mapping[str, str], *, kinds: Collection[str]) -> list[StackFile]:

@@ -20,7 +20,14 @@ from hearth.model.tenancy import Mode
     ),
 )
 @click.argument("name", type=StackName(), metavar="[NAME]", required=False)
-@click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="YAML or JSON; - is standard input.")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    help="YAML or JSON, optionally compressed by gzip; - is standard input.",
+)
 @click.option("--to", "number", type=click.IntRange(min=0), metavar="N", help="The revision to roll back to.")
 @click.option(
     "-o",

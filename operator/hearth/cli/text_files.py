@@ -1,0 +1,43 @@
+"""Texts of files and of standard input, compressed by gzip or not.
+
+Must not know what a text means.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from pathlib import Path
+from typing import Final
+
+import click
+
+from hearth.model import limits, packing
+
+STANDARD_INPUT: Final = "-"
+GZIP_MAGIC: Final = b"\x1f\x8b"
+"""The first bytes of every gzip file."""
+
+
+def read(file: str) -> str:
+    """Return the text of a file, decompressed if needed. Ends the program if it cannot be read."""
+    source = quote(file)
+    try:
+        content = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
+        if content.startswith(GZIP_MAGIC):
+            content = packing.inflate(content, limit=limits.IMPORT_BYTES)
+        return content.decode()
+    except UnicodeDecodeError as error:
+        message = f"{source} is not valid UTF-8: {error.reason} at byte {error.start}"
+        raise click.ClickException(message) from error
+    except (ValueError, zlib.error) as error:
+        raise click.ClickException(f"cannot decompress {source}: {error}") from error
+    except OSError as error:
+        raise click.ClickException(f"cannot read {source}: {error.strerror or error}") from error
+
+
+def quote(file: str) -> str:
+    """Return the name of a file on one line, for messages and comments: a line break would start another line."""
+    if file == STANDARD_INPUT:
+        return "standard input"
+    return file if file.isprintable() else ascii(file)
