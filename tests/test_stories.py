@@ -1,5 +1,7 @@
 """Every story of tests/stories, on the fake cluster in virtual time."""
 
+import random
+
 import pytest
 
 from support.fake_world import crash_injection, fake_world
@@ -55,6 +57,14 @@ def test_story_as_an_account(played: Story) -> None:
 def test_story_with_events_out_of_time(played: Story, delay: float) -> None:
     """Events that come before the answers to the writes that they tell of, and others that come seconds after."""
     assert crash_injection.perform(played, delay=delay).wrong == ""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
+def test_story_with_requests_of_any_length(played: Story, seed: int) -> None:
+    """Some take a millisecond and some a second, so that one is still under way when others begin and end."""
+    assert crash_injection.perform(played, lengths=random.Random(f"{played.slug} {seed}")).wrong == ""
 
 
 @pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 import sys
 import zlib
 from collections import Counter
@@ -24,6 +25,8 @@ from support.stories.story import Story
 KILLS = ("kill-before", "kill-after")
 FAULTS = ("lost", "unreachable", "server-error", "internal", "unavailable", "busy", "conflict")
 WAYS = (*KILLS, *FAULTS)
+CONCURRENCIES = (1, 2, 5, 64)
+"""Writes of children in flight at most, of which one is chosen where requests take differently long."""
 AT_ONCE = 0.02
 """Seconds between two writes within which only what travels can happen."""
 
@@ -41,9 +44,18 @@ class Performance:
 
 
 def perform(
-    played: Story, *, delay: float | None = None, interruption: Interruption | None = None, log: Log | None = None
+    played: Story,
+    *,
+    delay: float | None = None,
+    lengths: random.Random | None = None,
+    interruption: Interruption | None = None,
+    log: Log | None = None,
 ) -> Performance:
-    """Play a story to its end in a world of its own. delay: seconds that events travel; log: is notified of every write."""
+    """Play a story to its end in a world of its own.
+
+    delay: seconds that events travel; lengths: of requests, from a millisecond to a second each way; log: is notified of
+    every write.
+    """
     worlds: list[FakeWorld] = []
 
     async def play(world: FakeWorld) -> None:
@@ -52,7 +64,11 @@ def perform(
         if log is not None:
             log.follow(world)
         world.event_delay = delay
-        await story_runner.Play(played, world, is_strict=interruption is None and delay is None).perform()
+        if lengths is not None:
+            world.concurrency = lengths.choice(CONCURRENCIES)
+            world.find_latency = lambda: 10 ** lengths.uniform(-3, 0)
+        is_strict = interruption is None and delay is None and lengths is None
+        await story_runner.Play(played, world, is_strict=is_strict).perform()
 
     wrong = ""
     try:

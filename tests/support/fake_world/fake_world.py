@@ -250,6 +250,8 @@ class FakeWorld:
     """What operators that start from now on sign with."""
     latency: float | None = None
     """Seconds that requests of operators that start from now on travel one way; None: as usual."""
+    find_latency: Callable[[], float] | None = None
+    """The same for each request by itself; None: each takes as long as any other."""
 
     def __init__(self, *, namespace: str = "default", shards: int = 1, is_shared: bool = False) -> None:
         """shards: how many operators divide the Stacks; they live and die together.
@@ -330,6 +332,9 @@ class FakeWorld:
         ]
         for each in started:
             each.wire.latency = each.wire.latency if self.latency is None else self.latency
+        if (find_latency := self.find_latency) is not None:
+            for each in started:
+                each.wire.find_latency = find_latency
         if self.event_delay is not None:
             for each in started:
                 each.wire.delay = self.event_delay

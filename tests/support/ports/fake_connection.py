@@ -36,6 +36,8 @@ class FakeWire:
         self.latency = latency
         self.delay = 2 * latency
         """Seconds that events travel: a little more than answers; with none they come before them, as some really do."""
+        self.find_latency: Callable[[], float] = lambda: self.latency
+        """Gives the seconds of one way; it may differ from request to request, so that some overtake others."""
         self.slow: dict[str, float] = {}
         """By verb, seconds that pass before a request takes effect, as in a webhook."""
         self.desk: Desk | None = None
@@ -98,7 +100,7 @@ class FakeWire:
     async def travel(self) -> None:
         """Let a request or an answer travel."""
         if self._is_alive:
-            await asyncio.sleep(self.latency)
+            await asyncio.sleep(self.find_latency())
         if not self._is_alive:
             raise asyncio.CancelledError
 
