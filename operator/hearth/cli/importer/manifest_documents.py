@@ -5,7 +5,7 @@ Knows the fields that every manifest must have; must not know the meaning of a k
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,15 @@ from hearth.model import limits
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.kinds import ObjectRef
+from hearth.template.parser import object_metadata
 from hearth.template.text import kubectl_yaml
 
 BOUNDS = kubectl_yaml.Bounds(nodes=limits.IMPORT_NODES, size=limits.IMPORT_BYTES)
+NAMES: Mapping[str, Callable[[str], str]] = {
+    "name": object_metadata.object_to_name,
+    "namespace": object_metadata.object_to_namespace,
+}
+"""By field of the metadata: why a text is not a valid value of it, an empty text if it may be one."""
 NEXT_STEP = "; every manifest starts with apiVersion and kind"
 
 
@@ -115,8 +121,9 @@ def take_apart(value: Any, *, place: str, inherited: Mapping[str, str]) -> Itera
         return
     manifest = {**inherited, **value}
     wrong = find_mistake(manifest, place=place)
-    if wrong is not None:
-        yield wrong
+    mistakes = [wrong] if wrong is not None else list(find_wrong_names(manifest, place=place))
+    if mistakes:
+        yield from mistakes
         return
     kind = manifest["kind"]
     if not kind.endswith("List") or not isinstance(manifest.get("items"), list):
@@ -144,6 +151,14 @@ def find_mistake(manifest: Mapping[str, Any], *, place: str) -> Mistake | None:
             found = describe_type(metadata[key])
             return Mistake(path=place, message=f"metadata.{key} must be text, found {found}; put it in quotes")
     return None
+
+
+def find_wrong_names(manifest: Mapping[str, Any], *, place: str) -> Iterator[Mistake]:
+    """Yield an error for each name that no object can have."""
+    metadata = manifest.get("metadata") or {}
+    for key, find_objection in NAMES.items():
+        if metadata.get(key) and (objection := find_objection(metadata[key])):
+            yield Mistake(path=place, message=f"metadata.{key} {objection}")
 
 
 def find_duplicates(documents: Sequence[ManifestDocument], *, default_namespace: str) -> Iterator[Mistake]:

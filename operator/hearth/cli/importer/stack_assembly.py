@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import orjson
+
 from hearth.cli import object_fields
 from hearth.cli.importer import (
     cluster_scoped_kinds,
@@ -24,6 +26,7 @@ from hearth.graph import order
 from hearth.model import limits, names
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
+from hearth.template.text import bounds
 
 USUAL_NAMESPACE = "default"
 """Namespace that kubectl uses by default."""
@@ -70,7 +73,19 @@ def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None, a
         for position, (resource, document) in enumerate(zip(resource_names, documents, strict=True))
     }
     stack = make_stack(resources, name=name, namespace=namespace, adopts=adopts)
+    check_size(stack["spec"]["template"], path=texts[0].source)
     return Import(stack=stack, warnings=tuple(warnings))
+
+
+def check_size(template: Object, *, path: str) -> None:
+    """Check that a Stack can have this template. Raises InvalidDefinition."""
+    mistakes = bounds.check(template, path=path)
+    size = 0 if mistakes else len(orjson.dumps(template))
+    if size > limits.REVISION_BYTES:
+        message = f"makes a template of {size} bytes, and a Stack can have {limits.REVISION_BYTES}"
+        mistakes = [Mistake(path=path, message=f"{message}; import fewer files at once")]
+    if mistakes:
+        raise InvalidDefinition(mistakes)
 
 
 def find_left_out(documents: Sequence[ManifestDocument]) -> Iterator[tuple[ManifestDocument, str]]:

@@ -87,6 +87,18 @@ def test_a_kind_that_only_ends_like_a_list_is_none() -> None:
             id="name is a number",
         ),
         pytest.param(
+            "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: a/b}}]\n",
+            "1.yaml, document 1 (line 1), item 1: metadata.name must not be . or .., or contain /, % or control characters, "
+            "found the text 'a/b'; rename it",
+            id="name with a slash",
+        ),
+        pytest.param(
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: A.b}\n",
+            "1.yaml, document 1 (line 1): metadata.namespace must be 63 lower-case letters, digits or dashes at most, "
+            "found the text 'A.b'; name an existing namespace",
+            id="no namespace",
+        ),
+        pytest.param(
             "apiVersion: v1\nkind: Pod\nmetadata: [a]\n",
             "1.yaml, document 1 (line 1): metadata must be a mapping, found a list",
             id="metadata is a list",
