@@ -184,10 +184,14 @@ class FakeManagementCluster:
         """As the port says."""
         raw = await self._get_revision(stack.namespace, revision.name)
         count = controller_revision.read_part_count(raw["metadata"].get("annotations") or {})
-        parts = [
-            await self._get_revision(stack.namespace, name)
-            for name in controller_revision.name_parts(revision.name, count)
-        ]
+        parts = []
+        for name in controller_revision.name_parts(revision.name, count):
+            try:
+                parts.append(await self._get_revision(stack.namespace, name))
+            except errors.ApiStatusError as error:
+                if error.code != 404:
+                    raise
+                raise controller_revision.make_tampered(revision.name, f"{name} does not exist") from error
         return controller_revision.parse_definition(raw, parts)
 
     async def _get_revision(self, namespace: str, name: str) -> Object:
