@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 import yaml
 
 from hearth.cli.importer import cluster_scoped_kinds
@@ -17,7 +18,7 @@ from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.kinds import ObjectRef
 from hearth.template.parser import object_metadata
-from hearth.template.text import kubectl_yaml
+from hearth.template.text import bounds, kubectl_yaml
 
 BOUNDS = kubectl_yaml.Bounds(nodes=limits.IMPORT_NODES, size=limits.IMPORT_BYTES)
 NAMES: Mapping[str, Callable[[str], str]] = {
@@ -103,12 +104,30 @@ def read_all(texts: Sequence[SourceText], *, default_namespace: str) -> list[Man
 
 def read(text: SourceText) -> Iterator[ManifestDocument | Mistake]:
     """Yield each manifest of one text, and each item of lists. Nothing after a YAML error can be read."""
+    if (value := parse_json(text.content)) is not None:
+        yield from take_apart(value, place=f"{text.source}, document 1 (line 1)", inherited={})
+        return
     try:
         for document in kubectl_yaml.parse_documents(text.content, BOUNDS):
             place = f"{text.source}, document {document.number} (line {document.line})"
             yield from take_apart(document.value, place=place, inherited={})
     except yaml.YAMLError as error:
         yield Mistake(path=text.source, message=f"is not valid YAML: {kubectl_yaml.describe(error)}")
+
+
+def parse_json(text: str) -> Object | None:
+    """Return the map that a JSON text contains; None if it must be read as YAML, which also names its mistakes.
+
+    Not all of JSON is YAML: a character beyond 16 bits may be two escapes in JSON alone.
+    """
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        found = orjson.loads(text)
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return None
+    is_plain = isinstance(found, dict) and not bounds.find_excess(found, depth=BOUNDS.depth, nodes=BOUNDS.nodes)
+    return found if is_plain and not bounds.has_large_integer(found) else None
 
 
 def take_apart(value: Any, *, place: str, inherited: Mapping[str, str]) -> Iterator[ManifestDocument | Mistake]:

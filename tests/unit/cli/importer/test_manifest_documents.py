@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from hearth.cli.importer import manifest_documents
@@ -31,6 +33,12 @@ def test_every_document_of_every_file_is_taken_in_order() -> None:
         ("Deployment", "apps", "", "1.yaml, document 3 (line 6)"),
         ("ConfigMap", "", "b", "2.yaml, document 1 (line 1)"),
     ]
+
+
+def test_json_is_read_as_json() -> None:
+    """Not all of it is YAML: programs that write ASCII alone divide characters into two escapes."""
+    (found,) = read(json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "\U0001f600", "b": 1.5}}))
+    assert found.manifest["data"] == {"a": "\U0001f600", "b": 1.5}
 
 
 def test_a_list_is_taken_apart() -> None:
