@@ -169,8 +169,11 @@ class FakeManagementCluster:
         """As the port says."""
         stored: Object = {}
         for raw in copy(controller_revision.make_objects(stack, revision, definition)):
-            request = Request(verb="revision", kind=REVISION, namespace=stack.namespace, name=raw["metadata"]["name"])
+            name = raw["metadata"]["name"]
+            request = Request(verb="revision", kind=REVISION, namespace=stack.namespace, name=name)
             stored = await self._wire.send(request, functools.partial(self._store, raw))
+            if name != revision.name and stored["data"] != raw["data"]:
+                raise controller_revision.make_tampered(name, "its content is another one")
         self._take_revision(stored, is_gone=False, is_ours=True)
         return revision_cache.parse_revision(stored["metadata"])
 
