@@ -5,7 +5,7 @@ Must not know files, nor how the Stack is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -72,9 +72,19 @@ def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None, a
         resource: make_resource(document, depends_on[resource], is_ready_at_once=position in awaited)
         for position, (resource, document) in enumerate(zip(resource_names, documents, strict=True))
     }
+    if mistakes := list(find_wrong_keys(zip(documents, resources.values(), strict=True))):
+        raise InvalidDefinition(mistakes)
     stack = make_stack(resources, name=name, namespace=namespace, adopts=adopts)
     check_size(stack["spec"]["template"], path=texts[0].source)
     return Import(stack=stack, warnings=tuple(warnings))
+
+
+def find_wrong_keys(made: Iterable[tuple[ManifestDocument, Object]]) -> Iterator[Mistake]:
+    """Yield an error for each key that no template can contain. made: each document with its resource."""
+    for document, resource in made:
+        for path in manifest_cleanup.find_expression_keys(resource["manifest"]):
+            message = f"{path}: the key contains ${{, which a template takes for an expression; keys cannot contain any"
+            yield Mistake(path=document.place, message=message)
 
 
 def check_size(template: Object, *, path: str) -> None:
