@@ -4,6 +4,8 @@ import random
 
 import pytest
 
+from hearth.kube.objects import controller_revision
+from hearth.model import limits
 from support.fake_world import crash_injection, fake_world
 from support.stories import story, story_runner
 from support.stories.story import Story
@@ -20,6 +22,8 @@ WITHOUT_ACCOUNT = frozenset(
     {"isolated", "isolated-later", "rights-granted", "account", "account-blind", "account-nested", "strict"}
 )
 """What these stories tell is otherwise with an account."""
+IN_PARTS = frozenset({"rollback-half-way", "rollback-sensitive", "revisions-gone", "template-source-deleted"})
+"""Stories that store, read and delete revisions, and count no requests about them."""
 
 
 @pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
@@ -70,6 +74,17 @@ def test_story_with_requests_of_any_length(played: Story, seed: int) -> None:
 @pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
 def test_story_disturbed_at_some_writes(played: Story) -> None:
     """Killed before or after every eighth write, an answer lost, or a write refused: the same end, nothing made twice."""
+    assert list(crash_injection.disturb(played, choose=crash_injection.choose_some)) == []
+
+
+@pytest.mark.parametrize(
+    "played", [played for played in STORIES if played.slug in IN_PARTS], ids=lambda played: played.slug
+)
+def test_story_with_revisions_in_several_objects(played: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Disturbed in the same way: a revision counts when all of it is stored, and goes with all of it."""
+    monkeypatch.setattr(controller_revision, "COMPRESSED_FROM", 0)
+    monkeypatch.setattr(limits, "PART_BYTES", 60)
+    monkeypatch.setattr(limits, "REVISION_PARTS", 100)
     assert list(crash_injection.disturb(played, choose=crash_injection.choose_some)) == []
 
 

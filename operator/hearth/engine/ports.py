@@ -199,7 +199,11 @@ class ManagementCluster(Protocol):
         """
 
     async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:
-        """Store a revision owned by the Stack. An existing revision of that name stays unchanged and is returned."""
+        """Store a revision owned by the Stack. An existing revision of that name stays unchanged and is returned.
+
+        Raises InvalidDefinition if the definition is too large to be stored, TamperedRevision if another object has the
+        name of a further object.
+        """
 
     async def get_definition(self, stack: StackObject, revision: Revision) -> Object:
         """Return `{"template": …, "parameters": …}` as stored, and `sensitive` if present."""

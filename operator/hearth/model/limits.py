@@ -76,8 +76,8 @@ HIDDEN_TEXTS = 500
 REVISION_BYTES = 16 * 1024 * 1024
 """Size of a definition decompressed from its revision."""
 REVISION_VALUES = 1_000_000
-"""Commas and brackets in a definition decompressed from its revision. Ten times `JSON_NODES`, since texts contain
-commas too."""
+"""Commas and brackets outside of texts in a definition decompressed from its revision: more than `JSON_NODES` in its
+template, as many in its parameters, and what is between them."""
 REVISION_KINDS = 500
 """Kinds that one revision lists. The busiest clusters serve some 400."""
 REVISION_HINTS = 20

@@ -17,6 +17,7 @@ from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from support.checks import expectations, group_expansion, invariants, members, template_verification
+from support.checks.stored_revisions import StoredRevisions
 from support.server import fake_kinds
 from support.server.request_faults import Request, Traffic
 
@@ -57,7 +58,7 @@ class Oversight:
         """Seconds after which the operator knows of every change."""
         self.wrong: list[str] = []
         self._stacks: dict[str, StackSeen] = {}
-        self._revisions: dict[tuple[str, int], Object] = {}
+        self._revisions = StoredRevisions()
         self._children: dict[str, Object] = {}
         self._born: dict[str, float] = {}
         """By UID when a child was made."""
@@ -102,9 +103,8 @@ class Oversight:
                 self._stacks[raw["metadata"]["uid"]].in_service = least
                 # A group goes back to no revision, so that nothing of one is held back.
                 self._stacks[raw["metadata"]["uid"]].is_waived = True
-        elif kind == fake_kinds.CONTROLLER_REVISION.kind:
-            number = int(raw["metadata"]["annotations"][names.ANNOTATION_REVISION])
-            self._revisions[(raw["metadata"]["labels"][names.LABEL_STACK_UID], number)] = raw["data"]
+        elif kind == fake_kinds.CONTROLLER_REVISION.kind and after is not None:
+            self._revisions.on_stored(after)
         if kind != fake_kinds.CONTROLLER_REVISION.kind and names.LABEL_RESOURCE in invariants.labels_of(raw):
             self._take_child(raw, before, after)
 
@@ -156,7 +156,7 @@ class Oversight:
     def _find_revision(self, uid: str, target: Mapping[str, Any]) -> Object:
         """The template of the revision that a target names."""
         number = target.get("revision", 0)
-        return members.with_members(self._revisions[(uid, number)]) if number else NOTHING
+        return members.with_members(self._revisions.get(uid, number)) if number else NOTHING
 
     def _take_child(self, raw: Object, before: Object | None, after: Object | None) -> None:
         if self._traffic.acting is None and before is not None and self._is_tampered(before, after):

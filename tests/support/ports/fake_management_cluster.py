@@ -169,8 +169,11 @@ class FakeManagementCluster:
         """As the port says."""
         stored: Object = {}
         for raw in copy(controller_revision.make_objects(stack, revision, definition)):
-            request = Request(verb="revision", kind=REVISION, namespace=stack.namespace, name=raw["metadata"]["name"])
+            name = raw["metadata"]["name"]
+            request = Request(verb="revision", kind=REVISION, namespace=stack.namespace, name=name)
             stored = await self._wire.send(request, functools.partial(self._store, raw))
+            if name != revision.name and stored["data"] != raw["data"]:
+                raise controller_revision.make_tampered(name, "its content is another one")
         self._take_revision(stored, is_gone=False, is_ours=True)
         return revision_cache.parse_revision(stored["metadata"])
 
@@ -184,10 +187,14 @@ class FakeManagementCluster:
         """As the port says."""
         raw = await self._get_revision(stack.namespace, revision.name)
         count = controller_revision.read_part_count(raw["metadata"].get("annotations") or {})
-        parts = [
-            await self._get_revision(stack.namespace, name)
-            for name in controller_revision.name_parts(revision.name, count)
-        ]
+        parts = []
+        for name in controller_revision.name_parts(revision.name, count):
+            try:
+                parts.append(await self._get_revision(stack.namespace, name))
+            except errors.ApiStatusError as error:
+                if error.code != 404:
+                    raise
+                raise controller_revision.make_tampered(revision.name, f"{name} does not exist") from error
         return controller_revision.parse_definition(raw, parts)
 
     async def _get_revision(self, namespace: str, name: str) -> Object:

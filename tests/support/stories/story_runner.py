@@ -12,7 +12,7 @@ from typing import Any
 
 from hearth.model import names, phases
 from hearth.model.child import Object
-from support.checks import expectations, group_expansion, secret_leaks, template_verification
+from support.checks import expectations, group_expansion, secret_leaks, stored_revisions, template_verification
 from support.checks.expectations import Seen
 from support.stories import actions, story
 from support.stories.story import Step, Story
@@ -114,7 +114,8 @@ class Play:
 
     async def _find_leaks(self, stack: StackPlayed, seen: Seen) -> list[str]:
         """Where anybody can read a sensitive value."""
-        kept = [raw.get("data") for raw in await self._world.user.find_revisions(stack.uid)] if stack.uid else []
+        stored = await self._world.user.find_revisions(stack.uid) if stack.uid else []
+        kept = stored_revisions.read_all(stored)
         return [
             *secret_leaks.find_leaks("the status", expectations.status_of(seen.stack)),
             *secret_leaks.find_leaks("a revision", kept),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import copy
+import gzip
 from collections.abc import Callable
 
 import pytest
 
 from hearth.engine.cluster_objects import Revision
 from hearth.kube.objects import controller_revision
-from hearth.model import names
+from hearth.model import limits, names
 from hearth.model.child import Object
 from hearth.plan.status import conditions
 from support.fake_world import fake_world
@@ -78,7 +80,8 @@ def without_signature(raw: Object) -> None:
 
 def with_bomb(raw: Object) -> None:
     """What would take all memory."""
-    raw["data"] = controller_revision.encode_definition({"template": "0" * 20_000_000, "parameters": {}})[0]
+    bomb = gzip.compress(b'{"template": "' + b"0" * 20_000_000 + b'", "parameters": {}}')
+    raw["data"] = {"compressed": base64.b64encode(bomb).decode()}
 
 
 def make_evil() -> Object:
@@ -113,6 +116,34 @@ def test_a_rollback_to_a_forged_revision_is_refused(change: Callable[[Object], N
         assert (ready["reason"], child["data"], stack["status"]["revision"]) == ("RevisionTampered", {"v": "2"}, 2)
         assert "controllerrevision.apps/shop-" in ready["message"]
         await world.user.replace_spec(STACK, make_spec("3"))
+        await world.wait_rest(nothing)
+        stack, child = await world.user.find(STACK) or {}, await world.user.find(CHILD) or {}
+        assert (stack["status"]["phase"], child["data"]) == ("UpdateComplete", {"v": "3"})
+
+    fake_world.run(play)
+
+
+def test_a_forged_part_holds_no_definition_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The definition is stored under other names: no watch shows the part that is in the way."""
+    monkeypatch.setattr(controller_revision, "COMPRESSED_FROM", 0)
+    monkeypatch.setattr(limits, "PART_BYTES", 60)
+
+    async def play(world: FakeWorld) -> None:
+        await begin(world)
+        known = {raw["metadata"]["name"] for raw in world.server.list_all(REVISION)}
+        for value in ("3", "2"):
+            await world.user.replace_spec(STACK, make_spec(value))
+            await world.wait_rest(nothing)
+        for raw in [each for each in world.server.list_all(REVISION) if each["metadata"]["name"] not in known]:
+            await world.user.delete(Address.of(raw))
+            if raw["metadata"]["name"].endswith("-part-1"):
+                metadata = {key: raw["metadata"][key] for key in ("name", "namespace", "ownerReferences")}
+                await world.user.create({**raw, "metadata": metadata, "data": {"compressed": "evil"}})
+        await world.wait_rest(nothing)
+        await world.user.replace_spec(STACK, make_spec("3"))
+        await world.wait_rest(nothing)
+        await world.kill_controller()
+        await world.start_controller()
         await world.wait_rest(nothing)
         stack, child = await world.user.find(STACK) or {}, await world.user.find(CHILD) or {}
         assert (stack["status"]["phase"], child["data"]) == ("UpdateComplete", {"v": "3"})

@@ -357,6 +357,35 @@ def test_a_huge_definition_is_stored_in_several_objects() -> None:
     virtual_time.run(story)
 
 
+DENSE = bytes(ord("#") + at % 57 if at < 171 else ord("]") + at % 34 for at in range(256))
+"""Maps random bytes to characters that JSON needs no escape for, and that gzip can hardly make shorter."""
+
+
+def test_texts_full_of_commas_are_no_values() -> None:
+    """Tables and documents within texts are stored, and read again."""
+    table: Object = {"template": {"table": '1,[{"\\",' * limits.REVISION_VALUES}, "parameters": {}}
+    *parts, last = controller_revision.make_objects(stack(), REVISION, table)
+    assert controller_revision.parse_definition(last, parts) == table
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        pytest.param({"a": "x" * limits.REVISION_BYTES}, r"it has \d+ bytes as JSON, at most 16777216", id="bytes"),
+        pytest.param({"a": [[]] * limits.REVISION_VALUES}, "it holds more than 1000000 values", id="values"),
+        pytest.param(
+            {"a": random.Random(1).randbytes(limits.REVISION_BYTES - 100).translate(DENSE).decode()},
+            r"compressed and in base 64 it has \d+ characters, at most 17000000",
+            id="objects",
+        ),
+    ],
+)
+def test_a_definition_that_could_not_be_read_again_is_not_stored(template: Object, message: str) -> None:
+    """Else it would seem tampered with after a restart."""
+    with pytest.raises(errors.InvalidDefinition, match=f"spec: .*too large for a revision: {message}"):
+        controller_revision.make_objects(stack(), REVISION, {"template": template, "parameters": {}})
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -141,14 +141,18 @@ def write(texts: Sequence[SourceText], *, name: str, namespace: str | None, adop
     """Write the Stack of all manifests. Ends the program if there are mistakes."""
     with reporting():
         result = stack_assembly.assemble(texts, name=name, namespace=namespace, adopts=adopts)
+        objects = stack_division.divide(result.stack)
     for warning in result.warnings:
         click.echo(f"warning: {warning}", err=True)
     click.echo(f"# Made by `hearth import` from {', '.join(text.source for text in texts)}.")
-    objects = stack_division.divide(result.stack)
     if len(objects) > 1:
         count = len(objects) - 1
         message = f"the template is too large for one object: it is in {count} compressed ConfigMap{'s'[: count > 1]}"
         click.echo(f"note: {message}, which the Stack names in spec.templateRefs", err=True)
+    for called in stack_division.find_unapplicable(objects):
+        click.echo(
+            f"note: {called} is too large for plain `kubectl apply`: use `kubectl apply --server-side`", err=True
+        )
     click.echo("---\n".join(map(kubectl_yaml.write, objects)), nl=False)
 
 

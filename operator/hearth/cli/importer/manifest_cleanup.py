@@ -5,14 +5,14 @@ Must not know where the manifest comes from, nor the other manifests.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from hearth.cli.importer import cluster_scoped_kinds, server_values
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.template.parser import template_parser
-from hearth.template.text import interpolation
+from hearth.template.text import error_hints, interpolation
 
 ADDED: Final = frozenset(template_parser.SERVER_FIELDS)
 BOOKKEEPING: Final = template_parser.TRACKING_METADATA | {"kubectl.kubernetes.io/last-applied-configuration"}
@@ -63,3 +63,19 @@ def escape(value: Any) -> Any:
             return {key: escape(item) for key, item in value.items()}
         case _:
             return value
+
+
+def find_expression_keys(value: Any, path: str = "") -> Iterator[str]:
+    """Yield the paths of the keys in a clean manifest that a template would take for expressions."""
+    match value:
+        case list():
+            for at, item in enumerate(value):
+                yield from find_expression_keys(item, f"{path}[{at}]")
+        case dict():
+            is_ours = not path and cluster_scoped_kinds.group_of(value["apiVersion"]) == names.GROUP
+            for key, item in value.items():
+                place = (path + error_hints.write_key(key)).removeprefix(".")
+                if interpolation.has_expressions(key):
+                    yield place
+                if not (is_ours and key == "spec"):
+                    yield from find_expression_keys(item, place)

@@ -5,10 +5,11 @@ Knows the fields that every manifest must have; must not know the meaning of a k
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 import yaml
 
 from hearth.cli.importer import cluster_scoped_kinds
@@ -16,9 +17,15 @@ from hearth.model import limits
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.kinds import ObjectRef
-from hearth.template.text import kubectl_yaml
+from hearth.template.parser import object_metadata
+from hearth.template.text import bounds, kubectl_yaml
 
 BOUNDS = kubectl_yaml.Bounds(nodes=limits.IMPORT_NODES, size=limits.IMPORT_BYTES)
+NAMES: Mapping[str, Callable[[str], str]] = {
+    "name": object_metadata.object_to_name,
+    "namespace": object_metadata.object_to_namespace,
+}
+"""By field of the metadata: why a text is not a valid value of it, an empty text if it may be one."""
 NEXT_STEP = "; every manifest starts with apiVersion and kind"
 
 
@@ -97,12 +104,30 @@ def read_all(texts: Sequence[SourceText], *, default_namespace: str) -> list[Man
 
 def read(text: SourceText) -> Iterator[ManifestDocument | Mistake]:
     """Yield each manifest of one text, and each item of lists. Nothing after a YAML error can be read."""
+    if (value := parse_json(text.content)) is not None:
+        yield from take_apart(value, place=f"{text.source}, document 1 (line 1)", inherited={})
+        return
     try:
         for document in kubectl_yaml.parse_documents(text.content, BOUNDS):
             place = f"{text.source}, document {document.number} (line {document.line})"
             yield from take_apart(document.value, place=place, inherited={})
     except yaml.YAMLError as error:
         yield Mistake(path=text.source, message=f"is not valid YAML: {kubectl_yaml.describe(error)}")
+
+
+def parse_json(text: str) -> Object | None:
+    """Return the map that a JSON text contains; None if it must be read as YAML, which also names its mistakes.
+
+    Not all of JSON is YAML: a character beyond 16 bits may be two escapes in JSON alone.
+    """
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        found = orjson.loads(text)
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return None
+    is_plain = isinstance(found, dict) and not bounds.find_excess(found, depth=BOUNDS.depth, nodes=BOUNDS.nodes)
+    return found if is_plain and not bounds.has_large_integer(found) else None
 
 
 def take_apart(value: Any, *, place: str, inherited: Mapping[str, str]) -> Iterator[ManifestDocument | Mistake]:
@@ -115,8 +140,9 @@ def take_apart(value: Any, *, place: str, inherited: Mapping[str, str]) -> Itera
         return
     manifest = {**inherited, **value}
     wrong = find_mistake(manifest, place=place)
-    if wrong is not None:
-        yield wrong
+    mistakes = [wrong] if wrong is not None else list(find_wrong_names(manifest, place=place))
+    if mistakes:
+        yield from mistakes
         return
     kind = manifest["kind"]
     if not kind.endswith("List") or not isinstance(manifest.get("items"), list):
@@ -144,6 +170,14 @@ def find_mistake(manifest: Mapping[str, Any], *, place: str) -> Mistake | None:
             found = describe_type(metadata[key])
             return Mistake(path=place, message=f"metadata.{key} must be text, found {found}; put it in quotes")
     return None
+
+
+def find_wrong_names(manifest: Mapping[str, Any], *, place: str) -> Iterator[Mistake]:
+    """Yield an error for each name that no object can have."""
+    metadata = manifest.get("metadata") or {}
+    for key, find_objection in NAMES.items():
+        if metadata.get(key) and (objection := find_objection(metadata[key])):
+            yield Mistake(path=place, message=f"metadata.{key} {objection}")
 
 
 def find_duplicates(documents: Sequence[ManifestDocument], *, default_namespace: str) -> Iterator[Mistake]:

@@ -5,8 +5,10 @@ Must not know files, nor how the Stack is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import orjson
 
 from hearth.cli import object_fields
 from hearth.cli.importer import (
@@ -24,6 +26,7 @@ from hearth.graph import order
 from hearth.model import limits, names
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
+from hearth.template.text import bounds
 
 USUAL_NAMESPACE = "default"
 """Namespace that kubectl uses by default."""
@@ -69,8 +72,30 @@ def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None, a
         resource: make_resource(document, depends_on[resource], is_ready_at_once=position in awaited)
         for position, (resource, document) in enumerate(zip(resource_names, documents, strict=True))
     }
+    if mistakes := list(find_wrong_keys(zip(documents, resources.values(), strict=True))):
+        raise InvalidDefinition(mistakes)
     stack = make_stack(resources, name=name, namespace=namespace, adopts=adopts)
+    check_size(stack["spec"]["template"], path=texts[0].source)
     return Import(stack=stack, warnings=tuple(warnings))
+
+
+def find_wrong_keys(made: Iterable[tuple[ManifestDocument, Object]]) -> Iterator[Mistake]:
+    """Yield an error for each key that no template can contain. made: each document with its resource."""
+    for document, resource in made:
+        for path in manifest_cleanup.find_expression_keys(resource["manifest"]):
+            message = f"{path}: the key contains ${{, which a template takes for an expression; keys cannot contain any"
+            yield Mistake(path=document.place, message=message)
+
+
+def check_size(template: Object, *, path: str) -> None:
+    """Check that a Stack can have this template. Raises InvalidDefinition."""
+    mistakes = bounds.check(template, path=path)
+    size = 0 if mistakes else len(orjson.dumps(template))
+    if size > limits.REVISION_BYTES:
+        message = f"makes a template of {size} bytes, and a Stack can have {limits.REVISION_BYTES}"
+        mistakes = [Mistake(path=path, message=f"{message}; import fewer files at once")]
+    if mistakes:
+        raise InvalidDefinition(mistakes)
 
 
 def find_left_out(documents: Sequence[ManifestDocument]) -> Iterator[tuple[ManifestDocument, str]]:

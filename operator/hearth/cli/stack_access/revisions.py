@@ -69,7 +69,12 @@ async def get_definition(session: Session, revision: Object) -> Object:
     namespace, name = revision["metadata"]["namespace"], revision["metadata"]["name"]
     whole = await session.get(CONTROLLER_REVISION, namespace, name)
     count = controller_revision.read_part_count(whole["metadata"].get("annotations") or {})
-    parts = [
-        await session.get(CONTROLLER_REVISION, namespace, part) for part in controller_revision.name_parts(name, count)
-    ]
+    parts = []
+    for part in controller_revision.name_parts(name, count):
+        try:
+            parts.append(await session.get(CONTROLLER_REVISION, namespace, part))
+        except errors.ApiStatusError as error:
+            if not error.is_not_found:
+                raise
+            raise controller_revision.make_tampered(name, f"{part} does not exist") from error
     return controller_revision.parse_definition(whole, parts)

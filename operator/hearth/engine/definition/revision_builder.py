@@ -268,10 +268,12 @@ class RevisionBuilder:
             namespace=stack.namespace,
             owner=stack.uid,
         )
-        created = await self._create(stack, revision, stored)
-        if verified_revisions.is_verified(created, stack, self.hashes) and created.hash == hashed:
-            return created
-        # Another writer's object has the name. The next name is unpredictable because it contains a signature.
+        with contextlib.suppress(TamperedRevision):
+            created = await self._create(stack, revision, stored)
+            if verified_revisions.is_verified(created, stack, self.hashes) and created.hash == hashed:
+                return created
+        # Another writer's object has the name, or that of a further object, or an earlier version compressed the same
+        # definition otherwise and was killed. The next name is unpredictable because it contains a signature.
         key = self.hashes.sign("name of a revision", [stack.uid, hashed, revision.number])
         created = await self._create(stack, dataclasses.replace(revision, name=name_revision(stack, key)), stored)
         if verified_revisions.is_verified(created, stack, self.hashes) and created.hash == hashed:

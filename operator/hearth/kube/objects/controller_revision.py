@@ -16,7 +16,7 @@ import orjson
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.kube.objects import provenance
 from hearth.kube.well_known_kinds import CONTROLLER_REVISION
-from hearth.model import errors, limits, names, packing, sharding
+from hearth.model import errors, json_values, limits, names, packing, sharding
 from hearth.model.child import Object
 
 OPTIONAL_PARTS = ("sensitive", "size")
@@ -31,7 +31,8 @@ times as long (2 and 23 ms for a list of 5,000 tenants)."""
 def make_objects(stack: StackObject, revision: Revision, definition: Object) -> list[Object]:
     """Create the objects to store, in the order of creation; the garbage collector deletes them with their Stack.
 
-    The last one is the revision and names all others. Until it exists, none of them counts.
+    The last one is the revision and names all others. Until it exists, none of them counts. Raises InvalidDefinition if
+    the definition is larger than what is read again.
     """
     data, *parts = encode_definition(definition, raw=write_definition(definition, stack))
     labels = {
@@ -96,15 +97,39 @@ def make_annotations(revision: Revision) -> dict[str, str]:
 
 
 def encode_definition(definition: Object, *, raw: bytes | None = None) -> list[Object]:
-    """Return the stored form of the definition, compressed and in several objects if it is large. raw: its JSON."""
+    """Return the stored form of the definition, compressed and in several objects if it is large. raw: its JSON.
+
+    Raises InvalidDefinition if it is larger than what is read again.
+    """
     raw = orjson.dumps(definition) if raw is None else raw
     if len(raw) <= COMPRESSED_FROM:
         return [definition]
+    if excess := find_excess(raw):
+        raise make_too_large(excess)
     # Without a timestamp, the same definition always produces the same bytes.
     text = base64.b64encode(gzip.compress(raw, FAST, mtime=0)).decode()
     if len(text) > limits.PART_BYTES:
         text = base64.b64encode(gzip.compress(raw, mtime=0)).decode()
-    return [{"compressed": text[at : at + limits.PART_BYTES]} for at in range(0, len(text), limits.PART_BYTES)]
+    parts = [{"compressed": text[at : at + limits.PART_BYTES]} for at in range(0, len(text), limits.PART_BYTES)]
+    if len(parts) > limits.REVISION_PARTS + 1:
+        most = (limits.REVISION_PARTS + 1) * limits.PART_BYTES
+        raise make_too_large(f"compressed and in base 64 it has {len(text)} characters, at most {most} are stored")
+    return parts
+
+
+def find_excess(raw: bytes) -> str:
+    """Describe how the JSON of a definition exceeds the limits of a revision; "" if it does not."""
+    if len(raw) > limits.REVISION_BYTES:
+        return f"it has {len(raw)} bytes as JSON, at most {limits.REVISION_BYTES} are stored"
+    if json_values.has_more_values(raw, limits.REVISION_VALUES):
+        return f"it holds more than {limits.REVISION_VALUES} values"
+    return ""
+
+
+def make_too_large(excess: str) -> errors.InvalidDefinition:
+    """Create the error for a definition that no revision can contain."""
+    message = f"the template with its parameters is too large for a revision: {excess}; split it into several Stacks"
+    return errors.InvalidDefinition([errors.Mistake(path="spec", message=message)])
 
 
 def write_definition(definition: Object, stack: StackObject) -> bytes:
@@ -151,6 +176,6 @@ def parse_definition(raw: Mapping[str, Any], parts: Sequence[Mapping[str, Any]] 
 def inflate(compressed: bytes) -> bytes:
     """Decompress a text. Raises ValueError or zlib.error if it is invalid or larger than any definition."""
     text = packing.inflate(compressed, limit=limits.REVISION_BYTES)
-    if sum(map(text.count, b",[{")) > limits.REVISION_VALUES:
-        raise ValueError(f"it holds more than {limits.REVISION_VALUES} values")
+    if excess := find_excess(text):
+        raise ValueError(excess)
     return text

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import yaml
 
-from hearth.model import limits
+from hearth.model import json_values, limits
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.template import chunked_work
@@ -71,10 +71,18 @@ def parse_json(text: str) -> Object | None:
 
     A hundred times as fast as YAML, and bounded so that one call does not hold the event loop.
     """
-    if not text.lstrip().startswith("{") or sum(map(text.count, ",[{")) > limits.WIRE_VALUES:
+    if not text.lstrip().startswith("{") or _has_too_many_values(text):
         return None
     try:
         found = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
     return found if isinstance(found, dict) and not bounds.find_excess(found) else None
+
+
+def _has_too_many_values(text: str) -> bool:
+    if sum(map(text.count, ",[{")) <= limits.WIRE_VALUES:
+        return False
+    # To tell values from texts takes some 30 ms for a MiB at most.
+    is_large = len(text) > limits.SOURCE_BYTES
+    return is_large or json_values.has_more_values(text.encode(errors="replace"), limits.WIRE_VALUES)

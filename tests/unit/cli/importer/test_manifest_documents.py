@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from hearth.cli.importer import manifest_documents
@@ -31,6 +33,12 @@ def test_every_document_of_every_file_is_taken_in_order() -> None:
         ("Deployment", "apps", "", "1.yaml, document 3 (line 6)"),
         ("ConfigMap", "", "b", "2.yaml, document 1 (line 1)"),
     ]
+
+
+def test_json_is_read_as_json() -> None:
+    """Not all of it is YAML: programs that write ASCII alone divide characters into two escapes."""
+    (found,) = read(json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "\U0001f600", "b": 1.5}}))
+    assert found.manifest["data"] == {"a": "\U0001f600", "b": 1.5}
 
 
 def test_a_list_is_taken_apart() -> None:
@@ -85,6 +93,18 @@ def test_a_kind_that_only_ends_like_a_list_is_none() -> None:
             "apiVersion: v1\nkind: Pod\nmetadata: {name: 12}\n",
             "1.yaml, document 1 (line 1): metadata.name must be text, found the number 12; put it in quotes",
             id="name is a number",
+        ),
+        pytest.param(
+            "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: a/b}}]\n",
+            "1.yaml, document 1 (line 1), item 1: metadata.name must not be . or .., or contain /, % or control characters, "
+            "found the text 'a/b'; rename it",
+            id="name with a slash",
+        ),
+        pytest.param(
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: A.b}\n",
+            "1.yaml, document 1 (line 1): metadata.namespace must be 63 lower-case letters, digits or dashes at most, "
+            "found the text 'A.b'; name an existing namespace",
+            id="no namespace",
         ),
         pytest.param(
             "apiVersion: v1\nkind: Pod\nmetadata: [a]\n",

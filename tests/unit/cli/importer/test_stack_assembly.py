@@ -111,6 +111,33 @@ def test_what_may_not_be_meant_is_reported(document: str, warning: str) -> None:
     assert len(result.stack["spec"]["template"]["resources"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        pytest.param("{x: " + "y" * 9_000 + "}", "makes a template of .* bytes, and a Stack can have 16777216", id="bytes"),
+        pytest.param("{" + ", ".join(f"k{at}: x" for at in range(125)) + "}", "contains more than 250000 values", id="values"),
+    ],
+)  # fmt: skip
+def test_what_is_too_large_for_a_stack_is_refused(data: str, message: str) -> None:
+    """The operator would reject the definition."""
+    many = (f"{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c{at}}}, data: {data}}}\n" for at in range(2_000))
+    with pytest.raises(errors.InvalidDefinition, match=f"a.yaml: {message}"):
+        assemble("---\n".join(many))
+
+
+def test_a_key_like_an_expression_is_refused() -> None:
+    """No template can contain it, unlike a value; the template of a Stack among them may."""
+    config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: '${y}', '${y}': z}\n"
+    stack = "apiVersion: hearth.dev/v1alpha1\nkind: Stack\nmetadata: {name: a}\nspec: {template: {'${y}': z}}\n"
+    assert assemble(stack).stack["spec"]["template"]["resources"]
+    with pytest.raises(errors.InvalidDefinition) as caught:
+        assemble(config)
+    assert str(caught.value) == (
+        "a.yaml, document 1 (line 1): data[${y}]: the key contains ${, which a template takes for an expression; "
+        "keys cannot contain any"
+    )
+
+
 def test_more_manifests_than_a_stack_holds_are_refused() -> None:
     """Before the API server does, and with the way out."""
     many = [f"{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c{number}}}}}\n" for number in range(10_001)]

@@ -8,11 +8,14 @@ import random
 from collections.abc import Mapping
 from typing import cast
 
+import pytest
+
 from hearth.cli.importer import stack_division
 from hearth.engine.definition.sources import template_sources
 from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.engine.ports import ManagementCluster
 from hearth.model.child import Object
+from hearth.model.errors import InvalidDefinition
 from hearth.model.kinds import ObjectRef
 
 
@@ -63,6 +66,31 @@ def test_the_divided_stack_has_the_same_template() -> None:
     assert list(template["resources"]) == list(whole["spec"]["template"]["resources"]), "in the same order"
     assert (stack["metadata"], stack["spec"]["paused"]) == ({"name": "shop", "namespace": "prod"}, True)
     assert [each["metadata"]["name"] for each in maps] == [f"shop-template-{at}" for at in range(1, len(maps) + 1)]
+
+
+def test_no_source_has_the_name_of_an_imported_object() -> None:
+    """A Stack would change its own template; an export of a namespace contains those of an earlier import."""
+    whole = make_stack(40, size=10_000)
+    resources = whole["spec"]["template"]["resources"]
+    for at, name in enumerate(("shop-template-2", "shop-template2-1")):
+        resources[f"r{at}"]["manifest"]["metadata"] = {"name": name}
+    *maps, stack = stack_division.divide(whole)
+    assert [each["metadata"]["name"] for each in maps] == [f"shop-template3-{at}" for at in range(1, len(maps) + 1)]
+    assert [each["name"] for each in stack["spec"]["templateRefs"]] == [each["metadata"]["name"] for each in maps]
+
+
+def test_more_sources_than_a_stack_can_name_are_refused() -> None:
+    """The API server would reject the Stack."""
+    with pytest.raises(
+        InvalidDefinition, match="the template: takes 40 compressed ConfigMaps, and a Stack can name 32"
+    ):
+        stack_division.divide(make_stack(40, size=150_000))
+
+
+def test_an_object_beyond_an_annotation_is_named() -> None:
+    """One manifest cannot be divided."""
+    objects = stack_division.divide(make_stack(2, size=250_000))
+    assert list(stack_division.find_unapplicable(objects)) == ["configmap/shop-template-1", "configmap/shop-template-2"]
 
 
 def test_every_object_can_be_applied_by_kubectl() -> None:

@@ -34,9 +34,10 @@ def stack(*entries: Any, **annotations: str) -> Object:
     return {"metadata": {"annotations": annotations, "managedFields": list(entries)}, "spec": {"paused": True}}
 
 
-def test_the_field_manager_that_applied_the_template_applies_the_file() -> None:
+@pytest.mark.parametrize("field", ["f:template", "f:templateRef", "f:templateRefs"])
+def test_the_field_manager_that_applied_the_template_applies_the_file(field: str) -> None:
     """Others applied other fields only; one that ran `kubectl apply` left its annotation."""
-    applied = {"manager": "flux", "operation": "Apply", "fieldsV1": {"f:spec": {"f:template": {}}}}
+    applied = {"manager": "flux", "operation": "Apply", "fieldsV1": {"f:spec": {field: {}}}}
     other = {"manager": "pauser", "operation": "Apply", "fieldsV1": {"f:spec": {"f:paused": {}}}}
     updated = {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {"f:template": {}}}}
     assert wanted_stack.find_applier(stack(other, updated, applied)) == "flux"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import re
@@ -145,6 +146,28 @@ def test_a_template_beside_the_stack_is_found(tmp_path: Path) -> None:
 
     assert "data.x" in run(tmp_path, "lint", stack, parts)[1]
     assert "is in configmap/parts; pass its file as well" in run(tmp_path, "lint", stack)[1]
+
+
+def test_a_template_in_several_objects_is_found(tmp_path: Path) -> None:
+    """Compressed, as `hearth import` divides it; each object that is missing is said, and each wrong one."""
+    references = [{"name": "one", "key": "t.json.gz"}, {"name": "two"}]
+    stack = make({}, templateRefs=references, parameters={})
+    del stack["spec"]["template"]
+    first = {"resources": {"a": {"manifest": CONFIG | {"data": {"x": "1"}}}}}
+    second = {"resources": {"b": {"manifest": CONFIG | {"data": {"x": "${params.none}"}}}}}
+    one = CONFIG | {
+        "metadata": {"name": "one"},
+        "binaryData": {"t.json.gz": base64.b64encode(gzip.compress(yaml.safe_dump(first).encode())).decode()},
+    }
+    two = CONFIG | {"metadata": {"name": "two"}, "data": {"template.yaml": yaml.safe_dump(second)}}
+
+    assert "spec.template.resources.b.manifest.data.x" in run(tmp_path, "lint", stack, one, two)[1]
+    assert "shop-a" in run(tmp_path, "render", stack, one, two | {"data": {"template.yaml": "resources: {}"}})[1]
+    found = run(tmp_path, "lint", stack, two | {"data": {"other.yaml": ""}})[1]
+    assert "spec.templateRefs[0]: is in configmap/one; pass its file as well" in found
+    assert "spec.templateRefs[1].key: configmap/two has no key 'template.yaml' in data; its keys: other.yaml" in found
+    twice = run(tmp_path, "lint", stack, one, two | {"data": {"template.yaml": yaml.safe_dump(first)}})[1]
+    assert "resources.a: is also in spec.templateRefs[0]" in twice
 
 
 def test_manifests_are_rendered_without_secrets(tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
 
 import pytest
 
+from hearth.model import limits
 from hearth.model.errors import InvalidDefinition
 from hearth.template.blueprint import Definition
 from hearth.template.compiler import compiler
@@ -19,6 +21,12 @@ def test_a_template_is_read() -> None:
     assert template_source.parse_template(text, place="(x)") == {
         "resources": {"a": {"manifest": {"data": {"day": "2024-01-01", "mode": 420}}}}
     }
+
+
+def test_json_with_tables_in_its_texts_is_read_as_json() -> None:
+    """Not all of it is YAML: programs that write ASCII alone divide characters into two escapes."""
+    table = {"resources": {"a": {"manifest": {"data": {"x": "\U0001f600" + "1," * limits.WIRE_VALUES}}}}}
+    assert template_source.parse_template(json.dumps(table), place="(x)") == table
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.preview import field_changes
 
+TEMPLATE_FIELDS: Final = frozenset({"f:template", "f:templateRef", "f:templateRefs"})
+"""The fields of a spec that have the template, as managed fields name them."""
 STATED: Final = ("labels", "annotations")
 """The parts of the metadata that a file may state."""
 
@@ -58,7 +60,7 @@ def find_applier(present: Object) -> str:
         return ""
     for entry in object_fields.entries(present, "metadata", "managedFields"):
         spec = object_fields.mapping(entry, "fieldsV1", "f:spec")
-        if entry.get("operation") == "Apply" and any(key in spec for key in ("f:template", "f:templateRef")):
+        if entry.get("operation") == "Apply" and not TEMPLATE_FIELDS.isdisjoint(spec):
             return object_fields.text(entry, "manager")
     return ""
 

@@ -33,7 +33,8 @@ def show_object(snapshot: StackObjects, child: FoundChild) -> Object:
     metadata.pop("managedFields", None)
     annotations = {key: value for key, value in child.annotations.items() if key != stack_list.LAST_APPLIED}
     metadata |= {"annotations": annotations} if annotations else {}
-    shown: Object = {**child.raw, "metadata": metadata}
+    raw = stack_list.hide_unknown(StackState(child.raw)) if child.is_stack else child.raw
+    shown: Object = {**raw, "metadata": metadata}
     hidden = find_stated_values(snapshot)
     if child.is_stack:
         hidden += stack_list.find_hidden(StackState(child.raw))

@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import yaml
-
 from hearth.cli import object_fields
 from hearth.cli.importer import cluster_scoped_kinds
+from hearth.cli.stack_views.files import template_files
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.errors import Mistake
@@ -27,9 +26,7 @@ from hearth.template.blueprint import (
     StackIdentity,
 )
 from hearth.template.compiler import compiler
-from hearth.template.text import kubectl_yaml
 
-TEMPLATE_KEY: Final = "template.yaml"
 DEFAULT_NAMESPACE: Final = "default"
 
 
@@ -134,30 +131,8 @@ def is_given_elsewhere(found: StackFile, mistake: Mistake) -> bool:
 
 
 def find_template(found: StackFile) -> Any:
-    """Return the template of a Stack, also from a ConfigMap beside it. Raises InvalidDefinition."""
-    spec = object_fields.mapping(found.manifest, "spec")
-    if "template" in spec:
-        return spec["template"]
-    reference = object_fields.mapping(spec, "templateRef")
-    name, key = object_fields.text(reference, "name"), object_fields.text(reference, "key") or TEMPLATE_KEY
-    for document in found.beside:
-        if (
-            object_fields.text(document, "kind") == "ConfigMap"
-            and object_fields.text(document, "metadata", "name") == name
-        ):
-            return parse_template(object_fields.text(document, "data", key), f"configmap/{name} key {key}")
-    message = f"is in configmap/{name}; pass its file as well" if name else "is missing; set template"
-    raise errors.InvalidDefinition([Mistake(path="spec.template", message=message)])
-
-
-def parse_template(text: str, place: str) -> Any:
-    """Parse a template in a text. Raises InvalidDefinition."""
-    try:
-        (document,) = kubectl_yaml.parse_documents(text)
-    except (yaml.YAMLError, ValueError) as error:
-        why = kubectl_yaml.describe(error) if isinstance(error, yaml.YAMLError) else "must be one document"
-        raise errors.InvalidDefinition([Mistake(path=place, message=why)]) from error
-    return document.value
+    """Return the template of a Stack, also from ConfigMaps beside it. Raises InvalidDefinition."""
+    return template_files.find_template(object_fields.mapping(found.manifest, "spec"), found.beside)
 
 
 def render(found: StackFile, blueprint: Blueprint) -> Iterator[tuple[str, Object | None, str]]:

@@ -73,6 +73,15 @@ def find_hidden(stack: StackState) -> list[str]:
     ]
 
 
+def hide_unknown(stack: StackState) -> Object:
+    """Return the object without the values in `spec.parameters` if only another object says which are sensitive."""
+    values = object_fields.mapping(stack.spec, "parameters")
+    if not values or "template" in stack.spec:
+        return stack.raw
+    hidden = dict.fromkeys(values, redaction.SENSITIVE)
+    return {**stack.raw, "spec": {**stack.spec, "parameters": hidden}}
+
+
 def redact(stack: StackState, text: str) -> str:
     """Return a text of the Stack without the sensitive values in its spec."""
     return redaction.redact(text, find_hidden(stack)) if text else text
@@ -83,7 +92,7 @@ def to_output(stack: StackState) -> Object:
     metadata = {key: value for key, value in stack.raw.get("metadata", {}).items() if key != "managedFields"}
     annotations = {key: value for key, value in stack.annotations.items() if key != LAST_APPLIED}
     metadata |= {"annotations": annotations} if "annotations" in metadata else {}
-    output = {**stack.raw, "metadata": metadata}
+    output = {**hide_unknown(stack), "metadata": metadata}
     hidden = find_hidden(stack)
     return redaction.redact_within(output, hidden) if hidden else output
 

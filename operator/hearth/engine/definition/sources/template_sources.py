@@ -97,14 +97,20 @@ def check(template: Object, *, path: str) -> Object:
 
 
 async def _read_all(reader: SourceReader, sources: Sequence[TemplateSource]) -> list[str]:
-    """Return the texts of all sources. Raises SourceNotFound, else InvalidDefinition."""
+    """Return the texts of all sources. Raises SourceNotFound, else InvalidDefinition.
+
+    Compressed ones have the limit of one definition together, because each inflates to a thousand times its size.
+    """
     texts: list[str] = []
+    left = limits.REVISION_BYTES
     missing: list[str] = []
     wrong: list[Mistake] = []
     is_forbidden = False
     for source in sources:
         try:
-            texts.append(await _read_text(reader, source))
+            text = await _read_text(reader, source, limit=left)
+            texts.append(text)
+            left -= len(text.encode()) if source.is_compressed else 0
         except SourceNotFound as error:
             is_forbidden |= isinstance(error, SourceForbidden)
             missing.append(str(error))
@@ -117,8 +123,8 @@ async def _read_all(reader: SourceReader, sources: Sequence[TemplateSource]) -> 
     return texts
 
 
-async def _read_text(reader: SourceReader, source: TemplateSource) -> str:
-    """Return the text of one source. Raises SourceNotFound or InvalidDefinition."""
+async def _read_text(reader: SourceReader, source: TemplateSource, *, limit: int) -> str:
+    """Return the text of one source. limit: bytes of a compressed one. Raises SourceNotFound or InvalidDefinition."""
     try:
         data = await (
             reader.get_binary_data(source.ref, place=source.field)
@@ -135,16 +141,20 @@ async def _read_text(reader: SourceReader, source: TemplateSource) -> str:
         found = error_hints.list_words(sorted(data)) or "none"
         message = f"{source.ref} has no key {source.key!r} in {part}; its keys there: {found}"
         raise SourceNotFound(f"{source.field}.key: {message}")
-    return inflate(data[source.key], place=source.path) if source.is_compressed else data[source.key]
+    if not source.is_compressed:
+        return data[source.key]
+    return inflate(data[source.key], place=source.path, limit=limit)
 
 
-def inflate(encoded: str, *, place: str) -> str:
-    """Decompress a value of `binaryData`. Raises InvalidDefinition if it is not gzip, or too large."""
+def inflate(encoded: str, *, place: str, limit: int) -> str:
+    """Decompress a value of `binaryData`. Raises InvalidDefinition if it is not gzip, or has more than `limit` bytes."""
     try:
-        return packing.inflate(base64.b64decode(encoded, validate=True), limit=limits.REVISION_BYTES).decode()
+        return packing.inflate(base64.b64decode(encoded, validate=True), limit=limit).decode()
     except (binascii.Error, UnicodeDecodeError, ValueError, zlib.error) as error:
+        all_together = " with all others" if limit < limits.REVISION_BYTES else ""
         message = (
             f"is not text compressed by gzip ({error}); make it with `gzip -9`, at most {limits.REVISION_BYTES} bytes"
+            f"{all_together}"
         )
         raise InvalidDefinition([Mistake(path=place, message=message)]) from None
 

@@ -89,6 +89,17 @@ def test_sensitive_values_are_nowhere_in_the_output() -> None:
     assert "managedFields" not in shown["metadata"]
 
 
+@pytest.mark.parametrize("source", [{"templateRef": {"name": "t"}}, {"templateRefs": [{"name": "t"}]}])
+def test_no_parameter_is_shown_if_its_template_is_elsewhere(source: dict[str, Any]) -> None:
+    """Only the template says which are sensitive."""
+    stack = make({**source, "parameters": {"password": "geheim-1", "pin": 1234}})
+
+    shown = stack_list.to_output(stack)
+
+    assert shown["spec"] == {**source, "parameters": {"password": "(sensitive)", "pin": "(sensitive)"}}
+    assert stack.spec["parameters"]["pin"] == 1234
+
+
 def test_hostile_texts_stay_in_their_cell() -> None:
     """Escape sequences and line ends."""
     stack = make(conditions=[condition("Ready", "False", "\x1b[2Jgone\r\nrow2")], phase="\x1b]0;title\x07")

@@ -127,6 +127,18 @@ def test_a_bomb_is_not_inflated() -> None:
         read(shelf, {"templateRef": {"name": "bomb", "key": "template.yaml.gz"}})
 
 
+def test_bombs_are_not_inflated_together() -> None:
+    """Each of 32 sources may be within the limit; all of them have that of one definition."""
+    half = base64.b64encode(gzip.compress(b"{}" + b" " * (limits.REVISION_BYTES // 2))).decode()
+    shelf = Shelf(bomb={"binaryData": {"template.yaml.gz": half}}, web={"data": {"template.yaml": json.dumps(WEB)}})
+    one = {"name": "bomb", "key": "template.yaml.gz"}
+    assert read(shelf, {"templateRefs": [one, {"name": "web"}]}) == (WEB, "spec.templateRefs")
+    with pytest.raises(InvalidDefinition) as caught:
+        read(shelf, {"templateRefs": [one, {"name": "web"}, one]})
+    assert "(configmap/bomb template.yaml.gz): is not text compressed by gzip" in str(caught.value)
+    assert f"at most {limits.REVISION_BYTES} bytes with all others" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
