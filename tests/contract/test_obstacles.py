@@ -9,12 +9,14 @@ import pytest
 from contract import bench as benches
 from contract.bench import CONFIG_MAP, OURS, PROBE, Bench
 from hearth.engine.writes import obstacle_removal
-from hearth.model import limits
+from hearth.model import limits, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind
+from hearth.plan.ownership import apply_obstacles
 from hearth.plan.state.steps import Apply
 from support.stories.world import Address
 
+STACK = Kind(group=names.GROUP, version="v1alpha1", name="Stack", plural="stacks", namespaced=True)
 SERVICE = Kind(group="", version="v1", name="Service", plural="services", namespaced=True)
 
 
@@ -22,6 +24,18 @@ def service(bench: Bench, **ports: int) -> Object:
     """A Service with these ports."""
     stated = [{"name": name, "port": port, "protocol": "TCP"} for name, port in ports.items()]
     return bench.manifest(SERVICE, "web", spec={"selector": {"app": "web"}, "ports": stated})
+
+
+def nested(bench: Bench, value: Object) -> Object:
+    """A Stack with this value of a parameter."""
+    return bench.manifest(
+        STACK, "web", spec={"paused": True, "parameters": {"map": value}, "template": {"resources": {}}}
+    )
+
+
+async def apply_nested(bench: Bench, value: Object) -> Child:
+    """Apply such a Stack, and do no more."""
+    return await bench.cluster.apply(nested(bench, value), kind=STACK, manager=OURS, force=True)
 
 
 def step_of(manifest: Object, child: Child) -> Apply:
@@ -102,6 +116,19 @@ async def test_a_map_whose_last_key_is_dropped(bench: Bench) -> None:
     assert (await bench.live(manifest))["spec"] == {}
     changed = await bench.apply(bench.probe(other=2))
     assert (changed.uid, (await bench.live(manifest))["spec"]) == (child.uid, {"other": 2})
+
+
+async def test_a_map_in_a_free_form_field(bench: Bench) -> None:
+    """Server-side apply alone makes null of it, which is accepted there."""
+    child = await apply_nested(bench, {"a": "1"})
+    manifest = nested(bench, {})
+    assert apply_obstacles.leaves_null(manifest, child)
+    assert await remove(bench, manifest, child) is not None
+    assert (await bench.live(manifest))["spec"]["parameters"] == {"map": {}}
+    emptied = await apply_nested(bench, {"b": "2"})
+    assert (emptied.uid, (await bench.live(manifest))["spec"]["parameters"]) == (child.uid, {"map": {"b": "2"}})
+    await apply_nested(bench, {})
+    assert (await bench.live(manifest))["spec"].get("parameters") != {"map": {}}
 
 
 async def test_a_map_that_the_manifest_drops_as_a_whole(bench: Bench) -> None:
