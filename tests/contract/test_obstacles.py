@@ -13,7 +13,8 @@ from hearth.model import limits, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind
 from hearth.plan.ownership import apply_obstacles
-from hearth.plan.state.steps import Apply
+from hearth.plan.retry.attempt_ids import SuspendPurpose
+from hearth.plan.state.steps import Apply, Suspend
 from support.stories.world import Address
 
 STACK = Kind(group=names.GROUP, version="v1alpha1", name="Stack", plural="stacks", namespaced=True)
@@ -129,6 +130,22 @@ async def test_a_map_in_a_free_form_field(bench: Bench) -> None:
     assert (emptied.uid, (await bench.live(manifest))["spec"]["parameters"]) == (child.uid, {"map": {"b": "2"}})
     await apply_nested(bench, {})
     assert (await bench.live(manifest))["spec"].get("parameters") != {"map": {}}
+
+
+async def test_a_map_that_has_only_what_suspends(bench: Bench) -> None:
+    """The definition sets it empty, so that it stays, and would become null."""
+    child = await bench.apply(bench.probe())
+    down = {"apiVersion": child.kind.api_version, "kind": "Probe", "metadata": {"name": child.name, "uid": child.uid}}
+    down["metadata"]["namespace"] = child.namespace
+    await bench.apply({**down, "spec": {"other": "asleep"}}, manager=names.SUSPEND_FIELD_MANAGER)
+    rejected = await benches.refused(bench.apply(down, manager=names.SUSPEND_FIELD_MANAGER))
+    assert (rejected.code, rejected.causes[0]) == (422, ("FieldValueTypeInvalid", "spec"))
+    step = Suspend(child=child, manifest=down, purpose=SuspendPurpose.RESUME)
+    live = await bench.live(bench.probe())
+    assert await obstacle_removal.suspend_without_obstacle(step, live, cluster=bench.cluster) is not None
+    assert (await bench.live(bench.probe()))["spec"] == {}
+    again = await bench.live(bench.probe())
+    assert await obstacle_removal.suspend_without_obstacle(step, again, cluster=bench.cluster) is None
 
 
 async def test_a_map_that_the_manifest_drops_as_a_whole(bench: Bench) -> None:

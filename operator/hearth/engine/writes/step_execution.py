@@ -225,6 +225,11 @@ async def _resolve(error: ApiStatusError, step: Step, *, cluster: WorkloadCluste
             if isinstance(outcome, StepDone):
                 return outcome
             reaction = outcome
+        elif isinstance(reaction, api_errors.NeedsDryRun | api_errors.MaybeImmutable) and isinstance(step, Suspend):
+            live = await cluster.get(ref, kind=kind)
+            written = await obstacle_removal.suspend_without_obstacle(step, live, cluster=cluster)
+            if written is not None:
+                return StepDone(written)
         elif isinstance(reaction, api_errors.KindNotServed):
             await cluster.refresh_kinds()
     except (ApiStatusError, Unreachable) as unanswered:

@@ -122,9 +122,12 @@ def predict(manifest: Object, live: Object, *, dropped: Collection[FieldsPath] =
     return merged, list(prediction.foreign)
 
 
-def find_emptied(manifest: Object, live: Object) -> Object:
-    """Return the merge patch that removes what an apply would turn into null; empty if there is nothing."""
-    patch = find_nulls(strip(manifest), strip(live), find_owners(live))
+def find_emptied(manifest: Object, live: Object, *, manager: str = "") -> Object:
+    """Return the merge patch that removes what an apply would turn into null; empty if there is nothing.
+
+    manager: the field manager that applies; "" for that of the Stack.
+    """
+    patch = find_nulls(strip(manifest), strip(live), find_owners(live, manager=manager))
     return patch if isinstance(patch, dict) else {}
 
 
@@ -210,10 +213,11 @@ def is_removed(live: Any, owners: Owners) -> bool:
     return True
 
 
-def find_owners(live: Object) -> Owners:
-    """Return the owners of the fields of an object."""
+def find_owners(live: Object, *, manager: str = "") -> Owners:
+    """Return the owners of the fields of an object. manager: as in `find_emptied`."""
     entries = live["metadata"].get("managedFields") or ()
-    entry = child.find_entry(entries)
+    named = (each for each in entries if each.get("manager") == manager and each.get("operation") == "Apply")
+    entry = next(named, None) if manager else child.find_entry(entries)
     others = tuple(each.get("fieldsV1") or {} for each in entries if each is not entry and not each.get("subresource"))
     return Owners((entry.get("fieldsV1") or {}) if entry is not None else None, others)
 
