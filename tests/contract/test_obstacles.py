@@ -9,12 +9,15 @@ import pytest
 from contract import bench as benches
 from contract.bench import CONFIG_MAP, OURS, PROBE, Bench
 from hearth.engine.writes import obstacle_removal
-from hearth.model import limits
+from hearth.model import limits, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind
-from hearth.plan.state.steps import Apply
+from hearth.plan.ownership import apply_obstacles
+from hearth.plan.retry.attempt_ids import SuspendPurpose
+from hearth.plan.state.steps import Apply, Suspend
 from support.stories.world import Address
 
+STACK = Kind(group=names.GROUP, version="v1alpha1", name="Stack", plural="stacks", namespaced=True)
 SERVICE = Kind(group="", version="v1", name="Service", plural="services", namespaced=True)
 
 
@@ -22,6 +25,18 @@ def service(bench: Bench, **ports: int) -> Object:
     """A Service with these ports."""
     stated = [{"name": name, "port": port, "protocol": "TCP"} for name, port in ports.items()]
     return bench.manifest(SERVICE, "web", spec={"selector": {"app": "web"}, "ports": stated})
+
+
+def nested(bench: Bench, value: Object) -> Object:
+    """A Stack with this value of a parameter."""
+    return bench.manifest(
+        STACK, "web", spec={"paused": True, "parameters": {"map": value}, "template": {"resources": {}}}
+    )
+
+
+async def apply_nested(bench: Bench, value: Object) -> Child:
+    """Apply such a Stack, and do no more."""
+    return await bench.cluster.apply(nested(bench, value), kind=STACK, manager=OURS, force=True)
 
 
 def step_of(manifest: Object, child: Child) -> Apply:
@@ -102,6 +117,35 @@ async def test_a_map_whose_last_key_is_dropped(bench: Bench) -> None:
     assert (await bench.live(manifest))["spec"] == {}
     changed = await bench.apply(bench.probe(other=2))
     assert (changed.uid, (await bench.live(manifest))["spec"]) == (child.uid, {"other": 2})
+
+
+async def test_a_map_in_a_free_form_field(bench: Bench) -> None:
+    """Server-side apply alone makes null of it, which is accepted there."""
+    child = await apply_nested(bench, {"a": "1"})
+    manifest = nested(bench, {})
+    assert apply_obstacles.leaves_null(manifest, child)
+    assert await remove(bench, manifest, child) is not None
+    assert (await bench.live(manifest))["spec"]["parameters"] == {"map": {}}
+    emptied = await apply_nested(bench, {"b": "2"})
+    assert (emptied.uid, (await bench.live(manifest))["spec"]["parameters"]) == (child.uid, {"map": {"b": "2"}})
+    await apply_nested(bench, {})
+    assert (await bench.live(manifest))["spec"].get("parameters") != {"map": {}}
+
+
+async def test_a_map_that_has_only_what_suspends(bench: Bench) -> None:
+    """The definition sets it empty, so that it stays, and would become null."""
+    child = await bench.apply(bench.probe())
+    down = {"apiVersion": child.kind.api_version, "kind": "Probe", "metadata": {"name": child.name, "uid": child.uid}}
+    down["metadata"]["namespace"] = child.namespace
+    await bench.apply({**down, "spec": {"other": "asleep"}}, manager=names.SUSPEND_FIELD_MANAGER)
+    rejected = await benches.refused(bench.apply(down, manager=names.SUSPEND_FIELD_MANAGER))
+    assert (rejected.code, rejected.causes[0]) == (422, ("FieldValueTypeInvalid", "spec"))
+    step = Suspend(child=child, manifest=down, purpose=SuspendPurpose.RESUME)
+    live = await bench.live(bench.probe())
+    assert await obstacle_removal.suspend_without_obstacle(step, live, cluster=bench.cluster) is not None
+    assert (await bench.live(bench.probe()))["spec"] == {}
+    again = await bench.live(bench.probe())
+    assert await obstacle_removal.suspend_without_obstacle(step, again, cluster=bench.cluster) is None
 
 
 async def test_a_map_that_the_manifest_drops_as_a_whole(bench: Bench) -> None:

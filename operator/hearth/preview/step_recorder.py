@@ -79,7 +79,9 @@ def explain_replacement(step: Apply, old: Child, plan: StackPlan, memory: InMemo
         return "its kind or namespace changed"
     if refused is not None:
         return f"{refused[1]} cannot be changed in place"
-    if resource.replace_on and (named := replaced_fields.find_replaced_field(resource, old, step.manifest)):
+    if resource.replace_on and (
+        named := replaced_fields.find_replaced_field(resource, old, step.manifest, step.applied_fields)
+    ):
         return f"updatePolicy.replaceOn names {named}"
     if old.unhealthy_reason is not None:
         return f"it is marked unhealthy: {old.unhealthy_reason}"

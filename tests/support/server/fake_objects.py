@@ -12,7 +12,7 @@ import orjson
 
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support.server import api_errors, field_sets, validation
+from support.server import api_errors, field_sets, managed_fields, validation
 from support.server.fake_kinds import ServedKind
 
 
@@ -47,11 +47,14 @@ def check_patch(served: ServedKind, manifest: Object, namespace: str, name: str)
             raise api_errors.unreadable_patch(served.kind, namespace, name, misfit.in_patch)
 
 
-def check_nulls(served: ServedKind, manifest: Object, wanted: Object) -> None:
-    """Refuse a map of a custom kind that is stated empty after its last key was dropped: it would become null."""
+def check_nulls(served: ServedKind, manifest: Object, wanted: Object, *, live: Object | None, manager: str) -> None:
+    """Refuse a map of a custom kind whose last key was dropped, and which anyone states as empty: it would become null."""
     if not served.shape.is_custom:
         return
-    emptied = [key for key, value in validated_part(manifest).items() if value == {} and key not in wanted]
+    others = [entry for entry in managed_fields.parse(live) if entry.name != manager] if live is not None else []
+    kept = {key for key in live or () if any((f"f:{key}",) in entry.fields for entry in others)}
+    kept |= {key for key, value in validated_part(manifest).items() if value == {}}
+    emptied = sorted(kept - wanted.keys())
     causes = [validation.mistyped(key, "object", None).cause for key in emptied]
     if causes:
         rest = [api_errors.RULES_NOT_RUN] if served.has_rules else []

@@ -167,7 +167,7 @@ class FakeServer:
         live = self.find(kind, namespace, name)
         fake_objects.check_preconditions(kind, live, metadata)
         wanted = managed_fields.apply(live, manifest, served.shape, manager=manager, force=force, time=self._time())
-        fake_objects.check_nulls(served, manifest, wanted)
+        fake_objects.check_nulls(served, manifest, wanted, live=live, manager=manager)
         if live is None:
             self._admit_new(kind, namespace, name)
             fake_objects.check(served, None, wanted)

@@ -149,7 +149,9 @@ def apply(live: Object | None, manifest: Object, shape: Shape, *, manager: str, 
     merged = field_sets.merge(base, without_system_fields(manifest, live, shape), shape)
     others = yield_fields(base, merged, others, shape, force=force)
     merged = prune(merged, last - stated, [mine, *others], shape)
-    still = frozenset(field_sets.flatten(merged, shape))
+    leaves = field_sets.flatten(merged, shape)
+    # A map that another manager stated empty stays its own while it has keys of others.
+    still = frozenset(path[:length] for path in leaves for length in range(1, len(path) + 1))
     others = [replace(entry, fields=narrow(entry, still)) for entry in others]
     return with_entries(merged, [mine, *others])
 

@@ -12,12 +12,12 @@ from collections.abc import Collection, Sequence
 import structlog
 
 from hearth.engine.ports import WorkloadCluster
-from hearth.model import limits
+from hearth.model import limits, names
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan.ownership import apply_obstacles
 from hearth.plan.ownership.apply_obstacles import FieldsPath
-from hearth.plan.state.steps import Apply
+from hearth.plan.state.steps import Apply, Suspend
 
 logger = structlog.get_logger(__name__)
 
@@ -36,6 +36,21 @@ async def apply_without_obstacle(step: Apply, live: Object, *, cluster: Workload
             return await _apply_without_obstacle(step, live, cluster=cluster, manager=manager)
     except TimeoutError as error:
         raise Unreachable(f"no answers within {WITHIN:g} s") from error
+
+
+async def suspend_without_obstacle(step: Suspend, live: Object, *, cluster: WorkloadCluster) -> Child | None:
+    """Remove the suspending fields that alone fill a map, and apply; return None if there are none.
+
+    The map stays, because the definition sets it, and an apply without the fields would make null of it. They belong to
+    the operator alone, so that no dry run is needed. Raises ApiStatusError and Unreachable.
+    """
+    ref, kind, metadata, manager = step.child.ref, step.child.kind, live["metadata"], names.SUSPEND_FIELD_MANAGER
+    emptied = apply_obstacles.find_emptied(step.manifest, live, manager=manager)
+    if metadata["uid"] != step.child.uid or not emptied:
+        return None
+    preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    await cluster.change(ref, {**emptied, "metadata": preconditions}, kind=kind)
+    return await cluster.apply(step.manifest, kind=kind, manager=manager, force=True)
 
 
 async def _apply_without_obstacle(step: Apply, live: Object, *, cluster: WorkloadCluster, manager: str) -> Child | None:

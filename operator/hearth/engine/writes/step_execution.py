@@ -16,7 +16,7 @@ from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.signatures import Signatures
 from hearth.model.tenancy import Boundary
-from hearth.plan.ownership import adoption, merge_patch
+from hearth.plan.ownership import adoption, apply_obstacles, merge_patch
 from hearth.plan.ownership.adoption import StackMayExist
 from hearth.plan.ownership.field_ownership import LostField
 from hearth.plan.resource import drift
@@ -125,8 +125,7 @@ async def _apply(
     boundary: Boundary,
 ) -> StepResult:
     if step.uid is not None:
-        manifest = with_preconditions(step.sent_manifest, uid=step.uid)
-        return StepDone(await cluster.apply(manifest, kind=step.kind, manager=manager, force=True), step.tolerated)
+        return await _change(step, uid=step.uid, cluster=cluster, manager=manager)
     try:
         manifest = with_preconditions(step.manifest, resourceVersion=CREATE_ONLY)
         return StepDone(await cluster.apply(manifest, kind=step.kind, manager=manager, force=False))
@@ -140,6 +139,26 @@ async def _apply(
             raise
         return _leave_unseen(step, boundary)
     return await _take_over(step, live, cluster=cluster, manager=manager, may_exist=may_exist, ours=ours)
+
+
+async def _change(step: Apply, *, uid: str, cluster: WorkloadCluster, manager: str) -> StepDone:
+    """Change an object of the Stack, or one that it adopts."""
+    written = await _empty_maps(step, cluster=cluster, manager=manager) if step.leaves_null else None
+    if written is None:
+        manifest = with_preconditions(step.sent_manifest, uid=uid)
+        written = await cluster.apply(manifest, kind=step.kind, manager=manager, force=True)
+    return StepDone(written, step.tolerated)
+
+
+async def _empty_maps(step: Apply, *, cluster: WorkloadCluster, manager: str) -> Child | None:
+    """Remove what the apply would make null of, and apply; return None if the apply does no harm or cannot be tried."""
+    try:
+        live = await cluster.get(step.ref, kind=step.kind)
+    except ApiStatusError as error:
+        if not error.is_forbidden:
+            raise
+        return None
+    return await obstacle_removal.apply_without_obstacle(step, live, cluster=cluster, manager=manager)
 
 
 def _leave_unseen(step: Apply, boundary: Boundary) -> StepFailure:
@@ -170,13 +189,16 @@ async def _take_over(
             return StepFailure(reason=objection.reason, message=message, is_final=objection.is_final, causes=(taken,))
     if not is_ours or annotations.get(names.ANNOTATION_ADOPTED) == names.ADOPTED:
         step = dataclasses.replace(step, manifest=desired.with_adopted(manifest))
-    left: tuple[LostField, ...] = ()
+    step = dataclasses.replace(step, uid=metadata["uid"])
     if is_ours:
-        # The cache did not contain the object, so the fields of other managers are known only now.
-        left = drift.check_before_change(child.parse_child(live, kind=step.kind, paths=()), step).tolerated
-    stated = dataclasses.replace(step, tolerated=left).sent_manifest
-    manifest = with_preconditions(stated, uid=metadata["uid"])
-    return StepDone(await cluster.apply(manifest, kind=step.kind, manager=manager, force=True), left)
+        # The cache did not contain the object, so the owners of its fields are known only now.
+        present = child.parse_child(live, kind=step.kind, paths=())
+        step = dataclasses.replace(
+            step,
+            tolerated=drift.check_before_change(present, step).tolerated,
+            leaves_null=apply_obstacles.leaves_null(step.manifest, present),
+        )
+    return await _change(step, uid=metadata["uid"], cluster=cluster, manager=manager)
 
 
 def is_taken_up(metadata: Mapping[str, Any], step: Apply) -> bool:
@@ -203,6 +225,11 @@ async def _resolve(error: ApiStatusError, step: Step, *, cluster: WorkloadCluste
             if isinstance(outcome, StepDone):
                 return outcome
             reaction = outcome
+        elif isinstance(reaction, api_errors.NeedsDryRun | api_errors.MaybeImmutable) and isinstance(step, Suspend):
+            live = await cluster.get(ref, kind=kind)
+            written = await obstacle_removal.suspend_without_obstacle(step, live, cluster=cluster)
+            if written is not None:
+                return StepDone(written)
         elif isinstance(reaction, api_errors.KindNotServed):
             await cluster.refresh_kinds()
     except (ApiStatusError, Unreachable) as unanswered:

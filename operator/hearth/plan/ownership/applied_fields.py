@@ -1,4 +1,6 @@
-"""Record of applied values of fields that other managers may keep. It shows whether the manifest changed a value since.
+"""Record of applied values of fields that other managers may keep, or whose change replaces the object.
+
+It shows whether the manifest changed a value since.
 
 The record is an annotation that the same apply writes: the key's prefix, then a short keyed hash of each field and its
 value. A value equals the last applied one if its hash is in the record. The record reveals neither fields nor values.
@@ -15,7 +17,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from hearth.model import field_paths, names, packing
-from hearth.model.child import Child, Object
+from hearth.model.child import Child, Object, Path
 from hearth.model.field_paths import ElementPath, PathPattern
 from hearth.plan.ownership import field_ownership
 from hearth.plan.ownership.keyed_hash import HashFunction
@@ -68,18 +70,32 @@ class AppliedFields:
         known = split(record)
         manifest = self.manifest
         leaves = find_leaves(field_paths.read(manifest, place), find_address(manifest, place))
-        return all(digest(each, value, owner=self.owner, hashes=self.hashes) in known for each, value in leaves)
+        return all(self.is_known(each, value, known) for each, value in leaves)
+
+    def is_known(self, address: Address, value: Any, known: frozenset[str]) -> bool:
+        """Return whether a record contains this value of one field. known: its hashes."""
+        return digest(address, value, owner=self.owner, hashes=self.hashes) in known
 
 
 def make_applied_fields(
-    manifest: Object, *, whole: bool, ignored: tuple[PathPattern, ...], owner: str, hashes: HashFunction
+    manifest: Object,
+    *,
+    whole: bool,
+    ignored: tuple[PathPattern, ...],
+    replacing: tuple[Path, ...] = (),
+    owner: str,
+    hashes: HashFunction,
 ) -> AppliedFields | None:
-    """Make the record of `manifest`; None if other managers may keep none of its fields."""
+    """Make the record of `manifest`; None if other managers may keep none of its fields, and none replaces the object.
+
+    replacing: the fields of `replaceOn`.
+    """
     spec = manifest.get("spec")
     has_replicas = isinstance(spec, dict) and isinstance(spec.get("replicas"), int)
-    if not (whole or ignored or has_replicas):
+    named = list(find_places(manifest, replacing))
+    if not (whole or ignored or has_replicas or named):
         return None
-    places = [] if whole else [*find_places(manifest, ignored), *([REPLICAS] if has_replicas else [])]
+    places = [] if whole else [*find_places(manifest, ignored), *([REPLICAS] if has_replicas else []), *named]
     found = find_applied(manifest) if whole else find_below(manifest, places)
     digests = {
         digest(address, value, owner=owner, hashes=hashes) for address, value in itertools.islice(found, LEAVES_AT_MOST)

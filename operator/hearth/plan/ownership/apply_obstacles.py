@@ -1,7 +1,8 @@
 """What of a live object makes the API server reject an apply that it would accept otherwise. Pure.
 
-Two obstacles are known. Server-side apply turns a map into null when its last key is no longer applied. And it leaves list
-items of other field managers in place, which may contradict the applied ones (two ports of one name).
+Two obstacles are known. Server-side apply turns a map into null when its last key is no longer applied; where the schema
+accepts null, that is no error, but not what the manifest sets either. And it leaves list items of other field managers in
+place, which may contradict the applied ones (two ports of one name).
 
 Predicts the result of an apply from `managedFields`, so that a dry run can try it without an obstacle. Must not know why
 an apply was rejected.
@@ -13,8 +14,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import orjson
+
 from hearth.model import child, limits
-from hearth.model.child import Object
+from hearth.model.child import Child, Object
 from hearth.plan.ownership import field_ownership
 from hearth.plan.ownership.field_ownership import Node
 
@@ -119,10 +122,33 @@ def predict(manifest: Object, live: Object, *, dropped: Collection[FieldsPath] =
     return merged, list(prediction.foreign)
 
 
-def find_emptied(manifest: Object, live: Object) -> Object:
-    """Return the merge patch that removes what an apply would turn into null; empty if there is nothing."""
-    patch = find_nulls(strip(manifest), strip(live), find_owners(live))
+def find_emptied(manifest: Object, live: Object, *, manager: str = "") -> Object:
+    """Return the merge patch that removes what an apply would turn into null; empty if there is nothing.
+
+    manager: the field manager that applies; "" for that of the Stack.
+    """
+    patch = find_nulls(strip(manifest), strip(live), find_owners(live, manager=manager))
     return patch if isinstance(patch, dict) else {}
+
+
+def leaves_null(manifest: Object, present: Child) -> bool:
+    """Return whether an apply to the object may succeed and leave null where the manifest sets an empty map.
+
+    Free-form and nullable fields of custom kinds, whose groups have a dot, accept null. To other kinds both are the same.
+    """
+    if present.ownership is None or "." not in present.kind.group:
+        return False
+    ours: Node = orjson.loads(present.ownership.fields)
+    return has_emptied(strip(manifest), ours)
+
+
+def has_emptied(stated: Node, ours: Node) -> bool:
+    """Return whether the operator owns anything within a map that is set to be empty."""
+    for key, value in stated.items():
+        below = ours.get(f"f:{key}")
+        if isinstance(value, dict) and below and (has_emptied(value, below) if value else below.keys() != {"."}):
+            return True
+    return False
 
 
 def find_nulls(stated: Any, live: Any, owners: Owners) -> Object | list[Any] | None:
@@ -187,10 +213,11 @@ def is_removed(live: Any, owners: Owners) -> bool:
     return True
 
 
-def find_owners(live: Object) -> Owners:
-    """Return the owners of the fields of an object."""
+def find_owners(live: Object, *, manager: str = "") -> Owners:
+    """Return the owners of the fields of an object. manager: as in `find_emptied`."""
     entries = live["metadata"].get("managedFields") or ()
-    entry = child.find_entry(entries)
+    named = (each for each in entries if each.get("manager") == manager and each.get("operation") == "Apply")
+    entry = next(named, None) if manager else child.find_entry(entries)
     others = tuple(each.get("fieldsV1") or {} for each in entries if each is not entry and not each.get("subresource"))
     return Owners((entry.get("fieldsV1") or {}) if entry is not None else None, others)
 

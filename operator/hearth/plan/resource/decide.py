@@ -48,7 +48,7 @@ def decide(subject: ResourceContext, child: Child, desired: DesiredObject, findi
     if subject.awaits_repair:
         return dataclasses.replace(assess_child(subject, child), is_held=True)
     if child.hash != desired.hash:
-        change = find_replacing_change(subject, child, finding) if child.is_identified else None
+        change = find_replacing_change(subject, child, desired, finding) if child.is_identified else None
         return (
             _replace(subject, child, change) if change else step_planning.plan_apply(subject, desired, child, finding)
         )
@@ -194,12 +194,14 @@ def _retry(subject: ResourceContext, failed: ResourceStatus) -> ResourceStatus:
     return step_planning.plan_apply(subject, wanted.at(replacement.find_next_incarnation(subject.children)), None)
 
 
-def find_replacing_change(subject: ResourceContext, child: Child, finding: DriftFinding) -> ReplacingChange | None:
-    """Find the change that requires another object, if any. Tolerated drift is no change."""
+def find_replacing_change(
+    subject: ResourceContext, child: Child, desired: DesiredObject, finding: DriftFinding
+) -> ReplacingChange | None:
+    """Find the change that requires another object, if any. Drift is no change."""
     if subject.resource.replace_on:
         stated = claim_content.keep_content(subject.desired.manifest, child)
         manifest = field_paths.without(stated, [lost.path for lost in finding.tolerated])
-        field = replaced_fields.find_replaced_field(subject.resource, child, manifest)
+        field = replaced_fields.find_replaced_field(subject.resource, child, manifest, desired.applied_fields)
         if field is not None:
             return ReplacingChange(field=field, is_named=True)
     refused = subject.memory.immutable.get(child.uid)

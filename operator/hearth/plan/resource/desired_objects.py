@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from hearth.model import limits
+from hearth.model import limits, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind
 from hearth.plan.environment.inherited_rules import InheritedRules
@@ -129,6 +129,7 @@ class DesiredObjects:
                 value,
                 whole=resource.drift_policy is not DriftPolicy.REPAIR,
                 ignored=resource.ignore_fields,
+                replacing=tuple(each for each in resource.replace_on if each[-1] != names.ANNOTATION_RESTORED),
                 owner=f"{self._stack.uid}/{resource.name}",
                 hashes=self._hashes,
             ),

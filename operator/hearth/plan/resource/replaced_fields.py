@@ -13,7 +13,8 @@ import orjson
 
 from hearth.model import field_paths, names
 from hearth.model.child import Child, Path
-from hearth.plan.ownership import field_ownership
+from hearth.plan.ownership import applied_fields, field_ownership
+from hearth.plan.ownership.applied_fields import AppliedFields
 from hearth.plan.ownership.field_ownership import Node
 from hearth.template.blueprint import ResourceBlueprint
 from hearth.template.cel import quantity
@@ -24,17 +25,37 @@ TRACKED = ("f:labels", "f:annotations")
 OWN_FIELD = f"f:{names.GROUP}/"
 
 
-def find_replaced_field(resource: ResourceBlueprint, child: Child, manifest: Mapping[str, Any]) -> str | None:
-    """Find the first `replaceOn` field that the manifest changes, as dotted path. A field that cannot be read is skipped."""
+def find_replaced_field(
+    resource: ResourceBlueprint, child: Child, manifest: Mapping[str, Any], applied: AppliedFields | None = None
+) -> str | None:
+    """Find the first `replaceOn` field that the manifest changes, as dotted path. A field that cannot be read is skipped.
+
+    applied: of the manifest. A value that was applied before is no change, even if the object has another one since.
+    """
     if child.defect:
         return None
     ours = without_tracking(field_ownership.read_fields(child.ownership)) if child.ownership is not None else {}
     for path in resource.replace_on:
         if any(field_paths.is_overlapping(path, omitted) for omitted in child.omitted):
             continue
-        if is_changed(read(manifest, path), read(child.fields, path), read(ours, tuple(f"f:{key}" for key in path))):
+        stated, live = read(manifest, path), read(child.fields, path)
+        if applied is not None:
+            known = applied_fields.split(applied_fields.read_applied_record(child))
+            stated = overlook_drift(stated, live, path, applied, known)
+        if is_changed(stated, live, read(ours, tuple(f"f:{key}" for key in path))):
             return ".".join(path)
     return None
+
+
+def overlook_drift(stated: Any, live: Any, path: Path, applied: AppliedFields, known: frozenset[str]) -> Any:
+    """Return the stated value with the live ones of fields that only drifted. known: the hashes of the object's record."""
+    if isinstance(stated, dict) and stated and (live is None or isinstance(live, dict)):
+        found = {
+            key: overlook_drift(value, (live or {}).get(key), (*path, key), applied, known)
+            for key, value in stated.items()
+        }
+        return found if live is not None or any(value is not None for value in found.values()) else None
+    return live if stated is not None and applied.is_known(path, stated, known) else stated
 
 
 def without_tracking(ours: Node) -> Node:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from hearth.model.child import Child
+from hearth.plan.ownership import apply_obstacles
 from hearth.plan.ownership.field_ownership import DriftFinding
 from hearth.plan.resource import drift, readiness
 from hearth.plan.resource.suspend import suspend_object
@@ -43,6 +44,7 @@ def plan_apply(
         tolerated=finding.tolerated,
         repaired_fields=repairs,
         lost=finding.to_repair if repairs else (),
+        leaves_null=child is not None and apply_obstacles.leaves_null(manifest, child),
         takes_up=takes_up,
         may_adopt=subject.adopts,
         sensitive_texts=subject.resource.hidden,

@@ -135,7 +135,7 @@ class CleanupPlanner:
         is_ready: whether all resources are ready; short: the collections with too few members in service;
         may_miss: whether the caches may lack objects of the Stack.
         """
-        found = (is_ready, self._index.has_failed, may_miss)
+        found = (is_ready, self._index.has_stuck, may_miss)
         if (found, short) != (self._was, self._short):
             self._was, self._short = found, short
             self.refresh_all()
@@ -171,8 +171,8 @@ class CleanupPlanner:
             self._index.plan(uid, step=step, wake_at=None)
 
     def _restore(self, child: Child | None, memory: InMemoryState) -> Step | None:
-        """Make the step that resumes a suspended obsolete object while a resource has failed."""
-        if child is None or child.deleting or child.uid in memory.in_flight or not self._index.has_failed:
+        """Make the step that resumes a suspended obsolete object while a resource has failed or is stopped."""
+        if child is None or child.deleting or child.uid in memory.in_flight or not self._index.has_stuck:
             return None
         return suspend_object.restore(child, self._records) if self._records.is_suspended_now(child) else None
 

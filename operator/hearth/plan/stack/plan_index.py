@@ -60,9 +60,9 @@ class PlanIndex:
     """The result of the current refresh so far."""
 
     @property
-    def has_failed(self) -> bool:
-        """Return whether any resource has failed."""
-        return bool(self.by_state[ResourceState.FAILED])
+    def has_stuck(self) -> bool:
+        """Return whether any resource has failed or is stopped, so that others keep what they have."""
+        return bool(self.by_state[ResourceState.FAILED] or self.by_state[ResourceState.STOPPED])
 
     def note(self, name: str, before: ResourceStatus | None, status: ResourceStatus) -> None:
         """Replace the status `before` of a resource."""

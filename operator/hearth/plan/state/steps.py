@@ -43,6 +43,8 @@ class Apply:
     """The fields to repair as text, if that is the only reason for the write."""
     lost: tuple[LostField, ...] = ()
     """The same fields."""
+    leaves_null: bool = False
+    """Whether the apply alone may leave null where the manifest sets an empty map, so that the keys must go before it."""
     takes_up: str | None = None
     """UID of an unsigned object to reclaim of which too little is cached to apply to it directly, or None."""
     may_adopt: bool = False

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from hearth.model import child
 from hearth.model.child import Object
+from hearth.model.kinds import Kind
 from hearth.plan.ownership import apply_obstacles
 
 OURS = "hearth:default/shop"
@@ -21,6 +23,13 @@ WEB = {"name": "http", "port": 80, "protocol": "TCP"}
 def own(value: Any) -> Object:
     """The `fieldsV1` of maps; all else has one owner as a whole."""
     return {f"f:{key}": own(inner) for key, inner in value.items()} if isinstance(value, dict) else {}
+
+
+def own_free_form(value: Any) -> Object:
+    """The same of free-form fields, whose maps have an entry of their own."""
+    if not isinstance(value, dict):
+        return {}
+    return {".": {}, **{f"f:{key}": own_free_form(inner) for key, inner in value.items()}}
 
 
 def make_live(parts: Object, *, ours: Object, others: Object | None = None) -> Object:
@@ -51,6 +60,28 @@ def test_what_would_become_null(stated: Object, live: Object, others: Object | N
     """The patch removes exactly that."""
     found = make_live({"spec": live}, ours=own({"spec": live}), others=others)
     assert apply_obstacles.find_emptied({"metadata": {}, **stated}, found) == expected
+
+
+@pytest.mark.parametrize(
+    ("stated", "applied", "expected"),
+    [
+        pytest.param({"a": {}}, {"a": {"x": 1}}, True, id="the last key goes"),
+        pytest.param({"a": {"b": {}, "y": 1}}, {"a": {"b": {"x": 1}, "y": 1}}, True, id="within a map"),
+        pytest.param({"a": {}}, {"a": {}}, False, id="it was empty before"),
+        pytest.param({"a": {}}, {"b": 1}, False, id="it is new"),
+        pytest.param({"a": {"y": 1}}, {"a": {"x": 1}}, False, id="it gets another key"),
+        pytest.param({"y": 1}, {"a": {"x": 1}}, False, id="it is dropped as a whole"),
+    ],
+)
+@pytest.mark.parametrize("group", ["apps", "example.com"])
+def test_where_an_apply_alone_leaves_null(stated: Object, applied: Object, expected: bool, group: str) -> None:
+    """Only fields of custom kinds can accept null and mean something else by it than by an empty map."""
+    kind = Kind(group=group, version="v1", name="Thing", plural="things", namespaced=True)
+    live = make_live({"spec": applied}, ours={"f:spec": own_free_form(applied)})
+    live["metadata"] |= {"name": "web", "uid": "u", "resourceVersion": "1"}
+    present = child.parse_child(live, kind=kind, paths=())
+    found = apply_obstacles.leaves_null({"metadata": {}, "spec": stated}, present)
+    assert found == (expected and group == "example.com")
 
 
 def test_a_key_without_an_owner_keeps_its_map() -> None:
