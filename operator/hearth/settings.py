@@ -6,11 +6,11 @@ Flags and environment variables are the business of `hearth.cli.commands.run`; m
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from hearth.model import value_class
 from hearth.model.sharding import BUCKETS, WHOLE, Share
 from hearth.model.tenancy import Mode, Tenancy
 
@@ -32,7 +32,7 @@ KIND = re.compile(r"[A-Z][A-Za-z0-9]*(\.[a-z0-9][a-z0-9.-]*)?")
 DURATION = re.compile(r"(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?(?:(?P<seconds>\d+)s)?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
     """Where to listen."""
 
@@ -44,7 +44,7 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All options of `hearth run`."""
 

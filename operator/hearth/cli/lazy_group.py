@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import click
 
+from hearth.model import value_class
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """Module, attribute and one-line summary of a subcommand."""
 

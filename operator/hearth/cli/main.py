@@ -6,7 +6,6 @@ Must not know what a subcommand does; a new one is a line in `COMMANDS`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +13,7 @@ import click
 import hearth
 from hearth.cli import lazy_group
 from hearth.cli.lazy_group import Entry
+from hearth.model import value_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ENVIRONMENT_PREFIX = "HEARTH"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Programs:
     """Functions of higher layers for the command line, which must not import them."""
 

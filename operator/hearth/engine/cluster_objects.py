@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from hearth.model import names
+from hearth.model import names, value_class
 from hearth.model.child import Object
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class KubeconfigRef:
     """The key of a Secret, in the namespace of the Stack, that contains a kubeconfig."""
 
@@ -33,7 +33,7 @@ class ParsedSpec:
         return spec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StackObject:
     """A Stack as cached from the management cluster, or a ResourceGroup in the form of one."""
 
@@ -122,7 +122,7 @@ class StackObject:
         return status
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class HealthMarkObject:
     """A HealthMark as cached from the management cluster."""
 
@@ -137,7 +137,7 @@ class HealthMarkObject:
     status: Object
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
     """A ControllerRevision of a Stack, as described by its metadata."""
 

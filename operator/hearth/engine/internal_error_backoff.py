@@ -6,11 +6,11 @@ The status reports them until the work succeeds. Must not know what the work is.
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
 
 from hearth import supervision
 from hearth.engine.services import Services
 from hearth.engine.work_queue import DirtyItem, DirtyScope
+from hearth.model import value_class
 from hearth.plan.state.internal_errors import Fault
 
 PASS, ACCEPT, STATUS, PART = "pass", "accept", "status", "part"
@@ -24,7 +24,7 @@ BLOCKING = frozenset({PASS, ACCEPT, STATUS, PART, "step", "broadcast"})
 """Work that blocks the Stack when it fails. Failures of other work set only their own condition."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Failing:
     """Work that failed."""
 

@@ -16,7 +16,7 @@ import structlog
 from hearth import supervision
 from hearth.engine.ports import Clock, WorkloadCluster
 from hearth.engine.work_queue import DirtyScope, WorkQueue
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.model.child import Child
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind
@@ -242,7 +242,7 @@ class ReadRights:
             logger.warning("cannot ask what ServiceAccounts may get; retrying", error=str(error))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class StackReadRights:
     """The answers about the account of one Stack: the port of the planner."""
 

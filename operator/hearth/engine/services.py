@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.clusters import cluster_links
@@ -14,6 +14,7 @@ from hearth.engine.read_rights import ReadRights
 from hearth.engine.snapshot_ports import SnapshotClient
 from hearth.engine.unassisted import Unassisted
 from hearth.engine.work_queue import DirtyItem, WorkQueue
+from hearth.model import value_class
 from hearth.model.child import Child
 from hearth.model.sharding import WHOLE, Share
 from hearth.model.tenancy import Boundary, Tenancy
@@ -22,7 +23,7 @@ from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.retry.backoff import BackoffPolicy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """The ports and their settings."""
 
@@ -114,7 +115,7 @@ class Services:
         self.clock.call_later(delay, lambda: self.queue.enqueue(stack_uid, what))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class StackChildren:
     """The observed children of one Stack, as input of the planner."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from hearth.model import value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StackSnapshotObject:
     """A StackSnapshot as cached from the management cluster."""
 

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.ports import ManagementCluster
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.model.text import enumeration
 from hearth.plan.ownership.keyed_hash import HashFunction
 
 PURPOSE = "revision"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class RevisionSet:
     """The revisions with one Stack's label in the Stack's namespace."""
 

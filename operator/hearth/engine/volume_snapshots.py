@@ -8,12 +8,12 @@ whose status was removed is not complete with the data of another revision. Must
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from hearth.engine.ports import WorkloadCluster
 from hearth.engine.snapshot_ports import StackSnapshotObject
-from hearth.model import names
+from hearth.model import names, value_class
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
@@ -29,7 +29,7 @@ REFUSALS = frozenset({400, 403, 404, 405, 422})
 NOT_SERVED = f"the cluster does not serve {API_VERSION} {KIND}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeSnapshots:
     """The VolumeSnapshots of one StackSnapshot."""
 

@@ -6,9 +6,9 @@ import asyncio
 import enum
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from hearth.model import value_class
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.health.health_rules import RuleChange
 from hearth.plan.retry.retry_triggers import RetryTrigger
@@ -33,31 +33,31 @@ DirtyItem: TypeAlias = DirtyScope | str
 """A scope, or the name of a resource, or the key of a step."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class KindsChanged:
     """The set of served kinds changed."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class CacheSynced:
     """The cache of a kind contains what was requested of it."""
 
     kind: Kind
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class SourceChanged:
     """A source of definitions changed."""
 
     ref: ObjectRef
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class ClusterStateChanged:
     """Another cluster was reached for the first time, went away or came back."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class ClusterEvent:
     """An event in another cluster, which concerns its Stacks alone."""
 

@@ -6,14 +6,13 @@ A handler that raises anything denies the write, so the reviews that it calls ra
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import kopf
 
 from hearth.engine.admission.review import Author, Review
 from hearth.kube.webhook import webhook_server
-from hearth.model import names
+from hearth.model import names, value_class
 
 if TYPE_CHECKING:
     from hearth.engine.admission.review import ReviewResult
@@ -26,7 +25,7 @@ STACK_SNAPSHOTS = (names.GROUP, names.VERSION, "stacksnapshots")
 INVALID = 422
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class AdmissionHandlers:
     """All admission handlers."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from hearth.model import value_class
 
 if TYPE_CHECKING:
     from hearth.engine.admission.review import Review, ReviewResult
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 ReviewWrite: TypeAlias = "Callable[[Review], Awaitable[ReviewResult]]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionCallbacks:
     """The server of reviews, and who reviews what it receives."""
 
@@ -23,7 +24,7 @@ class AdmissionCallbacks:
     review_snapshot: ReviewWrite
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerCallbacks:
     """Safe to be called from kopf's thread."""
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import kopf
 
-from hearth.model import names
+from hearth.model import names, value_class
 
 if TYPE_CHECKING:
     from hearth.kube.webhook.webhook_server import WebhookServer
@@ -27,7 +26,7 @@ EXIT_TIMEOUT = 1.0
 """Seconds; all that our handlers do takes microseconds."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class EndlessBackoff:
     """Pauses in seconds between attempts, without an end; each loop over them starts again.
 

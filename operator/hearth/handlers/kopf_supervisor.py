@@ -10,7 +10,6 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import structlog
@@ -18,6 +17,7 @@ import structlog
 from hearth import imports, supervision
 from hearth.engine.admission import reviewer
 from hearth.handlers.callbacks import AdmissionCallbacks, HandlerCallbacks, ReviewWrite
+from hearth.model import value_class
 
 if TYPE_CHECKING:
     from hearth.engine.admission.review import Review, ReviewResult
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorTimeouts:
     """Timeouts of the supervisor in seconds."""
 
@@ -42,7 +42,7 @@ RunKopf: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 """Runs kopf until it is cancelled."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class KopfCallbacks:
     """Callbacks to the rest of the process, called in the loop that started the supervisor."""
 

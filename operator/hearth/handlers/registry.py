@@ -6,12 +6,12 @@ They have a registry of their own, never kopf's global one, so that several fram
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import kopf
 
 from hearth.handlers import login
+from hearth.model import value_class
 
 if TYPE_CHECKING:
     from hearth.handlers.callbacks import HandlerCallbacks
@@ -22,7 +22,7 @@ LOGIN_PAUSE = 5.0
 """Seconds after a failure. Kopf's own is a minute, in which a broken kubeconfig may long be fixed."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class KopfHandlers:
     """Return the registry of all handlers. They ignore the arguments that kopf passes."""
 

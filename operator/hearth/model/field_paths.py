@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import orjson
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class ListItem:
     """One item of a list, identified by some of its fields: `[name="web"]`."""
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from hearth.model import value_class
 
 Answer: TypeAlias = Literal["True", "False", "Unknown"]
 
@@ -44,7 +45,7 @@ class Phase(enum.StrEnum):
     DELETE_STOPPED = "DeleteStopped"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseConditions:
     """The conditions of a phase, as kstatus defines them."""
 
@@ -55,7 +56,7 @@ class PhaseConditions:
     """The reason of the condition `Ready`; None if the first problem gives it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseRow:
     """One row of the table."""
 

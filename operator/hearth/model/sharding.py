@@ -7,7 +7,8 @@ processes only selects different buckets.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+
+from hearth.model import value_class
 
 BUCKETS = 256
 """Never changes, since children carry it. It is the maximum number of shards."""
@@ -32,7 +33,7 @@ def label_of(stack_uid: str) -> str:
     return str(bucket_of(stack_uid))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
     """The part of all Stacks that one process works on."""
 

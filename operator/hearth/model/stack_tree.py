@@ -6,12 +6,11 @@ A plain index that the cache of Stacks maintains. Must not know what a Stack's t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
-from hearth.model import names
+from hearth.model import names, value_class
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Node:
     """One Stack."""
 

@@ -8,10 +8,9 @@ This module only writes that mark, once for each generation of the HealthMark.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from hearth.model import names
+from hearth.model import names, value_class
 from hearth.model.child import Child, Object
 from hearth.model.text import times
 from hearth.plan.state.steps import WriteHealthMark
@@ -21,7 +20,7 @@ READY = "Ready"
 RESOLVED = "Resolved"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedHealthMark:
     """The spec and the status of a HealthMark."""
 
@@ -55,7 +54,7 @@ class ParsedHealthMark:
         return self.is_observed and conditions.find(self.status, READY).get("status") == "True"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class MarkProblem:
     """Reason why the operator cannot process a mark now."""
 
@@ -64,7 +63,7 @@ class MarkProblem:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class MarkedResource:
     """Known state of the resource that a mark names."""
 
@@ -92,7 +91,7 @@ class MarkedResource:
         return self.named if self.is_named else self.current
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class MarkDecision:
     """Next actions for a mark: the step first, then the status."""
 
@@ -101,7 +100,7 @@ class MarkDecision:
     step: WriteHealthMark | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class MarkConditions:
     """Content of the two conditions."""
 

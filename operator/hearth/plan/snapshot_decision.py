@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.model.child import Object
 from hearth.model.phases import PhaseConditions
 from hearth.model.text.enumeration import enumerate_names
@@ -35,7 +35,7 @@ CONDITIONS: Mapping[SnapshotPhase, PhaseConditions] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotVolume:
     """A claim and its VolumeSnapshot."""
 
@@ -57,7 +57,7 @@ class SnapshotVolume:
         return f"persistentvolumeclaim/{self.claim}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotMemory:
     """What the operator reads back from a status."""
 
@@ -77,7 +77,7 @@ class SnapshotMemory:
         return self.revision is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedSnapshot:
     """The spec and status of a StackSnapshot."""
 
@@ -94,7 +94,7 @@ class ParsedSnapshot:
     """Whether another writer changed its status."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotProblem:
     """Why the snapshot is not complete."""
 
@@ -103,7 +103,7 @@ class SnapshotProblem:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedStack:
     """What is known of the Stack now."""
 
@@ -133,7 +133,7 @@ class VolumeState(enum.Enum):
     """It could not be read or written now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedVolume:
     """A VolumeSnapshot as it is now."""
 
@@ -149,7 +149,7 @@ class ObservedVolume:
         return bool(self.volume.uid) and self.state in (VolumeState.ABSENT, VolumeState.OTHER)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotDecision:
     """Next actions: the finalizer first, then the VolumeSnapshots, then the status."""
 
@@ -164,7 +164,7 @@ class SnapshotDecision:
 NOTHING = SnapshotDecision()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The phase, and the reason and message of `Ready`."""
 

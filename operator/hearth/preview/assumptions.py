@@ -14,6 +14,7 @@ from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.engine.ports import Evaluations
+from hearth.model import value_class
 from hearth.model.child import Object, Path
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.kinds import Kind
@@ -59,7 +60,7 @@ class Assumptions:
         return dataclasses.replace(resource, manifest=manifest, ready_when=rules)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class PartialManifest:
     """A manifest in which stand-ins take the place of values that only the run can know."""
 
@@ -93,7 +94,7 @@ class PartialManifest:
         return self.inner.evaluate(values, stand_in=stand_in)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class AssumedRule:
     """A rule of `readyWhen` that is met by every object that counts as ready."""
 
@@ -129,7 +130,7 @@ class AssumedRules(HealthRules):
         return super().assess(fields, kind=kind)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class PreviewRevisionBuilder(RevisionBuilder):
     """The builder of revisions, whose blueprints follow the assumptions. Notes all mistakes of a definition."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from hearth.model import value_class
 from hearth.model.errors import Mistake
 from hearth.model.kinds import ObjectRef
 from hearth.preview.field_changes import FieldChange
@@ -27,7 +28,7 @@ class Action(enum.StrEnum):
     """It waits for another resource, or for what only the run can know."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """What happens to one resource."""
 
@@ -48,7 +49,7 @@ class Change:
     """Why the API server did not check the change; "" if it did."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
     """What a change of one Stack does."""
 

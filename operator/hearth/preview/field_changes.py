@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from hearth.model import names
+from hearth.model import names, value_class
 from hearth.model.child import Object
 from hearth.plan.ownership import applied_fields
 
@@ -19,7 +18,7 @@ ASSIGNED: Final = frozenset(
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Absent:
     """No value at all."""
 
@@ -27,7 +26,7 @@ class Absent:
 ABSENT: Final = Absent()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class FieldChange:
     """One changed field."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from hearth.engine.cluster_objects import Revision, StackObject
@@ -18,6 +18,7 @@ from hearth.engine.services import Services
 from hearth.engine.unassisted import Unassisted
 from hearth.engine.work_queue import WorkQueue
 from hearth.kube.cache import stack_cache
+from hearth.model import value_class
 from hearth.model.api import status_fields
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
@@ -32,7 +33,7 @@ from hearth.preview.copies.trusted_hashes import TrustedHashes
 from hearth.preview.live_cluster import LiveCluster
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class PreviewRequest:
     """What to preview: the Stack as it is and as it would be, as the API server returns both."""
 
@@ -70,7 +71,7 @@ class StandingClock:
         return lambda: None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class PreviewWorld:
     """The copy of the world, and the services on it."""
 

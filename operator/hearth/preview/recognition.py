@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from hearth.engine import verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.definition import revision_builder, stored_definition
-from hearth.model import field_paths, names
+from hearth.model import field_paths, names, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound, TamperedRevision, Unreachable
 from hearth.model.field_paths import ElementPath
@@ -42,7 +41,7 @@ from hearth.template.chunked_work import Unevaluated
 UNREADABLE = (InvalidDefinition, SourceNotFound, TamperedRevision, Unevaluated, ApiStatusError)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """What one object would be by one stored revision."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from hearth.model import names
+from hearth.model import names, value_class
 from hearth.model.child import Child, Object
 from hearth.model.groups import members
 from hearth.model.kinds import ObjectRef
@@ -22,7 +22,7 @@ from hearth.preview.copies.unknown_values import UnknownValues
 from hearth.preview.field_changes import FieldChange
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class PlannedStep:
     """A step as it was planned, with what the planner knew then."""
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TypeAlias
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.serve import metrics
 from hearth.settings import Address
 
@@ -31,7 +30,7 @@ class CannotListen(Exception):
     """The address is not available; the user must set another."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoints:
     """Where the content of the three paths comes from."""
 
@@ -40,7 +39,7 @@ class Endpoints:
     metrics: Callable[[], bytes]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class HttpReply:
     """A response."""
 

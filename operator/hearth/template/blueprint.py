@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, TypeAlias
 
 from hearth.model import value_class
@@ -48,7 +48,7 @@ class Pending:
         return bool(self.missing) and all(isinstance(each, Evaluating) for each in self.missing)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationError:
     """The result of an expression that failed permanently (e.g. a division by zero). Waiting does not help."""
 
@@ -103,7 +103,7 @@ class SharingScope(enum.IntEnum):
     ONE = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class RollingPolicy:
     """How the members of one collection change: in batches, with pauses."""
 
@@ -219,7 +219,7 @@ class CollectionBlueprint:
     """The resources that require all members."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ListOutline:
     """The digests of a long list, by which its changed elements are found."""
 
@@ -230,7 +230,7 @@ class ListOutline:
     """The digests of `hearth.template.compiler.changes.outlines.CHUNK` elements each."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
     """All inputs of a compilation, as digests: two equal ones have the same blueprint."""
 
@@ -244,7 +244,7 @@ class Outline:
     surge: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledFrom:
     """What a blueprint was compiled from, so that a definition with few other elements costs only these.
 
@@ -264,7 +264,7 @@ class CompiledFrom:
     """`apiVersion/Kind` of all resources."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Blueprint:
     """A compiled definition."""
 
@@ -313,7 +313,7 @@ class Blueprint:
         return mine == theirs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """The source of a parameter value that the Stack's spec does not contain itself."""
 
@@ -325,7 +325,7 @@ class Origin:
     """The location for messages: `spec.parametersFrom[0] (secret/db key password)`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
     """Template and parameters as the user gave them, with their locations for messages."""
 
@@ -344,7 +344,7 @@ class Definition:
     """Members of a group beyond its size, during a rolling update. Not stored, because no later definition needs them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StackIdentity:
     """The data that expressions can read as `stack`."""
 

@@ -23,7 +23,7 @@ from hearth.cli.stack_views.tree.stack_view import StackView
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
 from hearth.kube.well_known_kinds import STACK
-from hearth.model import errors
+from hearth.model import errors, value_class
 from hearth.model.child import Object
 
 LOOK: Final = 0.25
@@ -35,7 +35,7 @@ class DemoFailed(errors.HearthError):
     """The demo cannot continue; the text says why and what to do."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
     """Options of the demo."""
 

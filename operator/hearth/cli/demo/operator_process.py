@@ -9,10 +9,10 @@ import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from hearth.model import value_class
 from hearth.settings import DEFAULT_OPERATOR_NAMESPACE, LEASE_HELD_EXIT_CODE
 
 GRACE: Final = 6.0
@@ -21,7 +21,7 @@ LINES_SHOWN: Final = 15
 HOST: Final = "127.0.0.1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
     """The running operator."""
 

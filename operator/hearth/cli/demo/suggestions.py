@@ -6,11 +6,11 @@ import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from hearth.cli.stack_views.tree.stack_view import StackView
+from hearth.model import value_class
 from hearth.model.child import Object
 
 WORKLOADS: Final = ("deployment/", "statefulset/")
@@ -25,7 +25,7 @@ WRONG: Final = {
 """A value of another type, by type."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ShellEnvironment:
     """Environment of the user's shell."""
 

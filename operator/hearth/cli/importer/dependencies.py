@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from hearth.cli import object_fields
 from hearth.cli.importer import cluster_scoped_kinds, kind_references, pod_references
 from hearth.cli.importer.manifest_documents import ManifestDocument
+from hearth.model import value_class
 from hearth.model.kinds import ObjectRef
 
 DEFINITION: Final = "CustomResourceDefinition.apiextensions.k8s.io"
@@ -22,7 +23,7 @@ CALLED: Final = kind_references.WEBHOOKS | {kind_references.API_SERVICE}
 """Kinds that make the API server call a Service. Requests fail from then on until the Service responds."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Index:
     """Index of the imported manifests."""
 

@@ -9,14 +9,13 @@ import base64
 import binascii
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
 from hearth.cli import object_fields
 from hearth.cli.importer.manifest_documents import SourceText
-from hearth.model import limits, packing
+from hearth.model import limits, packing, value_class
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 
@@ -24,7 +23,7 @@ TYPE: Final = "helm.sh/release.v1"  # the type of the Secrets
 DEPLOYED: Final = "deployed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class HelmRelease:
     """One revision of a release."""
 

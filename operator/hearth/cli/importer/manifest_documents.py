@@ -6,14 +6,13 @@ Knows the fields that every manifest must have; must not know the meaning of a k
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 import yaml
 
 from hearth.cli.importer import cluster_scoped_kinds
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.kinds import ObjectRef
@@ -29,7 +28,7 @@ NAMES: Mapping[str, Callable[[str], str]] = {
 NEXT_STEP = "; every manifest starts with apiVersion and kind"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestDocument:
     """One manifest and its position."""
 
@@ -75,7 +74,7 @@ class ManifestDocument:
         return ObjectRef(group=self.group, kind=self.kind, namespace=namespace, name=self.name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class SourceText:
     """The content of one file."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from hearth.model import value_class
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectMention:
     """A reference to an object. Its namespace is that of the referencing manifest unless the reference sets one."""
 

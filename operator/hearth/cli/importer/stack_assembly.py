@@ -6,7 +6,6 @@ Must not know files, nor how the Stack is written.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import orjson
 
@@ -23,7 +22,7 @@ from hearth.cli.importer import (
 from hearth.cli.importer import manifest_documents as documents_module
 from hearth.cli.importer.manifest_documents import ManifestDocument, SourceText
 from hearth.graph import order
-from hearth.model import limits, names
+from hearth.model import limits, names, value_class
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.template.text import bounds
@@ -32,7 +31,7 @@ USUAL_NAMESPACE = "default"
 """Namespace that kubectl uses by default."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Import:
     """Result of an import."""
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
+
+from hearth.model import value_class
 
 COOKIE: Final = "hearth-page"
 TOKEN: Final = "token"  # noqa: S105 -- a name
@@ -37,7 +38,7 @@ HEADERS: Final = {
 """Headers of every response."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Secrets:
     """Random texts of one run."""
 
@@ -49,7 +50,7 @@ class Secrets:
     action_token: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
     """Why a request is refused."""
 
@@ -57,7 +58,7 @@ class Refused:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class AccessRules:
     """The rules of one server."""
 

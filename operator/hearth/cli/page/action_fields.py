@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hearth.cli import object_fields
 from hearth.cli.stack_access import owned_objects, revisions
 from hearth.cli.stack_access.session import Session
@@ -11,12 +9,12 @@ from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.lists import revision_history
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.kube.well_known_kinds import STACK_SNAPSHOT
-from hearth.model import limits
+from hearth.model import limits, value_class
 
 REASON_LENGTH = 1_024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
     """One value to choose."""
 
@@ -24,7 +22,7 @@ class Option:
     label: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
     """One input of a form."""
 

@@ -6,7 +6,6 @@ A decision is made twice: when the user is asked to confirm, and again on the pr
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
@@ -18,6 +17,7 @@ from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import group_size, mark_requests, snapshot_requests, verbs
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
 from hearth.kube.well_known_kinds import HEALTH_MARK, RESOURCE_GROUP, STACK_SNAPSHOT
+from hearth.model import value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
@@ -25,7 +25,7 @@ Form: TypeAlias = Mapping[str, str]
 Send: TypeAlias = Callable[[], Awaitable[object]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What becomes of an action now."""
 
@@ -38,7 +38,7 @@ class Decision:
     """Sends it; None if nothing is written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """What a decision needs."""
 
@@ -48,7 +48,7 @@ class Context:
     token: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
     """One button."""
 

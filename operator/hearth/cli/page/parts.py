@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib import parse
 
@@ -15,6 +14,7 @@ from hearth.cli.page.stack_source import StackSource
 from hearth.cli.stack_views.graph import svg_drawing
 from hearth.cli.stack_views.graph.folding import Node
 from hearth.cli.stack_views.tree.snapshot import StackObjects
+from hearth.model import value_class
 from hearth.model.kinds import Kind
 
 Parts: TypeAlias = "Mapping[str, Part]"
@@ -24,7 +24,7 @@ EXPANDED_AT_ONCE = 4
 """Layers that one click on a folded run expands."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Part:
     """One part: its HTML, and a digest of it."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from hearth.cli.stack_views import ages, safe_text
 from hearth.cli.stack_views.causes import cause_drawing, stack_causes
@@ -16,11 +15,11 @@ from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.cli.stack_views.tree.stack_view import ResourceRow
 from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.template.text import kubectl_yaml
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ShownCause:
     """A cause with the times in words."""
 
@@ -29,7 +28,7 @@ class ShownCause:
     causes: tuple[ShownCause, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ShownEvent:
     """An Event with its age in words."""
 
@@ -40,7 +39,7 @@ class ShownEvent:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ShownResource:
     """One resource, or one obsolete object of it."""
 

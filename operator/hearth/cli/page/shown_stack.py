@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from hearth.cli.stack_views import safe_text
@@ -20,11 +19,12 @@ from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.cli.stack_views.tree.stack_view import StackView
 from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
+from hearth.model import value_class
 
 SUMMARY: Final = re.compile(r"(\d{1,6})/(\d{1,6})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ShownStack:
     """A Stack or ResourceGroup, without its resources."""
 
@@ -44,7 +44,7 @@ class ShownStack:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ShownGraph:
     """A Stack with the picture of its resources."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from hearth.cli.stack_access import owned_objects
@@ -14,6 +13,7 @@ from hearth.cli.stack_views.lists import stack_list
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
+from hearth.model import value_class
 from hearth.model.kinds import Kind
 
 FRESH_SECONDS: Final = 0.4
@@ -23,7 +23,7 @@ KEPT: Final = 4
 Key: TypeAlias = tuple[str, str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Taken:
     """A snapshot, and when it was taken in seconds of the event loop."""
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
 from hearth.cli.stack_views.graph import svg_drawing
+from hearth.model import value_class
 
 TYPES: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 GRAPH_STYLE: Final = "graph.css"
 """The style of the picture, which `kubectl stack graph -o svg` has too."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class StaticFile:
     """One file."""
 

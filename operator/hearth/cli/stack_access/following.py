@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from hearth.cli import object_fields
 from hearth.cli.stack_access.session import Session
@@ -13,11 +12,12 @@ from hearth.cli.stack_views.steering import goals
 from hearth.cli.stack_views.steering.goals import Goal, GoalState, Verdict
 from hearth.cli.stack_views.steering.verbs import Write
 from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
+from hearth.model import value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Followed:
     """What to wait for, on one Stack."""
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from hearth.cli import object_fields
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.kube.objects import controller_revision
 from hearth.kube.well_known_kinds import CONTROLLER_REVISION
-from hearth.model import errors, names
+from hearth.model import errors, names, value_class
 from hearth.model.child import Object
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class StoredRevisions:
     """The revisions of one Stack without their definitions, by number."""
 

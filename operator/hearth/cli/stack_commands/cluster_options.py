@@ -10,12 +10,13 @@ import functools
 import os
 import sys
 from collections.abc import Awaitable, Callable, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
 from hearth.cli.stack_views import safe_text
+from hearth.model import value_class
 
 if TYPE_CHECKING:
     from hearth.cli.stack_access.session import Session
@@ -28,7 +29,7 @@ DEFAULT_NAMESPACE: Final = "default"
 NOT_INSTALLED: Final = "the server could not find the requested resource"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
     """What the command line says of the cluster; None: not stated."""
 

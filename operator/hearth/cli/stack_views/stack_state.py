@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from hearth.cli import object_fields
 from hearth.cli.stack_views.named_object import NamedObject
-from hearth.model import names
+from hearth.model import names, value_class
 from hearth.model.child import Object
 
 TRUE: Final = "True"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
     """One condition."""
 
@@ -30,7 +29,7 @@ class Condition:
         return self.status == TRUE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class BreakpointEntry:
     """A breakpoint at which a resource waits."""
 
@@ -53,7 +52,7 @@ class BreakpointEntry:
 ABSENT: Final = Condition()
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class StackState(NamedObject):
     """A Stack, read from its object."""
 

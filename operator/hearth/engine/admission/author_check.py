@@ -5,11 +5,10 @@ Otherwise the right to write Stacks would be the right of every ServiceAccount o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from hearth.engine.admission.review import Author
-from hearth.model import errors
+from hearth.model import errors, value_class
 
 
 class AccessReviews(Protocol):
@@ -19,7 +18,7 @@ class AccessReviews(Protocol):
         """Return whether the user may do that in the core API group. Raises `ApiStatusError` or `Unreachable`."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class AuthorCheck:
     """The check of one installation."""
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from hearth.engine.admission import live_objects
 from hearth.engine.admission import review as review_module
 from hearth.engine.admission.review import Review, ReviewResult
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.model import errors, names
+from hearth.model import errors, names, value_class
 from hearth.model.child import Object
 from hearth.model.groups import members
 from hearth.model.text.enumeration import enumerate_names
@@ -23,7 +22,7 @@ NO_REASON = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class MarkReviewer:
     """The reviewer of HealthMarks."""
 

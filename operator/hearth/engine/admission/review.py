@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import orjson
 
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.clusters import kubeconfig_reference
-from hearth.model import child, limits, names
+from hearth.model import child, limits, names, value_class
 from hearth.model.child import Object
 from hearth.template import resource_group
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Author:
     """The user who sends the write, as the API server authenticated it."""
 
@@ -25,7 +25,7 @@ class Author:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
     """One write of an object that the API server asks about."""
 
@@ -51,7 +51,7 @@ class Review:
         return read_spec(self.new)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewResult:
     """The answer: the write is allowed if `denial` is empty."""
 

@@ -6,21 +6,19 @@ Stack never changes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hearth.engine import verified_snapshots
 from hearth.engine.admission import live_objects
 from hearth.engine.admission import review as review_module
 from hearth.engine.admission.review import Review, ReviewResult
 from hearth.engine.definition import snapshot_restore
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.model import names
+from hearth.model import names, value_class
 from hearth.model.child import Object
 
 COMPLETE = "Complete"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class SnapshotReviewer:
     """The reviewer of what concerns snapshots."""
 

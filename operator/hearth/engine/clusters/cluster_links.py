@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from hearth.engine.clusters.no_cluster import NO_CLUSTER
 from hearth.engine.clusters.remote_ports import RemoteCluster
 from hearth.engine.ports import WorkloadCluster
+from hearth.model import value_class
 from hearth.plan.health.health_rules import HealthRules
 
 HOME = ""
 """The key of the cluster that the Stacks themselves are in."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLink:
     """The cluster of one Stack's objects."""
 

@@ -11,7 +11,7 @@ import dataclasses
 import weakref
 from collections.abc import Callable, Collection, Set
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from hearth.engine import cooperative_work, verified_revisions
@@ -26,7 +26,7 @@ from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.engine.ports import Evaluations, ManagementCluster, WorkloadCluster
 from hearth.engine.unassisted import Unassisted
 from hearth.engine.verified_revisions import RevisionSet
-from hearth.model import names
+from hearth.model import names, value_class
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound, TamperedRevision
 from hearth.model.groups import group_members
@@ -54,7 +54,7 @@ MAX_CONCURRENT_BUILDS = 16
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRevision:
     """A stored revision with its blueprint, ready to activate."""
 
@@ -65,7 +65,7 @@ class StoredRevision:
     """Sensitive parameters whose values changed since."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class RevisionBuilder:
     """The builder of revisions for all Stacks."""
 

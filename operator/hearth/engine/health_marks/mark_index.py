@@ -6,16 +6,16 @@ Must not know how a mark is written.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from hearth.engine.cluster_objects import HealthMarkObject
 from hearth.engine.health_marks.mark_path import MarkPath
 from hearth.engine.health_marks.resource_locator import ResourceKey
 from hearth.engine.health_marks.signed_marks import SignedMarks
+from hearth.model import value_class
 from hearth.plan.health_mark_decision import ParsedHealthMark
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedMark:
     """The last known path of a mark."""
 
@@ -26,7 +26,7 @@ class TrackedMark:
     """Resource version of the mark."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """What other marks on the same resource need to know of a mark."""
 

@@ -6,17 +6,15 @@ the Stack of that object while the Stack exists. Reads caches and planners; writ
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hearth.engine.cluster_objects import HealthMarkObject
 from hearth.engine.health_marks.resource_locator import ResourceKey, ResourceLocator
-from hearth.model import names
+from hearth.model import names, value_class
 from hearth.model.child import Child
 from hearth.plan import health_mark_decision
 from hearth.plan.health_mark_decision import MarkedResource, MarkProblem
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class MarkPath:
     """The path of a mark, as far as it is known."""
 

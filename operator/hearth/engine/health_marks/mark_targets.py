@@ -13,6 +13,7 @@ from typing import TypeAlias
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.clusters.cluster_links import ClusterLink
 from hearth.engine.work_queue import DirtyItem, DirtyScope
+from hearth.model import value_class
 from hearth.model.child import Child
 
 GroupKind: TypeAlias = tuple[str, str]
@@ -20,7 +21,7 @@ Key: TypeAlias = tuple[GroupKind, str]
 """Group and kind of an object, and its name."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Owner:
     """The last known owner of an object."""
 

@@ -10,7 +10,7 @@ from hearth.engine.health_marks import mark_targets
 from hearth.engine.health_marks.mark_targets import Targets
 from hearth.engine.services import Services
 from hearth.engine.stack.stack_view import StackView
-from hearth.model import names
+from hearth.model import names, value_class
 from hearth.model.child import Child
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan import health_mark_decision
@@ -19,7 +19,7 @@ from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state import requirements
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceKey:
     """A resource of a Stack, which may not exist."""
 

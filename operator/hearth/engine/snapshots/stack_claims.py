@@ -6,14 +6,14 @@ Reads as the account of the Stack; writes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.ports import WorkloadCluster
 from hearth.engine.services import Services
 from hearth.engine.snapshot_ports import StackSnapshotObject
-from hearth.model import limits, names
+from hearth.model import limits, names, value_class
 from hearth.model.child import Child
 from hearth.model.errors import ApiStatusError
 from hearth.model.kinds import Kind, ObjectRef
@@ -25,7 +25,7 @@ STATEFUL_SET = ("apps", "StatefulSet")
 STACK, GROUP = (names.GROUP, names.STACK), (names.GROUP, names.GROUP_KIND)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StackClaims:
     """The claims of one Stack, for one StackSnapshot."""
 

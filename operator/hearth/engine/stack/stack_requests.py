@@ -5,19 +5,18 @@ Must not choose the target: see `hearth.engine.definition`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.services import Services
 from hearth.engine.stack.breakpoints.breakpoint_control import BreakpointControl
 from hearth.engine.stack.stack_deletion import StackDeletion
 from hearth.engine.work_queue import DirtyItem, DirtyScope
+from hearth.model import value_class
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StackRequests:
     """What the user of one Stack asks for by annotations and options."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hearth.engine import internal_error_backoff
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.internal_error_backoff import Faults
@@ -12,10 +10,11 @@ from hearth.engine.stack.breakpoints import continue_requests
 from hearth.engine.stack.checks.check_control import CheckControl
 from hearth.engine.stack.stack_deletion import StackDeletion
 from hearth.engine.stack.target_progress import TargetProgress
+from hearth.model import value_class
 from hearth.plan.status import ready_condition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StatusInputs:
     """The maker of status inputs for one Stack, from the parts of its reconciler."""
 

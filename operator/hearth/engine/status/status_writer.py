@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -17,6 +16,7 @@ from hearth.engine.stack.stack_view import ReportedStack
 from hearth.engine.status.status_rate_limiter import StatusRateLimiter
 from hearth.engine.work_queue import DirtyScope
 from hearth.engine.writes.fair_executor import FairExecutor
+from hearth.model import value_class
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan.stack.stack_plan import StackPlan
@@ -58,7 +58,7 @@ class Outcome(enum.Enum):
     """The status cannot be written as a whole."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedWrite:
     """A planned status update."""
 
@@ -67,7 +67,7 @@ class PlannedWrite:
     cancel: Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionBlock:
     """What blocks a deletion, in the words of its condition."""
 
@@ -76,7 +76,7 @@ class DeletionBlock:
     """Monotonic time in seconds of the Event; infinite after it was posted."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Look:
     """When a status was built, written or delayed."""
 

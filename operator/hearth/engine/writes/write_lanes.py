@@ -6,17 +6,16 @@ Must not know steps: the caller executes them.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
 
 from hearth import supervision
 from hearth.engine.clusters.cluster_links import HOME
 from hearth.engine.ports import Clock
 from hearth.engine.writes.fair_executor import FairExecutor
 from hearth.engine.writes.write_throttle import WriteThrottle
-from hearth.model import limits
+from hearth.model import limits, value_class
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class WriteLane:
     """The writes in one cluster."""
 

@@ -11,7 +11,7 @@ import ipaddress
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Protocol
 from urllib import parse
@@ -21,7 +21,7 @@ import yarl
 from hearth.kube.auth import auth_provider, exec_plugin, kubeconfig
 from hearth.kube.auth.exec_plugin import LoginResult
 from hearth.kube.auth.kubeconfig import KubeconfigContext, KubeconfigEntry
-from hearth.model import errors
+from hearth.model import errors, value_class
 
 SERVICE_ACCOUNT_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 USER_FILES = ("client-certificate", "client-key", "tokenFile")
@@ -33,7 +33,7 @@ class NoCredentials(errors.Unreachable):
     """Error for unreadable credentials; at start-up the administrator fixes them, later the operator retries."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
     """The data that a connection to one API server needs."""
 
@@ -95,7 +95,7 @@ def find_source(*, kubeconfig: str | None, context: str | None, environ: Mapping
     return KubeconfigSource(paths=tuple(path for path in separated if path), context=context, environ=environ)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceAccountSource:
     """The service account of a pod."""
 
@@ -128,7 +128,7 @@ class ServiceAccountSource:
         return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class KubeconfigSource:
     """A kubeconfig file, or several files merged as in kubectl."""
 

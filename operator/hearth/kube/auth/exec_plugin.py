@@ -9,13 +9,14 @@ import base64
 import datetime
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import orjson
 
 from hearth.kube.auth import program as program_module
 from hearth.kube.auth.kubeconfig import InvalidKubeconfig, KubeconfigContext, KubeconfigEntry
+from hearth.model import value_class
 
 CONFIG_EXTENSION = "client.authentication.k8s.io/exec"
 """The cluster extension that is passed to the program."""
@@ -23,7 +24,7 @@ CLUSTER_KEYS = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-
 """The cluster fields that a program receives on request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class LoginResult:
     """The result of a login."""
 

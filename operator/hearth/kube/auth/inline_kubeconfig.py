@@ -11,7 +11,7 @@ import hashlib
 import ipaddress
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeGuard
 
 import orjson
@@ -20,7 +20,7 @@ import yarl
 
 from hearth.kube.auth import network_addresses
 from hearth.kube.auth.credentials import Credentials
-from hearth.model import errors, limits
+from hearth.model import errors, limits, value_class
 from hearth.template.text import kubectl_yaml
 
 CONFIG_FIELDS = frozenset(
@@ -53,7 +53,7 @@ HIDDEN_LENGTH = 8
 """Characters: a shorter line of a credential identifies nothing, and redacting it would hide ordinary words."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class InlineKubeconfig:
     """What a connection to another cluster needs."""
 
@@ -272,7 +272,7 @@ def find_hidden(token: str, encoded_key: str, key: bytes) -> Iterator[str]:
             yield text
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class InlineSource:
     """The port `CredentialSource` for credentials that never change."""
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import yaml
+
+from hearth.model import value_class
 
 Documents: TypeAlias = Sequence[tuple[Path, Mapping[str, Any]]]
 """The folder and the content of each file."""
@@ -24,7 +25,7 @@ class InvalidKubeconfig(ValueError):
     """Error for an invalid kubeconfig; a sentence for its author."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class KubeconfigEntry:
     """A cluster, user or context."""
 
@@ -46,7 +47,7 @@ class KubeconfigEntry:
         return file.read_bytes() if file is not None else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class KubeconfigContext:
     """The entries of a context."""
 

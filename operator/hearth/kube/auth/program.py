@@ -13,9 +13,9 @@ import signal
 import subprocess
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 
 PIECE = 64 * 1024
 COMPLAINT_LENGTH = 200
@@ -28,7 +28,7 @@ class Stopped(Exception):
     """Error for a program that was killed; the message continues after the program's name."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Done:
     """A program that ended."""
 

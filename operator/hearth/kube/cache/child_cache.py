@@ -8,21 +8,20 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from hearth.kube.cache import cache_budget, child_index, kind_cache
 from hearth.kube.cache.kind_cache import ChildListener, KindCache
 from hearth.kube.client import salvage
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
-from hearth.model import errors
+from hearth.model import errors, value_class
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds
 from hearth.model.sharding import WHOLE, Share
 from hearth.model.signatures import Signatures
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class WatchStatus:
     """The state of one watch."""
 

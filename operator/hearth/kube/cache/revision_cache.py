@@ -6,7 +6,6 @@ Must not know the purpose of a revision.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from typing import Protocol
 
 from hearth.engine.cluster_objects import Revision
@@ -17,7 +16,7 @@ from hearth.kube.objects import controller_revision
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
 from hearth.kube.well_known_kinds import CONTROLLER_REVISION
-from hearth.model import limits, names
+from hearth.model import limits, names, value_class
 from hearth.model.child import Object
 from hearth.model.sharding import WHOLE, Share
 
@@ -29,7 +28,7 @@ HASH_LENGTH = 128
 """Maximum characters of a hash or signature that are read: three times the actual length."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class RevisionRecord:
     """A revision and the UID of its Stack."""
 

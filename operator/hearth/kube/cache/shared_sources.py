@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import structlog
 
@@ -19,14 +18,14 @@ from hearth.kube.client import api_requests
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import METADATA, WatchContext
 from hearth.kube.watch.watch_errors import WatchEndReason
-from hearth.model import errors, limits
+from hearth.model import errors, limits, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Version:
     """The stored version of an existing source."""
 

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import orjson
@@ -24,7 +24,7 @@ from hearth.kube.client import api_requests
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
 from hearth.kube.well_known_kinds import CONFIG_MAP, SECRET
-from hearth.model import errors, limits
+from hearth.model import errors, limits, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 
@@ -38,7 +38,7 @@ class SourceListener(Protocol):
         """Handle a created, changed or deleted source."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRecord:
     """The cached state of a source."""
 

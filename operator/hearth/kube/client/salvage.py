@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.model.child import Object
 from hearth.model.text import enumeration
 
@@ -43,7 +43,7 @@ GAP = re.compile(rb"[\s,]*+")
 SCALAR = re.compile(STRING + rb"|[^\s,\]}\"]++", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """An omitted part of an object."""
 
@@ -65,7 +65,7 @@ class Part:
                 return f"{name} contains data that cannot be parsed; write it again"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Omission:
     """All omitted parts of one object."""
 
@@ -213,7 +213,7 @@ def is_writable(value: object) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Span:
     """Position of a value in the bytes."""
 

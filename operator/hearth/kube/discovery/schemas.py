@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import orjson
@@ -16,7 +15,7 @@ import orjson
 from hearth.kube.client import salvage, skips
 from hearth.kube.client.connection import Connection
 from hearth.kube.discovery import single_flight
-from hearth.model import errors, limits, packing
+from hearth.model import errors, limits, packing, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
@@ -167,7 +166,7 @@ class Schemas:
         self._skips.note({"uid": (pair, name), "name": name}, reason="schema", detail="/".join(filter(None, pair)))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Extract:
     """The stored part of an OpenAPI document."""
 

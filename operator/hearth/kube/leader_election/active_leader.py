@@ -17,7 +17,7 @@ from hearth.kube.leader_election import overlapping_leases
 from hearth.kube.objects import lease as lease_module
 from hearth.kube.objects.lease import Lease
 from hearth.kube.well_known_kinds import LEASE
-from hearth.model import errors
+from hearth.model import errors, value_class
 from hearth.model.sharding import WHOLE, Share
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ UNREADABLE = (401, 403, 404)
 """Response codes of an API server that does not show Leases."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """The Stacks that a process works on."""
 

@@ -12,7 +12,6 @@ import math
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,7 @@ from hearth.kube.objects.lease import Lease, LeaseClient
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchContext, WatchOptions
 from hearth.kube.well_known_kinds import LEASE
-from hearth.model import errors
+from hearth.model import errors, value_class
 from hearth.model.sharding import WHOLE, Share
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class LeadershipLost(errors.HearthError):
     """Error of a process that lost the lease or cannot confirm it; the process must stop its work."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElectionConfig:
     """Identity, shard and timing of a candidate; durations in seconds."""
 

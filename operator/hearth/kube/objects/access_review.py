@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_client import ApiClient
 from hearth.kube.well_known_kinds import ACCESS_REVIEW
+from hearth.model import value_class
 from hearth.model.child import Object
 
 
@@ -32,7 +32,7 @@ class User(Protocol):
         """Further attributes for authorizers."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class SubjectAccessReviews:
     """Asks the authorizers of the API server."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import structlog
@@ -16,7 +15,7 @@ from hearth.engine.cluster_objects import StackObject
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_client import ApiClient
 from hearth.kube.well_known_kinds import EVENT
-from hearth.model import errors, names
+from hearth.model import errors, names, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.plan.retry import api_errors
@@ -32,7 +31,7 @@ REMEMBERED = 4096
 """Maximum number of Events whose count is known without a request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class EventContent:
     """The content of an Event about a Stack."""
 
@@ -41,7 +40,7 @@ class EventContent:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class InvolvedObject:
     """The object of an Event, and the namespace that contains the Event."""
 

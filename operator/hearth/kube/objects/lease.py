@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_client import ApiClient
 from hearth.kube.objects import hash_key
 from hearth.kube.well_known_kinds import LEASE, NAMESPACE
-from hearth.model import errors
+from hearth.model import errors, value_class
 from hearth.model.child import Object
 
 LABELS = {"app.kubernetes.io/part-of": "hearth"}
@@ -25,7 +24,7 @@ MOST = 2**31 - 2
 Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """The content of a Lease in one of its states."""
 

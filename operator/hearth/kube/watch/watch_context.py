@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from hearth.model import value_class
 from hearth.model.child import Object
 
 JSON = "application/json"
@@ -70,7 +71,7 @@ class WatchObserver(Protocol):
         """Count a reached limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class WatchOptions:
     """Timeouts and page size of watches, and their random source."""
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from hearth.model import errors
+from hearth.model import errors, value_class
 
 FIRST_PAUSE = 0.1
 """Seconds. A restarted API server is back within a few, and one request per 0.1 s is harmless."""
@@ -98,7 +97,7 @@ REASONS_BY_CODE = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class WatchFailure:
     """The end of a watch."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -19,7 +18,7 @@ from hearth.kube.objects import hash_key
 from hearth.kube.webhook import certificates
 from hearth.kube.webhook.certificates import CertificateSet
 from hearth.kube.well_known_kinds import SECRET
-from hearth.model import errors
+from hearth.model import errors, value_class
 from hearth.model.child import Object
 
 FIELDS = {"authorities": "ca.crt", "authority_key": "ca.key", "certificate": "tls.crt", "key": "tls.key"}
@@ -27,7 +26,7 @@ FIELDS = {"authorities": "ca.crt", "authority_key": "ca.key", "certificate": "tl
 CONFLICT = 409
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateSecret:
     """The Secret of that name in the operator's namespace."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import ipaddress
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 
 from cryptography import x509
@@ -16,6 +16,8 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from hearth.model import value_class
 
 AUTHORITY_LIFETIME = timedelta(days=3650)
 SERVING_LIFETIME = timedelta(days=90)
@@ -30,7 +32,7 @@ UNUSABLE = (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm)
 """What the library raises for bytes that are not a certificate or key, or do not belong together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateSet:
     """All certificates and keys, as PEM; empty where there is none."""
 

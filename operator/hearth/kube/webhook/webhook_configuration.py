@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 from urllib import parse
 
@@ -15,7 +14,7 @@ import orjson
 
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
-from hearth.model import errors
+from hearth.model import errors, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
@@ -33,7 +32,7 @@ KINDS = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookConfigurations:
     """The two configurations of that name."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hearth.model import value_class
 from hearth.plan.environment import cleared_breakpoints, environment_rules
 from hearth.plan.environment.cleared_breakpoints import ClearedBreakpoints
 from hearth.plan.environment.environment_rules import EnvironmentRules
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveEnvironment:
     """Restrictions on the steps of a Stack that its user set."""
 

@@ -6,9 +6,10 @@ The operator cannot derive either from the children. So `status.controllerState`
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from hearth.model import value_class
 from hearth.model.child import Object
 from hearth.model.groups import members
 
@@ -18,7 +19,7 @@ REQUIRED_LIMIT = 500
 """Maximum of stored names that one resource required: the limit of `dependsOn`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ClearedBreakpoints:
     """Cleared breakpoints of one target. The next target starts with none."""
 

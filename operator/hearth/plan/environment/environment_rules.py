@@ -8,10 +8,9 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.model.groups import members
 from hearth.template.text import patterns
 
@@ -29,7 +28,7 @@ class Action(enum.StrEnum):
     DELETE = "Delete"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentRule:
     """One entry of `spec.environment`."""
 
@@ -72,7 +71,7 @@ class EnvironmentRule:
         return first in names or any(first == members.root_of(name) for name in names if members.is_member(name))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentRules:
     """The rules of one Stack."""
 

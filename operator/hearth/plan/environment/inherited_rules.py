@@ -10,10 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
-from hearth.model import names
+from hearth.model import names, value_class
 from hearth.model.child import Child, Object
 from hearth.model.field_paths import ElementPath
 from hearth.plan.environment.environment_rules import EnvironmentRule, EnvironmentRules
@@ -24,7 +23,7 @@ DIGITS = 16
 """Hexadecimal digits of a record. Only consecutive environments of one Stack are compared, so collisions do not matter."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class InheritedRules:
     """Rules that one nested Stack inherits."""
 

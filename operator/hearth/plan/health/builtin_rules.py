@@ -10,10 +10,10 @@ import fnmatch
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import yaml
 
+from hearth.model import value_class
 from hearth.model.kinds import Kind
 from hearth.plan.health import rule_parser
 from hearth.plan.health.health_result import HealthRuleEntry
@@ -21,7 +21,7 @@ from hearth.plan.health.rule_parser import ByKind, RuleTable
 from hearth.plan.health.suspend_rules import SuspendRule
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class UnparsedRule:
     """Rule as text."""
 

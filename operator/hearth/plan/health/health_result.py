@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hearth.model import limits, value_class
@@ -23,7 +22,7 @@ class HealthState(enum.Enum):
     """Its controller or node has lost contact with it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class NestedStop:
     """Resource within a Stack that waits at a breakpoint."""
 
@@ -63,7 +62,7 @@ class HealthRule(Protocol):
         """Assess the object. Accepts any shape, since incomplete objects occur too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class HealthRuleEntry:
     """Row of the health table."""
 
@@ -139,7 +138,7 @@ def read_items(fields: Any, path: str) -> list[Fields]:
     return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class ObjectCondition:
     """Condition of an object."""
 

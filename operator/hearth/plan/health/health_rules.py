@@ -10,10 +10,9 @@ import importlib.resources
 import weakref
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from hearth.model import names
+from hearth.model import names, value_class
 from hearth.model.child import Path
 from hearth.model.kinds import Kind
 from hearth.plan.health import (
@@ -218,7 +217,7 @@ def is_partial(rule: HealthRule) -> bool:
     return isinstance(rule, HealthScript) or (isinstance(rule, RuleCases) and not rule.is_complete)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RuleChange:
     """Change of the users' rules."""
 
@@ -248,7 +247,7 @@ DEFAULT_RULES: Final = HealthRules()
 """The rules in force without rules of users."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class SingleSchema:
     """The schema of the only kind of interest."""
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 import yaml
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.model.errors import Mistake
 from hearth.plan.health.health_result import (
     Fields,
@@ -51,7 +50,7 @@ PATHS: Final = ("status", "spec")
 BOUNDS: Final = kubectl_yaml.Bounds(nodes=limits.RULE_NODES)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class HealthScript:
     """Script of one kind or pattern, before it is bound to an evaluator."""
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from hearth.model import value_class
 from hearth.model.child import Path
 from hearth.plan.health.general import condition_types, general_rule
 from hearth.plan.health.general.status_fields import SUSPEND
@@ -41,7 +41,7 @@ Text: TypeAlias = tuple[str | Expression, ...]
 """The parts of a text that contains `${…}`."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class ConditionMatch:
     """Condition that a case requires."""
 
@@ -49,7 +49,7 @@ class ConditionMatch:
     statuses: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class RuleCase:
     """Row of the table: the test and its result."""
 
@@ -68,7 +68,7 @@ class RuleCase:
         return tuple(part for part in parts if isinstance(part, Expression))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class RuleCases:
     """Health rule of a kind. If no case matches, the general rule applies."""
 

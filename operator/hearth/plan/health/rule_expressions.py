@@ -5,8 +5,7 @@ Must not know how the table is written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hearth.model import value_class
 from hearth.plan.health.rule_cases import CONDITION, SELF, Text
 from hearth.template.cel import cel_environment, expressions, type_checker
 from hearth.template.cel.expression_validator import ExpressionValidator
@@ -18,7 +17,7 @@ from hearth.template.text import error_hints, interpolation
 BOOLEAN = ("BOOL", "DYN")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ExpressionLocation:
     """Location of an expression."""
 

@@ -9,12 +9,12 @@ import dataclasses
 import fnmatch
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Generic, TypeVar
 
 import yaml
 
-from hearth.model import limits, work
+from hearth.model import limits, value_class, work
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kind
 from hearth.model.work import ChunkedWork
@@ -38,7 +38,7 @@ SECRET_FIELDS = frozenset({"data", "stringData"})
 Rule = TypeVar("Rule")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ByKind(Generic[Rule]):
     """Rules of one type by kind."""
 
@@ -56,7 +56,7 @@ class ByKind(Generic[Rule]):
         return next((entry for pattern, entry in self.patterns if pattern.fullmatch(written)), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class RuleTable:
     """Rules by kind."""
 

@@ -6,12 +6,11 @@ Parsed from the same texts as health rules (`hearth.plan.health.rule_parser`). M
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import yaml
 
-from hearth.model import field_paths
+from hearth.model import field_paths, value_class
 from hearth.model.child import Child, Path
 from hearth.plan.health.health_result import find_unobserved
 from hearth.plan.health.rule_cases import METADATA, SELF
@@ -25,7 +24,7 @@ WORDS = ("set", "override", "doneWhen", "unless")
 ANNOTATIONS: Path = ("metadata", "annotations")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class SuspendRule:
     """Suspend rule of one kind."""
 

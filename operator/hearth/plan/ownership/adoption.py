@@ -6,10 +6,9 @@ Must not know how the operator adopts it, nor why.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from hearth.model import child, names, signatures
+from hearth.model import child, names, signatures, value_class
 from hearth.model.kinds import ObjectRef
 from hearth.model.signatures import Signatures
 from hearth.plan.ownership import object_owner
@@ -18,7 +17,7 @@ StackMayExist: TypeAlias = Callable[[str, str], bool]
 """Return whether a Stack with that UID exists, or may exist. The second argument is its namespace, "" if unknown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptionDenial:
     """Reason why the operator does not adopt an object."""
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import orjson
 
-from hearth.model import field_paths, names, packing
+from hearth.model import field_paths, names, packing, value_class
 from hearth.model.child import Child, Object, Path
 from hearth.model.field_paths import ElementPath, PathPattern
 from hearth.plan.ownership import field_ownership
@@ -36,7 +36,7 @@ LIST_KEYS = (
 """Fields by which Kubernetes identifies list items. Items without such a field go by their position."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedFields:
     """Fields that one manifest applies, for a resource of which other managers may keep some."""
 

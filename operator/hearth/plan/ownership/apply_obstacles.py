@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from hearth.model import child, limits
+from hearth.model import child, limits, value_class
 from hearth.model.child import Child, Object
 from hearth.plan.ownership import field_ownership
 from hearth.plan.ownership.field_ownership import Node
@@ -28,7 +28,7 @@ UNTOUCHED = frozenset({"apiVersion", "kind", "metadata", "status"})
 COMPARED_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Owners:
     """The owners of one level of an object."""
 

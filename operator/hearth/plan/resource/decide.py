@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 
-from hearth.model import field_paths, names, signatures
+from hearth.model import field_paths, names, signatures, value_class
 from hearth.model.child import Child
 from hearth.model.field_paths import ElementPath
 from hearth.plan.environment import inherited_rules
@@ -28,7 +27,7 @@ from hearth.template.blueprint import Replacement
 REQUIRES_PATH: ElementPath = ("metadata", "annotations", names.ANNOTATION_REQUIRES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ReplacingChange:
     """Change of the definition that requires another object."""
 

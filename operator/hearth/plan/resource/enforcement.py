@@ -6,9 +6,8 @@ The existing objects determine what a step means for the resource, not the name 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 
-from hearth.model import names
+from hearth.model import names, value_class
 from hearth.model.child import Child
 from hearth.plan.environment.environment_rules import Action, EnvironmentRule
 from hearth.plan.state.memory_updates import ResourceReady
@@ -29,7 +28,7 @@ HOOK_TEXTS = {
 """Text for users by hook."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ActionSpan:
     """Action that a step starts or finishes for its resource. A repair starts and finishes nothing."""
 

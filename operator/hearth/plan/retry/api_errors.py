@@ -6,30 +6,30 @@ Classifies by code, reason and causes, never by message text. Must not know the 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from hearth.model import value_class
 from hearth.model.kinds import Kind
 from hearth.plan.retry import error_message
 
 Status: TypeAlias = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class InvalidManifest:
     """An error in the definition: no retry helps until the user changes it."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Denied:
     """A denial by a policy, a webhook or missing rights: an admin or the user must act. Retry slowly."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Unavailable:
     """A temporary failure of the API server or of a component behind it."""
 
@@ -38,21 +38,21 @@ class Unavailable:
     """Seconds that the API server asks to wait."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StaleRead:
     """A write based on stale data: another version or incarnation exists, or an object that was assumed absent."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectNotFound:
     """A response that the object does not exist."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyConflict:
     """A conflict with other field managers that own these fields."""
 
@@ -61,21 +61,21 @@ class ApplyConflict:
     """As the API server writes them, without the leading dot."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class NeedsDryRun:
     """An ambiguous error that a strict dry-run create of the same manifest resolves (see `after_dry_run`)."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class NeedsAccessReview:
     """Missing rights or an exceeded limit; an access review shows which (see `after_access_review`)."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class MaybeImmutable:
     """An invalid value or an immutable field.
 
@@ -87,21 +87,21 @@ class MaybeImmutable:
     """The rejected fields, as the API server writes them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceNotFound:
     """A namespace that does not exist (yet)."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceTerminating:
     """A namespace that is being deleted and accepts no new objects."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class KindNotServed:
     """A kind that the API server does not serve (yet, or any longer): repeat discovery."""
 
@@ -143,7 +143,7 @@ cause, whose message is still the API server's own.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorResponse:
     """An error response with a `Status`, and the kind and size of the request."""
 

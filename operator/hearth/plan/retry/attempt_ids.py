@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from hearth.model import value_class
 
 
 class SuspendPurpose(enum.StrEnum):
@@ -17,7 +18,7 @@ class SuspendPurpose(enum.StrEnum):
     """The definition cannot be applied now, so the object runs as before."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyAttempt:
     """Apply of a definition to an object, or creation of an object."""
 
@@ -30,14 +31,14 @@ class ApplyAttempt:
     """Digest of the rules that the object inherits."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalAttempt:
     """Deletion or release of an object."""
 
     uid: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class MarkAttempt:
     """Write of a health mark onto an object."""
 
@@ -45,7 +46,7 @@ class MarkAttempt:
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class SuspendAttempt:
     """Suspend, resume or restore of an object."""
 
@@ -53,7 +54,7 @@ class SuspendAttempt:
     purpose: SuspendPurpose
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class FailedObject:
     """An object of a definition that was applied and then failed permanently."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from hearth.model import value_class
 from hearth.plan.retry.attempt_ids import AttemptId
 from hearth.plan.retry.retry_triggers import RetryTriggers
 
@@ -24,7 +25,7 @@ failures, and nineteen seconds for a delay of five minutes.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """In-memory record of the failures of one step. Losing it costs one extra retry."""
 
@@ -61,7 +62,7 @@ class ServerResponse(enum.Enum):
     SILENT = "silent"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StepFailure:
     """Reason why a step failed."""
 
@@ -81,7 +82,7 @@ class StepFailure:
     """Whether it is an error of the operator."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class BackoffPolicy:
     """Delays between retries, and the number of allowed failures."""
 

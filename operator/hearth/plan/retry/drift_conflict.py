@@ -5,8 +5,7 @@ In memory only: a new process repairs at once and counts from the start. Pure: t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hearth.model import value_class
 from hearth.plan.retry.backoff import FIRST_DELAY, GROWTH, BackoffPolicy
 
 CONFLICT_AFTER = 3
@@ -18,7 +17,7 @@ Longer than any delay, so that delayed repairs never look like the end of the co
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class DriftConflict:
     """In-memory record of repairs of one resource whose fields another field manager keeps changing."""
 

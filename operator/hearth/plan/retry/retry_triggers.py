@@ -6,9 +6,9 @@ Must not know which step waits, nor how objects are watched.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from hearth.model import value_class
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.retry import api_errors
 
@@ -36,7 +36,7 @@ class TriggerType(enum.Enum):
     """The API server itself. The client that lost the connection reports its return."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class RetryTrigger:
     """One event that can end an error."""
 
@@ -48,7 +48,7 @@ class RetryTrigger:
     """Kind of the object, if the trigger is a single object."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerSource:
     """Objects whose changes report a trigger."""
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import operator
-from dataclasses import dataclass
 
+from hearth.model import value_class
 from hearth.model.groups import members
 from hearth.plan.environment.environment_rules import EnvironmentRules
 from hearth.template.blueprint import Blueprint, ResourceBlueprint
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class BlueprintUpdate:
     """What differs between two blueprints."""
 

@@ -6,8 +6,8 @@ Does not decide the order of deletions: see `hearth.plan.stack.cleanup`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
-from dataclasses import dataclass
 
+from hearth.model import value_class
 from hearth.model.child import Child
 
 DATA_KINDS = frozenset(
@@ -19,7 +19,7 @@ DATA_KINDS = frozenset(
 """Kinds whose objects hold data that cannot be recreated."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPolicy:
     """Cleanup policy of one target, from its start to its end."""
 

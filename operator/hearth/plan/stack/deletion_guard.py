@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
+from hearth.model import value_class
 from hearth.model.child import Child
 from hearth.model.groups import members
 from hearth.plan.environment import active_environment
@@ -18,7 +19,7 @@ from hearth.plan.stack import cleanup
 from hearth.plan.state.steps import Delete, Release
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class HeldDeletion:
     """A deletion that the environment prevents."""
 

@@ -6,9 +6,10 @@ It always comes from the live spec. It is not part of a definition, hash or revi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from hearth.model import value_class
 from hearth.model.text import times
 from hearth.plan.environment import environment_rules
 from hearth.plan.environment.environment_rules import EnvironmentRules
@@ -20,7 +21,7 @@ HISTORY_LIMIT = 10
 """Default number of old revisions to retain."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcileOptions:
     """Options for the reconciliation of one Stack."""
 

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from hearth.model import value_class
 from hearth.model.child import Child
 from hearth.plan.health import suspend_rules
 from hearth.plan.health.health_rules import HealthRules
@@ -33,7 +34,7 @@ ABSENT = ResourceStatus(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class SuspendedResource:
     """Plan for one resource of a suspended Stack."""
 

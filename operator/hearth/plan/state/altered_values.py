@@ -10,10 +10,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from hearth.model import names
+from hearth.model import names, value_class
 from hearth.model.child import Child, Object
 from hearth.model.field_paths import ElementPath
 from hearth.plan.ownership import field_ownership
@@ -26,7 +25,7 @@ COMPARED_METADATA = ("labels", "annotations")
 MISSING = object()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Altered:
     """Altered values that a check found on one object."""
 

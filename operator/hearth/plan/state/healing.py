@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hearth.model import value_class
 from hearth.plan.retry.backoff import FIRST_DELAY, GROWTH, BackoffPolicy
 from hearth.plan.state.resource_conditions import ConditionType, ResourceCondition
 from hearth.plan.state.resource_status import ResourceStatus
@@ -28,7 +29,7 @@ class HealingMode(enum.StrEnum):
     """With the next change of the definition, or a requested retry."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class HealingPolicy:
     """Healing policy of a Stack."""
 
@@ -59,7 +60,7 @@ def parse(spec: Mapping[str, Any]) -> HealingPolicy:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class HealingDelay:
     """Reason why an unhealthy object is not replaced now."""
 
@@ -131,7 +132,7 @@ def delay_replacement(name: str, failed: ResourceStatus, obstacle: HealingDelay)
     return dataclasses.replace(failed, message=message, conditions=(*failed.conditions, condition))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class MarkBackoff:
     """Backoff for marks on objects of one resource. Lost with the process, which costs one early attempt."""
 

@@ -6,9 +6,9 @@ Stores no exception and never its text, which may contain a secret.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from hearth.model import value_class
 from hearth.plan.retry.attempt_ids import AttemptId
 from hearth.plan.retry.backoff import FIRST_DELAY, GROWTH, MAX_BACKOFF, Attempt, StepFailure
 
@@ -22,7 +22,7 @@ OnError: TypeAlias = Callable[[str, Exception], None]
 """Receives the resource that was being planned and the exception."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
     """Time of the next attempt after an internal error."""
 
@@ -45,7 +45,7 @@ def ignore_nothing(_resource: str, error: Exception) -> None:
     raise error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """Work for a Stack that fails with internal errors."""
 

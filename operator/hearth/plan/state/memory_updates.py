@@ -5,16 +5,17 @@ Planning only reads the state. The caller applies the changes afterwards (`InMem
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from hearth.model import value_class
 from hearth.model.child import FieldOwnership
 from hearth.plan.ownership.field_ownership import DriftFinding
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.state.resource_conditions import ManagerQuery
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class OwnershipSeen:
     """An object has lost only tolerated fields, as long as its baseline is unchanged."""
 
@@ -24,7 +25,7 @@ class OwnershipSeen:
     finding: DriftFinding = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerUnknown:
     """A condition of the resource needs the answer to a query to name a field manager."""
 
@@ -32,7 +33,7 @@ class ManagerUnknown:
     query: ManagerQuery
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceReady:
     """The object of a resource is ready, which ends the resource's failures."""
 
@@ -40,7 +41,7 @@ class ResourceReady:
     uid: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFailed:
     """Planning of a step failed."""
 
@@ -48,14 +49,14 @@ class AttemptFailed:
     attempt: Attempt
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptObsolete:
     """The step under a key has happened, regardless of the response to it."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class SilenceNoticed:
     """An object says nothing of itself although its kind declares that it reports."""
 

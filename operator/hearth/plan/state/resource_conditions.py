@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from hearth.model import value_class
 from hearth.model.child import Child, Object
 from hearth.plan.ownership.field_ownership import LostField
 
@@ -17,7 +18,7 @@ NAMED_AT_MOST = 5
 """Number of resources that one condition names. The others are counted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ExtraCondition:
     """Extra condition that is true."""
 
@@ -38,7 +39,7 @@ class ConditionType(enum.StrEnum):
     """The record of a suspended object is not trusted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerQuery:
     """Query for the field managers that own these fields of an object."""
 
@@ -48,7 +49,7 @@ class ManagerQuery:
     """The manifest that the fields' paths refer to."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceCondition:
     """Condition of one resource."""
 

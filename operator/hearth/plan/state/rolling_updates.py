@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from hearth.model import value_class
 from hearth.model.groups import rolling_batches
 from hearth.template.blueprint import RollingPolicy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class PendingChange:
     """A change of a member that its batch must permit."""
 
@@ -23,7 +24,7 @@ class PendingChange:
     """Whether its object has another definition. Otherwise it is only replaced, because it failed or is marked."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class BatchEnd:
     """The end of the last batch of one collection."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from hearth.model import field_paths, names, value_class
@@ -66,14 +66,14 @@ class Delete:
     child: Child
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
     """Release of one obsolete object: it stays unchanged and has no owner."""
 
     child: Child
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class WriteHealthMark:
     """Write of a health mark onto one object."""
 
@@ -82,7 +82,7 @@ class WriteHealthMark:
     """Why the object is unhealthy. None removes an earlier mark."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Suspend:
     """Suspend, resume or restore of one object: applies only the fields that do so."""
 

@@ -8,12 +8,12 @@ know when an object is suspended.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import orjson
 
-from hearth.model import limits, names
+from hearth.model import limits, names, value_class
 from hearth.model.child import Child, Object, Path
 from hearth.plan.health import suspend_rules
 from hearth.plan.health.health_rules import HealthRules
@@ -26,7 +26,7 @@ RESUMED = "false"
 PURPOSE = "suspended"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class SuspendRecord:
     """Previous values of the fields that suspend an object."""
 
@@ -41,7 +41,7 @@ class SuspendRecord:
 NONE = SuspendRecord()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class SuspendRecords:
     """Reader and writer of the records of one Stack's objects."""
 

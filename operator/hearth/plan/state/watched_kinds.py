@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from hearth.model import value_class
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.template.blueprint import ResourceBlueprint
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Denial:
     """Reason why the operator may not watch the objects of a kind."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class KindUnavailable:
     """Reason why a kind is not served, or not watched yet."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedKinds:
     """The kinds that the cluster serves, with the limits of the operator's watches."""
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from hearth.model import limits, names
+from hearth.model import limits, names, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.model.text import enumeration
@@ -26,7 +25,7 @@ NAMED_AT_MOST = 20
 """Maximum entries of a list in the status."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class BreakpointWait:
     """A resource that waits at a breakpoint until the user continues it."""
 
@@ -47,7 +46,7 @@ class BreakpointWait:
         return f"{called} {enforcement.HOOK_TEXTS[self.hook]}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StackAddress:
     """What a command needs to name the Stack."""
 

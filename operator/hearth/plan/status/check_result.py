@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from hearth.model import value_class
 from hearth.model.child import Object
 from hearth.model.phases import Phase
 from hearth.model.text import enumeration, times
@@ -39,7 +39,7 @@ TOKEN_LENGTH = 120
 """Maximum characters of a token in a message."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
     """Result of one check."""
 

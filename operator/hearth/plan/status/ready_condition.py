@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from hearth.model import value_class
 from hearth.model.phases import Phase
 from hearth.model.text import enumeration, times
 from hearth.plan.stack.stack_plan import StackPlan
@@ -28,7 +29,7 @@ from hearth.plan.status.check_result import CheckResult
 from hearth.plan.target.target import EMPTY_REVISION, CompletedRevisions, Target, TargetCause
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionRejection:
     """Reason why the definition in the spec is not active."""
 
@@ -37,7 +38,7 @@ class DefinitionRejection:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StatusInput:
     """Input for the status from the Stack itself."""
 

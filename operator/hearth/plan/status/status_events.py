@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
-from hearth.model import packing
+from hearth.model import packing, value_class
 from hearth.plan.status import conditions
 
 SUSPENDED: Final = "Suspended"
@@ -32,7 +31,7 @@ WARNINGS: Final = (
 OTHER_WARNING: Final = "DefinitionWarning"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StackEvent:
     """An Event about a Stack."""
 

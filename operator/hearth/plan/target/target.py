@@ -7,8 +7,8 @@ the first write that depends on it.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
+from hearth.model import value_class
 from hearth.plan.environment import cleared_breakpoints
 from hearth.plan.environment.cleared_breakpoints import ClearedBreakpoints
 
@@ -27,7 +27,7 @@ class TargetCause(enum.StrEnum):
     """The target is the last completed revision, because the definition in the spec failed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredClaim:
     """A claim of a snapshot, and the VolumeSnapshot that it gets its content from."""
 
@@ -37,7 +37,7 @@ class RestoredClaim:
     """The name of a claim that the StatefulSet of the resource made; "" if the claim is the object of the resource."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackRequest:
     """A rollback that a user requests. It applies to the definition in the spec at that time, and to no later one.
 
@@ -71,7 +71,7 @@ class RollbackRequest:
         return bool(self.spec_hash and spec_hash and self.spec_hash != spec_hash)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedRevisions:
     """Revisions that completed."""
 
@@ -97,7 +97,7 @@ class CompletedRevisions:
         return self.previous if self.last == revision else self.last
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class SuspendTransition:
     """The last change of `spec.suspended`."""
 
@@ -109,7 +109,7 @@ class SuspendTransition:
     """Whether the transition completed once. All later writes are repairs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class LastBatch:
     """The last completed batch of the rolling update of one collection."""
 
@@ -120,7 +120,7 @@ class LastBatch:
     """How many members were up to date then."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """The target revision with its cause and state. Equal targets are identical."""
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from hearth.model import value_class
 from hearth.model.errors import RollbackRevisionNotFound
 from hearth.plan.target.target import EMPTY_REVISION, CompletedRevisions, RollbackRequest, Target, TargetCause
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class TargetRequest:
     """Input for the choice of the target, from the Stack at one moment."""
 
@@ -30,7 +30,7 @@ class TargetRequest:
     """Whether the user requests a retry of a failed definition."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class TargetChoice:
     """Decision on the target."""
 

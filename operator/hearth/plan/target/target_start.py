@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 
+from hearth.model import value_class
 from hearth.plan.environment.cleared_breakpoints import NONE, ClearedBreakpoints
 from hearth.plan.target.target import LastBatch, SuspendTransition, Target, TargetCause
 from hearth.plan.target.target_choice import TargetChoice
@@ -15,7 +15,7 @@ FAILURE_LENGTH = 1_024
 """Maximum characters of a stored failure message."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class TargetContext:
     """Context for a new target, in addition to the choice."""
 

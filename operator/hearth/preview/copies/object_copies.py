@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from hearth.model import child as child_module
-from hearth.model import names
+from hearth.model import names, value_class
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.signatures import Signatures
@@ -22,7 +21,7 @@ FIRST_VERSION = 10**15
 """Of the copies: higher than that of any object of a cluster."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectCopy:
     """One object of the copy."""
 

@@ -12,11 +12,11 @@ import functools
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from cel_expr_python import cel
 
+from hearth.model import value_class
 from hearth.template.cel import quantity
 from hearth.template.text import error_hints
 
@@ -77,7 +77,7 @@ def _keep_none_alive() -> None:
 _keep_none_alive()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class CelError:
     """One error of the compiler."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.template.cel import cel_environment, function_costs, syntax_tree, value_bounds
 from hearth.template.cel.value_bounds import NODE_COPY, SCALAR, STEP, TEXT_COPY, Bound, Meter, TooMuch
 from hearth.template.cel.weight import NODE_BYTES, Weight
@@ -31,7 +31,7 @@ Rule: TypeAlias = Callable[[Scope, Meter], Bound]
 """Bounds one node of the tree, given the bounds of its variables."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Cost:
     """The maximum cost of an evaluation."""
 
@@ -44,7 +44,7 @@ class Cost:
 BOUNDLESS = Cost(time=math.inf, memory=math.inf)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Estimator:
     """Bounds one expression for any inputs."""
 

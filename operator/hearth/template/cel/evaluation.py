@@ -6,14 +6,14 @@ Must not know how the bound is enforced. Without such a port, an expression that
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Protocol, TypeAlias
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.template.cel.cost import Cost
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Value:
     """The value of the expression."""
 
@@ -21,21 +21,21 @@ class Value:
     """The value as JSON."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Failure:
     """An error that CEL reported."""
 
     message: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Unwritable:
     """A value that JSON cannot represent."""
 
     message: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Excess:
     """A limit that the expression exceeds; the message names the limit and shows no value."""
 

@@ -20,7 +20,7 @@ from hearth.template.text import error_hints
 _BOOLEAN = ("BOOL", "DYN")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class AllowedNames:
     """The names that are allowed in a location."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, TypeAlias, assert_never
 
@@ -66,7 +66,7 @@ _OPTIONAL = "(\n{text}\n).orValue(null)"
 UNWRITABLE = "it gives a value that a manifest cannot contain, e.g. an optional within a list; write [?…] or orValue(…)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Parsed:
     """The parsed text of an expression, valid in any location. Compared by identity: there is one per text."""
 
@@ -167,7 +167,7 @@ def parse_optional(text: str) -> Parsed:
     return parse(_OPTIONAL.format(text=text))
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Failed:
     """An error that CEL returned instead of a value."""
 

@@ -6,9 +6,9 @@ Knows the syntax tree. Must not know which names exist or what they contain.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from hearth.model import value_class
 from hearth.model.child import Path
 from hearth.template.cel import cel_environment, syntax_tree
 
@@ -26,7 +26,7 @@ EACH: Final = Each()
 Step: TypeAlias = str | int | Each
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class FieldRead:
     """One path that an expression reads."""
 
@@ -64,7 +64,7 @@ def _write_step(step: Step) -> str:
     return "[*]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ExpressionReads:
     """All reads of an expression."""
 

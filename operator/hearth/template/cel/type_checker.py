@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from cel_expr_python import cel
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.template.cel import cel_environment
 from hearth.template.cel.cel_environment import Library
 from hearth.template.cel.expressions import Parsed
@@ -28,7 +27,7 @@ _QUANTITY = cel.Type.AbstractType("kubernetes.Quantity")
 _OPTIONAL = "optional_type<"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class TypeCheckResult:
     """The result of the type check of one expression."""
 

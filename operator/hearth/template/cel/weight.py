@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from hearth.model import value_class
 from hearth.model.child import Path
 
 NODE_BYTES = 64
 """The memory of a value besides its text, in CEL as in Python."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Weight:
     """An upper bound of the content of one value."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from hearth.model import value_class
 from hearth.template.cel.expression_validator import ExpressionValidator
 from hearth.template.compiler.output_analysis import AnalyzedOutput
 from hearth.template.compiler.resource_analysis import AnalyzedResource
@@ -13,7 +14,7 @@ from hearth.template.compiler.template_conditions import Conditions
 from hearth.template.parser.template_parser import TemplateSource
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
     """A validated template with the values of its parameters, before any expression of a resource is bound."""
 

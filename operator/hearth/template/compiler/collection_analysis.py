@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.model.groups import members
 from hearth.model.text import enumeration
 from hearth.template.cel import type_checker
@@ -49,7 +49,7 @@ class AnalyzedCollection:
     """The type of the elements, as CEL writes it; "" is dynamic."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Element:
     """One element of a collection."""
 

@@ -6,7 +6,6 @@ Must not know which expressions are allowed where.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from hearth.model import value_class
@@ -24,7 +23,7 @@ NEXT_STEP = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class SensitiveOutput(EvaluationError):
     """The error of an expression that needs the value of a sensitive output."""
 
@@ -86,7 +85,7 @@ def list_sensitive(stack: Any) -> Iterator[str]:
         yield from (name for name, value in outputs.items() if value == redaction.SENSITIVE)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class RelayedOutput:
     """An output that reads outputs of nested Stacks."""
 

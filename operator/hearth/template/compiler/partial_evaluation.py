@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.template.blueprint import EvaluationError, Known, Outcome, Pending, SharingScope, Values
 from hearth.template.cel import cel_values, evaluation, expressions, field_references, value_sizes
@@ -35,7 +35,7 @@ from hearth.template.text import error_hints
 TOO_COSTLY = "may take too long, and is evaluated at every change; avoid nested loops and growing values"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class BooleanExpression:
     """An expression that must be true or false."""
 

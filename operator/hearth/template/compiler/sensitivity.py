@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hearth.model import field_paths
+from hearth.model import field_paths, value_class
 from hearth.model.child import Path
 from hearth.model.text import redaction
 from hearth.template.blueprint import Known, Outcome
@@ -116,7 +116,7 @@ def is_parameter(keys: Keys) -> bool:
     return field_paths.is_overlapping(keys, PARAMETERS)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class RedactedOutput:
     """An output with a sensitive value."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.graph import order
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator, ValidExpression
 from hearth.template.chunked_work import ChunkedWork
 from hearth.template.compiler.partial_evaluation import PartialEvaluator
@@ -26,7 +26,7 @@ AUDIENCE = AllowedNames(
 ROOT = "conditions"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionValue:
     """A condition that is decided during compilation: a literal boolean, or a valid test."""
 

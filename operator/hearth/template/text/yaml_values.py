@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import yaml
 from yaml import events
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 
 TAG = "tag:yaml.org,2002:"
 MERGE = f"{TAG}merge"
@@ -29,7 +29,7 @@ tag."""
 Fail: TypeAlias = yaml.constructor.ConstructorError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """The size limits of one text, after expansion."""
 
@@ -46,7 +46,7 @@ class Excess(yaml.constructor.ConstructorError):
         super().__init__(None, None, message, mark)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """One document of a YAML text."""
 
@@ -57,7 +57,7 @@ class Document:
     """The line where it begins, from 1."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Anchored:
     """A value with an anchor, and the size that each alias of it adds."""
 

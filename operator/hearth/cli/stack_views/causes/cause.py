@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.lists import event_timeline
 from hearth.cli.stack_views.tree.snapshot import FoundChild
+from hearth.model import value_class
 from hearth.model.child import Object
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
     """One sentence of an explanation, and the sentences that explain it further. All texts are safe to show."""
 
@@ -30,7 +31,7 @@ class Cause:
     causes: tuple[Cause, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Evidence:
     """Objects besides the children: what controllers made for them, and Events."""
 

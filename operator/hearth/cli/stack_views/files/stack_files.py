@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from hearth.cli import object_fields
 from hearth.cli.importer import cluster_scoped_kinds
 from hearth.cli.stack_views.files import template_files
-from hearth.model import errors, names
+from hearth.model import errors, names, value_class
 from hearth.model.child import Object
 from hearth.model.errors import Mistake
 from hearth.model.groups import group_members
@@ -30,7 +29,7 @@ from hearth.template.compiler import compiler
 DEFAULT_NAMESPACE: Final = "default"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StackFile:
     """One Stack or ResourceGroup in a file."""
 

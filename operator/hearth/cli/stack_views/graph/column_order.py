@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from hearth.model import value_class
 
 LANE: Final = "lane:"
 """The ids of lanes begin so; those of nodes have no colon."""
@@ -16,7 +17,7 @@ Neighbors: TypeAlias = Mapping[str, Sequence[str]]
 """By id of a place, those that it is connected to in the next column of one side."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Lanes:
     """Columns with lanes, and the places that each edge passes."""
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from hearth.cli.stack_views.tree import resource_state, stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.model.text import enumeration
 
 Edge: TypeAlias = tuple[str, str]
@@ -16,7 +15,7 @@ Edge: TypeAlias = tuple[str, str]
 SETTLED: Final = stack_view.MET | {RowState.GONE}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """One box of the picture: a resource, or several that are folded. All texts are safe to show."""
 
@@ -38,7 +37,7 @@ class Node:
     """The first and last layer of folded ones, from 0."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Folded:
     """Columns from left to right, and the edges between nodes of different columns."""
 

@@ -8,12 +8,12 @@ that keep the order. Must not know how anything is drawn.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from hearth.cli.stack_views.graph import column_order, vertical_places
 from hearth.cli.stack_views.graph.folding import Node
 from hearth.cli.stack_views.graph.stack_graph import StackGraph
+from hearth.model import value_class
 
 NODE_WIDTH: Final = 212.0
 NODE_HEIGHT: Final = 62.0
@@ -29,7 +29,7 @@ ROUNDS: Final = 4
 """Sweeps over the columns in both directions. Further ones change little."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
     """The place of a node: its left upper corner. All are of the same size."""
 
@@ -40,7 +40,7 @@ class Box:
     """Whether it is an obsolete object, with its replacement at the right."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
     """The way of an edge."""
 
@@ -50,7 +50,7 @@ class Curve:
     """Start, the two ends of each lane, end: between columns a bow, within a column a straight line."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """A picture's size, nodes and edges."""
 
@@ -60,7 +60,7 @@ class Layout:
     curves: tuple[Curve, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Positions:
     """The left edge and width of each column, and the vertical center of each node and lane."""
 

@@ -18,6 +18,7 @@ from hearth.cli.stack_views.tree import requirements, stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.cli.stack_views.tree.stack_view import ResourceRow
+from hearth.model import value_class
 from hearth.model.groups import members
 from hearth.plan.environment import environment_rules
 from hearth.plan.environment.environment_rules import EnvironmentRule
@@ -27,7 +28,7 @@ REPLACED_AT_MOST: Final = 2
 """Obsolete objects beside the present object of a resource; a picture of more would be wider than a page."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StackGraph:
     """Columns of nodes from left to right, and the edges between them."""
 

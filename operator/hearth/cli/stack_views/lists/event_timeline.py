@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from hearth.cli import object_fields
 from hearth.cli.stack_views import ages, safe_text
 from hearth.cli.stack_views.text_table import Cell
 from hearth.cli.stack_views.tree.snapshot import StackObjects
-from hearth.model import names
+from hearth.model import names, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 
@@ -18,7 +17,7 @@ HEADER: Final = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
 WARNING: Final = "Warning"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineEntry:
     """One occurrence."""
 

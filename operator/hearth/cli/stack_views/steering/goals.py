@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Final
 
 from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
+from hearth.model import value_class
 
 NOT_OBSERVED: Final = "waits for the operator to observe the change"
 FIRST_STATUS: Final = "waits for the operator; is one running?"
@@ -34,7 +34,7 @@ class Verdict(enum.Enum):
     """It is not reached unless a person helps. The operator may still retry."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
     """A goal and its argument."""
 
@@ -43,7 +43,7 @@ class Goal:
     """The phase, `<type>[=<status>]` of a condition, or the token of a check."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class GoalState:
     """How far a Stack is, in one word and one line."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
+from hearth.model import value_class
 from hearth.model.child import Object
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class SizeDecision:
     """What becomes of a request for a size."""
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import group_rows
-from hearth.model import names
+from hearth.model import names, value_class
 from hearth.model.child import Object
 from hearth.model.text.enumeration import enumerate_names
 
@@ -28,7 +27,7 @@ MEMBER: Final = re.compile(r"(0|[1-9][0-9]{0,4})(/[a-z][a-zA-Z0-9]{0,39}(\[[a-z0
 """The index of a member of a group, and a path within it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class MarkState:
     """How far the operator is with a mark."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import verbs
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
-from hearth.model import names
+from hearth.model import names, value_class
 from hearth.model.child import Object
 
 PREFIX_LENGTH: Final = 50
@@ -21,7 +20,7 @@ NEEDS_HELP: Final = frozenset(
 """Reasons of `Ready` under which a snapshot in progress does not complete unless a person helps."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class SnapshotState:
     """A StackSnapshot, read from its object."""
 

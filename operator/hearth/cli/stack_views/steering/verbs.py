@@ -6,13 +6,12 @@ Must not know how a patch is sent. Times and tokens are arguments.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import BreakpointEntry, StackState
 from hearth.cli.stack_views.steering.goals import Goal, GoalType
-from hearth.model import names
+from hearth.model import names, value_class
 from hearth.model.child import Object
 from hearth.model.groups import members
 
@@ -27,7 +26,7 @@ GITOPS: Final = (
 """Labels of tools that write the spec back from Git, and how they are named."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
     """What to write, and when it is done."""
 
@@ -45,7 +44,7 @@ class Write:
     """The Stack to write to if it is not the named one: a nested Stack of the same namespace."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class AlreadySo:
     """The Stack is already as requested; nothing is written."""
 
@@ -53,7 +52,7 @@ class AlreadySo:
     goal: Goal = READY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """The verb does not apply: why, and what does."""
 

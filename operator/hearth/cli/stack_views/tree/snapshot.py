@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.named_object import NamedObject
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.model import names
+from hearth.model import names, value_class
 from hearth.model.child import Object
 from hearth.model.groups import members
 from hearth.model.kinds import Kind, ObjectRef
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class FoundChild(NamedObject):
     """An object with the Stack's label and identity."""
 
@@ -91,7 +91,7 @@ class FoundChild(NamedObject):
         return object_fields.text(self.annotations, names.ANNOTATION_IDENTITY) == identity
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StackObjects:
     """A Stack, its template and its children."""
 

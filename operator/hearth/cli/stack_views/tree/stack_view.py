@@ -16,6 +16,7 @@ from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import group_rows, requirements, resource_state
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
+from hearth.model import value_class
 from hearth.model.groups import members
 from hearth.model.text import enumeration
 
@@ -34,7 +35,7 @@ SEVERITY: Final = (
 """The state of a collection is that of the member that needs most: the last in this order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceRow:
     """One resource."""
 
@@ -50,7 +51,7 @@ class ResourceRow:
     """The rows of a nested Stack."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StackView:
     """Everything to show of a Stack."""
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import yaml
 
 from hearth.engine.definition.sources.source_reader import SourceReader
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, InvalidDefinition, Mistake, SourceForbidden, SourceNotFound
 from hearth.model.kinds import ObjectRef
@@ -28,7 +28,7 @@ KINDS: Mapping[str, str] = {"secretRef": "Secret", "configMapRef": "ConfigMap"}
 """Kind by its field name in `spec.parametersFrom`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRef:
     """One entry of `spec.parametersFrom`."""
 
@@ -43,7 +43,7 @@ class SourceRef:
         return f"{self.place} ({self.ref})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class SourceValue:
     """One key of a source."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from hearth.engine.ports import ManagementCluster
+from hearth.model import value_class
 from hearth.model.errors import ApiStatusError, SourceForbidden
 from hearth.model.kinds import ObjectRef
 from hearth.model.tenancy import Boundary
@@ -19,7 +19,7 @@ class Read(Protocol):
         """Return its data."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class SourceReader:
     """The reader of one Stack's sources."""
 

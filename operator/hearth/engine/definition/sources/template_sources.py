@@ -9,12 +9,11 @@ import base64
 import binascii
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from hearth.engine import cooperative_work
 from hearth.engine.definition.sources.source_reader import SourceReader
-from hearth.model import limits, packing
+from hearth.model import limits, packing, value_class
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, InvalidDefinition, Mistake, SourceForbidden, SourceNotFound
 from hearth.model.kinds import ObjectRef
@@ -30,7 +29,7 @@ SECTIONS = ("parameters", "conditions", "resources", "outputs")
 """The maps of a template, which are united name by name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateSource:
     """One key of one ConfigMap that contains a template."""
 

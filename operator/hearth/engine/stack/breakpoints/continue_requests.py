@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from hearth.engine.cluster_objects import StackObject
+from hearth.model import value_class
 from hearth.model.groups import members
 from hearth.plan.environment import cleared_breakpoints
 from hearth.plan.resource import enforcement
@@ -17,7 +17,7 @@ MAX_ECHO = 120
 """Characters of a request that an answer repeats."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ContinueResult:
     """The result of one request."""
 

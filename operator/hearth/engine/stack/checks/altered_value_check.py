@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import structlog
 
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.services import Services
-from hearth.model import field_paths, limits, names, tenancy
+from hearth.model import field_paths, limits, names, tenancy, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError
 from hearth.model.field_paths import ElementPath
@@ -31,7 +30,7 @@ NO_ANSWER = (429, 500, 502, 503, 504)
 """Response codes without information about the object."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """An object whose values differ from its manifest."""
 

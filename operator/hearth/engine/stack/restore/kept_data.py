@@ -8,13 +8,12 @@ when claims are replaced.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from hearth.engine import volume_snapshots
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.ports import WorkloadCluster
-from hearth.model import limits, names
+from hearth.model import limits, names, value_class
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, SnapshotNotUsable
 from hearth.model.kinds import Kind, ObjectRef
@@ -24,7 +23,7 @@ PURPOSE = "kept claim data"
 BOUND = "Bound"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class KeptData:
     """The copies of one restore."""
 

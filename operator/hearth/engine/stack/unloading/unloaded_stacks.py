@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Set
-from dataclasses import dataclass
 from typing import Any, Final
 
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.services import Services
 from hearth.engine.work_queue import Broadcast, DirtyScope, KindsChanged
+from hearth.model import value_class
 from hearth.model.kinds import Kind
 from hearth.plan.health.health_rules import RuleChange
 
@@ -31,7 +31,7 @@ SECONDS_PER_LOOK: Final = 0.01
 """Time that one look may take, so that no event waits for long. A Stack takes a fifth of a millisecond."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class UnloadedStack:
     """What is kept of a Stack without a reconciler."""
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.plan.health.general import vocabulary
 from hearth.plan.health.general.vocabulary import Meaning
 
@@ -111,7 +110,7 @@ _SHAPES: Final[Mapping[Meaning | None, Shape]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class Said:
     """What one condition says."""
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.model.child import Path
 from hearth.plan.health.general import vocabulary
 from hearth.plan.health.general.vocabulary import Meaning
@@ -156,7 +155,7 @@ def _find_wanted_names(name: str) -> tuple[str, ...]:
     return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StatusShape:
     """What a kind's schema declares of the status."""
 

@@ -10,12 +10,11 @@ import functools
 import importlib.resources
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 
 FILE = "general_rule.yaml"
 """File name beside this module."""
@@ -49,7 +48,7 @@ def load() -> Mapping[str, Any]:
     return loaded
 
 
-@dataclass(frozen=True, slots=True)
+@value_class.dataclass(frozen=True, slots=True)
 class WordList:
     """Words by meaning."""
 

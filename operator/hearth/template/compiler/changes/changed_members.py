@@ -10,10 +10,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.model.errors import InvalidDefinition
 from hearth.model.kinds import Kinds
 from hearth.template.blueprint import Blueprint, CompiledFrom, Definition, Outline, ResourceBlueprint, StackIdentity
@@ -30,7 +29,7 @@ MOST = 0.5
 """The share of changed elements above which a compilation from nothing is as fast."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
     """What a compilation needs besides the definition."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from hearth.model import value_class
 from hearth.template.cel.expression_validator import ValidExpression
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionPart:
     """The members that are compiled. A list of the definition contains only their elements."""
 
