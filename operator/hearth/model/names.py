@@ -84,6 +84,11 @@ RESOURCE_NAME = re.compile(r"[a-z][a-zA-Z0-9]{0,39}")
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
+def is_stack(group: str, kind: object) -> bool:
+    """Return whether objects of that group and kind are Stacks or ResourceGroups."""
+    return group == GROUP and kind in STACK_KINDS
+
+
 def digest(*parts: str) -> str:
     """Return a short hash of `parts` for object names (8 characters of base 32, lower case)."""
     raw = hashlib.sha256("\0".join(parts).encode()).digest()

@@ -102,11 +102,11 @@ class StackTree:
     def find_circle(self, uid: str) -> tuple[Node, ...]:
         """Return the Stack and its ancestors, the innermost first, if it is one of them itself; else nothing."""
         way: dict[str, Node] = {}
-        node = self._nodes.get(uid)
-        while node is not None and node.uid not in way:
+        for node in self.climb(uid, most=len(self._nodes) + 1):
+            if node.uid in way:
+                return tuple(way.values()) if node.uid == uid else ()
             way[node.uid] = node
-            node = self._nodes.get(node.parent) if node.parent else None
-        return tuple(way.values()) if node is not None and node.uid == uid else ()
+        return ()
 
     def _drop_name(self, node: Node) -> None:
         # The next Stack of that name may have been seen before the deletion of this one.

@@ -22,8 +22,7 @@ else:
 
         def decorate(cls: type) -> type:
             is_hashable = frozen and options.get("eq", True) and "__hash__" not in cls.__dict__
-            has_own_text = "__repr__" in cls.__dict__
-            if not has_own_text:
+            if "__repr__" not in cls.__dict__:
                 cls.__repr__ = write
             return dataclasses.dataclass(unsafe_hash=is_hashable, repr=False, **options)(cls)
 

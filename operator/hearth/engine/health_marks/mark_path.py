@@ -111,4 +111,4 @@ def _find_problem(view: MarkedResource, mark: HealthMarkObject, places: Resource
 
 def _is_other(child: Child | None) -> bool:
     """Return whether the object is neither a Stack nor a group, so that no path leads into it."""
-    return child is not None and not (child.kind.group == names.GROUP and child.kind.name in names.STACK_KINDS)
+    return child is not None and not names.is_stack(child.kind.group, child.kind.name)

@@ -53,7 +53,7 @@ class Nesting:
         """Explain why the step may not create a nested Stack; None for any other or an allowed step."""
         if not isinstance(step, Apply) or step.uid is not None:
             return None
-        if step.kind.group != names.GROUP or step.kind.name not in names.STACK_KINDS:
+        if not names.is_stack(step.kind.group, step.kind.name):
             return None
         if self.services.find_link(stack.uid).is_remote:
             message = (

@@ -45,7 +45,7 @@ async def refuse(step: Apply, *, cluster: WorkloadCluster, boundary: Boundary) -
 
 def find_account(step: Apply) -> str:
     """Return the ServiceAccount that a nested Stack names; "" for none, and for any other object."""
-    if step.kind.group != names.GROUP or step.kind.name not in names.STACK_KINDS:
+    if not names.is_stack(step.kind.group, step.kind.name):
         return ""
     spec = step.manifest.get("spec")
     named = spec.get("serviceAccountName") if isinstance(spec, dict) else None

@@ -131,8 +131,7 @@ def parse_revision(metadata: Object) -> Revision:
 def is_stack(reference: Object) -> bool:
     """Return whether an owner reference names a Stack or ResourceGroup that controls the object."""
     group = str(reference.get("apiVersion", "")).rpartition("/")[0]
-    is_kind = group == names.GROUP and reference.get("kind") in names.STACK_KINDS
-    return is_kind and reference.get("controller") is True
+    return names.is_stack(group, reference.get("kind")) and reference.get("controller") is True
 
 
 @functools.lru_cache(maxsize=KINDS_KEPT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
@@ -195,7 +196,9 @@ def assess_observed(fields: Fields, assess: HealthRule) -> HealthResult:
     if unobserved is None:
         return assess(fields)
     verdict = assess(fields) if is_refused(fields) else unobserved
-    return verdict if verdict.state is not HealthState.READY else unobserved
+    if verdict.state is not HealthState.READY:
+        return verdict
+    return dataclasses.replace(unobserved, is_pending=verdict.is_pending) if verdict.is_pending else unobserved
 
 
 def is_refused(fields: Fields) -> bool:

@@ -5,7 +5,6 @@ A script runs in an evaluator process (`hearth.sandbox.lua_scripts`), never here
 
 from __future__ import annotations
 
-import dataclasses
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -21,9 +20,8 @@ from hearth.plan.health.health_result import (
     HealthRule,
     HealthRuleEntry,
     HealthState,
+    assess_observed,
     entry,
-    find_unobserved,
-    is_refused,
     progressing,
     read,
     unknown,
@@ -81,13 +79,7 @@ class ScriptRule:
 
     def __call__(self, fields: Fields, /) -> HealthResult:
         """Assess the object, as other rules do only once its latest generation is observed, or refused."""
-        unobserved = find_unobserved(fields)
-        if unobserved is None:
-            return self._assess(fields)
-        verdict = self._assess(fields) if is_refused(fields) else unobserved
-        if verdict.state is HealthState.READY:
-            return dataclasses.replace(unobserved, is_pending=verdict.is_pending)
-        return verdict
+        return assess_observed(fields, self._assess)
 
     def _assess(self, fields: Fields) -> HealthResult:
         """Return the verdict of the script. While it runs, that on the object's earlier status counts."""

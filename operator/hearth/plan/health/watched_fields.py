@@ -37,5 +37,5 @@ def find_watched_fields(blueprint: Blueprint, kinds: Kinds, rules: HealthRules) 
 
 def find_lasting_fields(kind: Kind, rules: HealthRules) -> frozenset[Path]:
     """Return the fields of a kind that are also read of objects which no blueprint contains."""
-    is_stack = kind.group == names.GROUP and kind.name in names.STACK_KINDS
+    is_stack = names.is_stack(kind.group, kind.name)
     return rules.suspension_paths(kind) | ({CONDITIONS} if is_stack else frozenset())

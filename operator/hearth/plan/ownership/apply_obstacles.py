@@ -138,8 +138,14 @@ def leaves_null(manifest: Object, present: Child) -> bool:
     """
     if present.ownership is None or "." not in present.kind.group:
         return False
-    ours: Node = orjson.loads(present.ownership.fields)
-    return has_emptied(strip(manifest), ours)
+    stated = strip(manifest)
+    # Few manifests have an empty map, and each change asks.
+    return has_empty_map(stated) and has_emptied(stated, orjson.loads(present.ownership.fields))
+
+
+def has_empty_map(stated: Node) -> bool:
+    """Return whether any map within is empty, not counting those in lists."""
+    return any(not value or has_empty_map(value) for value in stated.values() if isinstance(value, dict))
 
 
 def has_emptied(stated: Node, ours: Node) -> bool:

@@ -35,12 +35,12 @@ def find_replaced_field(
     if child.defect:
         return None
     ours = without_tracking(field_ownership.read_fields(child.ownership)) if child.ownership is not None else {}
+    known = applied_fields.split(applied_fields.read_applied_record(child)) if applied is not None else frozenset()
     for path in resource.replace_on:
         if any(field_paths.is_overlapping(path, omitted) for omitted in child.omitted):
             continue
         stated, live = read(manifest, path), read(child.fields, path)
         if applied is not None:
-            known = applied_fields.split(applied_fields.read_applied_record(child))
             stated = overlook_drift(stated, live, path, applied, known)
         if is_changed(stated, live, read(ours, tuple(f"f:{key}" for key in path))):
             return ".".join(path)

@@ -74,7 +74,7 @@ def describe_with_cause(child: Child, reader: Reader) -> str:
 
     reader: whose Stack it is. Another Stack's words are only for those who may get that Stack.
     """
-    is_stack = child.kind.group == names.GROUP and child.kind.name in names.STACK_KINDS
+    is_stack = names.is_stack(child.kind.group, child.kind.name)
     if not (is_stack and child.deleting) or reader.find(child) is not Access.GRANTED:
         return describe(child)
     reported = (

@@ -251,8 +251,8 @@ def bind_outputs(
             if document is not None:
                 check_output(document, output, binder)
                 is_sensitive = any(binder.is_sensitive(expression) for expression in expressions)
-                relayed = nested_outputs.relay(document)
-                found[output.name] = sensitivity.RedactedOutput(relayed) if is_sensitive else relayed
+                may_hide = is_sensitive or nested_outputs.reads_any(document)
+                found[output.name] = sensitivity.RedactedOutput(document, is_sensitive) if may_hide else document
     return found
 
 

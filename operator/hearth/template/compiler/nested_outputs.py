@@ -11,9 +11,10 @@ from typing import Any, Final
 from hearth.model import value_class
 from hearth.model.child import Path
 from hearth.model.text import redaction
-from hearth.template.blueprint import Evaluable, EvaluationError, Known, Outcome, Values
+from hearth.template.blueprint import Known, Outcome, Values
 from hearth.template.cel.expressions import Expression
 from hearth.template.compiler.manifest_template import ManifestTemplate
+from hearth.template.compiler.sensitivity import SensitiveOutput
 from hearth.template.text import error_hints
 
 OUTPUTS: Final = ("status", "outputs")
@@ -21,11 +22,6 @@ NEXT_STEP = (
     "is sensitive, so the status of that Stack does not contain its value; read the Secret that contains it, "
     "e.g. with spec.parametersFrom"
 )
-
-
-@value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class SensitiveOutput(EvaluationError):
-    """The error of an expression that needs the value of a sensitive output."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,24 +81,6 @@ def list_sensitive(stack: Any) -> Iterator[str]:
         yield from (name for name, value in outputs.items() if value == redaction.SENSITIVE)
 
 
-@value_class.dataclass(frozen=True, slots=True)
-class RelayedOutput:
-    """An output that reads outputs of nested Stacks."""
-
-    inner: Evaluable
-
-    @property
-    def reads(self) -> Mapping[str, frozenset[Path]]:
-        """Return its reads by resource name."""
-        return self.inner.reads
-
-    def evaluate(self, values: Values) -> Outcome:
-        """Return its value, which is the placeholder if it needs the value of a sensitive output."""
-        outcome = self.inner.evaluate(values)
-        return Known(redaction.SENSITIVE) if isinstance(outcome, SensitiveOutput) else outcome
-
-
-def relay(document: ManifestTemplate) -> Evaluable:
-    """Return the document of an output as a RelayedOutput if it reads outputs of nested Stacks."""
-    is_reader = any(isinstance(part, OutputReader) for slot in document.slots for part in slot.parts)
-    return RelayedOutput(document) if is_reader else document
+def reads_any(document: ManifestTemplate) -> bool:
+    """Return whether the document reads outputs of nested Stacks."""
+    return any(isinstance(part, OutputReader) for slot in document.slots for part in slot.parts)

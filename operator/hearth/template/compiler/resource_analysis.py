@@ -64,7 +64,7 @@ class AnalyzedResource:
     @property
     def is_stack(self) -> bool:
         """Return whether it is a nested Stack or ResourceGroup."""
-        return self.group == names.GROUP and self.kind in names.STACK_KINDS
+        return names.is_stack(self.group, self.kind)
 
     def count_expressions(self) -> int:
         """Return how many expressions each member of the collection has."""

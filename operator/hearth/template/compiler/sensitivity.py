@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hearth.model import field_paths, value_class
 from hearth.model.child import Path
 from hearth.model.text import redaction
-from hearth.template.blueprint import Known, Outcome
+from hearth.template.blueprint import EvaluationError, Known, Outcome
 
 if TYPE_CHECKING:
     from hearth.template.blueprint import Definition, Evaluable, Values
@@ -116,11 +116,18 @@ def is_parameter(keys: Keys) -> bool:
     return field_paths.is_overlapping(keys, PARAMETERS)
 
 
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class SensitiveOutput(EvaluationError):
+    """The error of an expression that needs the value of a sensitive output."""
+
+
 @value_class.dataclass(frozen=True, slots=True)
 class RedactedOutput:
-    """An output with a sensitive value."""
+    """An output whose value is sensitive, or may need the value of a sensitive output."""
 
     inner: Evaluable
+    is_sensitive: bool
+    """Whether each value of it is sensitive."""
 
     @property
     def reads(self) -> Mapping[str, frozenset[Path]]:
@@ -128,6 +135,8 @@ class RedactedOutput:
         return self.inner.reads
 
     def evaluate(self, values: Values) -> Outcome:
-        """Return a placeholder once there is a value."""
+        """Return a placeholder for a sensitive value once there is one."""
         outcome = self.inner.evaluate(values)
-        return Known(redaction.SENSITIVE) if isinstance(outcome, Known) and outcome.value is not None else outcome
+        has_value = isinstance(outcome, Known) and outcome.value is not None
+        is_hidden = (self.is_sensitive and has_value) or isinstance(outcome, SensitiveOutput)
+        return Known(redaction.SENSITIVE) if is_hidden else outcome

@@ -10,25 +10,15 @@ import pytest
 
 from hearth.cli.stack_access import revisions
 from hearth.cli.stack_access.session import Session
-from hearth.engine.cluster_objects import Revision, StackObject
+from hearth.engine.cluster_objects import Revision
 from hearth.kube.objects import controller_revision
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from support.units import stack_objects
 
 HUGE: Object = {"template": {"a": random.Random(1).randbytes(1_500_000).hex()}, "parameters": {}}
-STACK = StackObject(
-    name="shop",
-    namespace="prod",
-    uid="u",
-    generation=1,
-    resource_version=7,
-    deleting=False,
-    finalizers=(),
-    annotations={},
-    packed_spec=b"{}",
-    packed_status=b"{}",
-)
+STACK = stack_objects.make_stack(namespace="prod")
 REVISION = Revision(name="shop-x", number=1, hash="h", kinds=frozenset(), namespace="prod", owner="u")
 
 
