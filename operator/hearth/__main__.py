@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING
 
 from hearth import imports
@@ -27,6 +28,13 @@ def run(settings: Settings) -> int:
 def main() -> None:
     """Run `hearth` with the arguments of this process."""
     cli.main(prog_name="hearth", obj=cli.Programs(run=run))
+
+
+def serve_clusters() -> None:
+    """Serve the Stacks of other clusters, with the settings that the parent process sends."""
+    from hearth import clusters_process
+
+    raise SystemExit(run(clusters_process.receive(sys.stdin.buffer)))
 
 
 def kubectl_stack() -> None:

@@ -18,8 +18,9 @@ import structlog
 import uvloop
 
 import hearth
-from hearth import leadership, runtime, supervision
+from hearth import clusters_process, leadership, runtime, supervision
 from hearth.cli import profiling
+from hearth.clusters_process import ClustersProcess
 from hearth.handlers import kopf_supervisor
 from hearth.handlers.kopf_supervisor import KopfSupervisor
 from hearth.kube.auth import credentials
@@ -28,6 +29,7 @@ from hearth.kube.leader_election import leader_elector
 from hearth.kube.objects import installed_crds
 from hearth.leadership import Leadership
 from hearth.model import errors
+from hearth.model.sharding import Place
 from hearth.serve import event_loop_lag, heap_trim, http_server, logs, tracing
 from hearth.serve.metrics import Metrics
 from hearth.settings import LEASE_HELD_EXIT_CODE, Settings
@@ -68,6 +70,9 @@ class Runtime(Protocol):
     def count_cached_bytes(self) -> Mapping[str, float]:
         """Return the bytes of cached contents, by kind."""
 
+    def count_elsewhere(self) -> int:
+        """Count the Stacks of other clusters, which another process serves."""
+
     def count_stacks(self) -> Mapping[str, float]:
         """Return the number of Stacks, by phase."""
 
@@ -84,18 +89,23 @@ class Runtime(Protocol):
         """Return measures of the other clusters, by their hosts."""
 
 
-BuildRuntime: TypeAlias = Callable[[Settings, CredentialSource, Metrics], Runtime]
+BuildRuntime: TypeAlias = Callable[[Settings, CredentialSource, Metrics, Callable[[], None]], Runtime]
 
 
-def build_runtime(settings: Settings, source: CredentialSource, observer: Metrics) -> Runtime:
-    """Build the engine on a real cluster."""
-    return runtime.KubeRuntime(settings, source, observer)
+def build_runtime(
+    settings: Settings, source: CredentialSource, observer: Metrics, on_elsewhere: Callable[[], None]
+) -> Runtime:
+    """Build the engine on a real cluster. on_elsewhere: called for a Stack that the process for other clusters serves."""
+    return runtime.KubeRuntime(settings, source, observer, on_elsewhere)
 
 
 def run(settings: Settings, *, build: BuildRuntime = build_runtime, grace: float = SHUTDOWN_TIMEOUT) -> int:
     """Run the operator until a signal stops it, and return the exit code. grace: seconds that the shutdown may take."""
     logs.configure(format_=settings.log_format, level=settings.log_level)
     gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])
+    settings = settings.find_own_part()
+    if settings.share.place is Place.ELSEWHERE:
+        clusters_process.limit_itself(settings.clusters_memory)
     try:
         with profiling.profiled(settings.profile), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run_operator(settings, build, grace))
@@ -114,20 +124,13 @@ def run(settings: Settings, *, build: BuildRuntime = build_runtime, grace: float
 async def run_operator(settings: Settings, build: BuildRuntime, grace: float) -> None:
     """Run the process from start to end, in reading order. The parts stop in reverse order."""
     stopping = handle_signals(grace)
+    if settings.share.place is Place.ELSEWHERE:
+        clusters_process.follow_parent(stopping.set)
     source = await find_checked_source(settings)
-    observer = tracing.make_observer(os.environ)
-    supervision.current().on_error = observer.on_internal_error
-    asyncio.get_running_loop().set_exception_handler(supervision.handle_loop_error)
-    engine = build(settings, source, observer)
-    observer.sample(
-        cached_objects=engine.count_cached_objects,
-        cached_bytes=engine.count_cached_bytes,
-        stacks=engine.count_stacks,
-        conditions=engine.count_conditions,
-        actions=engine.measure_actions,
-        writes=engine.count_writes,
-        clusters=engine.measure_clusters,
-    )
+    observer = make_observer()
+    others = ClustersProcess(settings, on_end=observer.on_clusters_process_end)
+    engine = build(settings, source, observer, others.note_stack)
+    sample(observer, engine)
     leader = leadership.make_leadership(settings, source, observer, grace=grace)
 
     admission = make_admission(settings, source, observer)
@@ -148,14 +151,34 @@ async def run_operator(settings: Settings, build: BuildRuntime, grace: float) ->
         await wait_any(leader.acquired, leader.lost, stopping)
 
         if leader.acquired.is_set():
-            leading = run_active(engine, kopf if admission is None else None, observer, lateness)
-            await parts.enter_async_context(leading)
+            await parts.enter_async_context(run_active(engine, find_frame(settings, kopf), others, observer, lateness))
             log.info("started", version=hearth.__version__, http=str(address), namespace=settings.namespace or "all")
             await wait_any(leader.lost, stopping)
         log.info("stopping")
     if leader.lost.is_set():
         raise leader.explain_loss()
     log.info("stopped")
+
+
+def make_observer() -> Metrics:
+    """Make the observer that receives all errors that no code expects."""
+    observer = tracing.make_observer(os.environ)
+    supervision.current().on_error = observer.on_internal_error
+    asyncio.get_running_loop().set_exception_handler(supervision.handle_loop_error)
+    return observer
+
+
+def sample(observer: Metrics, engine: Runtime) -> None:
+    """Let the observer read the measures of the engine."""
+    observer.sample(
+        cached_objects=engine.count_cached_objects,
+        cached_bytes=engine.count_cached_bytes,
+        stacks=engine.count_stacks,
+        conditions=engine.count_conditions,
+        actions=engine.measure_actions,
+        writes=engine.count_writes,
+        clusters=engine.measure_clusters,
+    )
 
 
 async def find_checked_source(settings: Settings) -> CredentialSource:
@@ -201,6 +224,12 @@ def make_kopf(
     )
 
 
+def find_frame(settings: Settings, kopf: KopfSupervisor) -> KopfSupervisor | None:
+    """Return kopf if only the active process runs it; None if every replica does, or this process needs none."""
+    is_apart = settings.share.place is Place.ELSEWHERE
+    return kopf if settings.webhook_address is None and not is_apart else None
+
+
 def make_endpoints(
     engine: Runtime,
     leader: Leadership,
@@ -238,11 +267,16 @@ async def run_admission(admission: AdmissionService | None, kopf: KopfSupervisor
 
 @contextlib.asynccontextmanager
 async def run_active(
-    engine: Runtime, kopf: KopfSupervisor | None, observer: Metrics, lateness: event_loop_lag.Lateness
+    engine: Runtime,
+    kopf: KopfSupervisor | None,
+    others: ClustersProcess,
+    observer: Metrics,
+    lateness: event_loop_lag.Lateness,
 ) -> AsyncIterator[None]:
-    """Run the parts that only the active process has. kopf: None if every process runs it."""
+    """Run the parts that only the active process has. kopf: None if every process runs it, or this one none."""
     observer.on_leading()
     await engine.start()
+    others.start(engine.count_elsewhere)
     if kopf is not None:
         kopf.start()
 
@@ -259,7 +293,7 @@ async def run_active(
     finally:
         measuring.cancel()
         # Together: kopf takes its time, in which the engine must not work on.
-        await asyncio.gather(engine.stop(), *([kopf.stop()] if kopf is not None else []))
+        await asyncio.gather(engine.stop(), others.stop(), *([kopf.stop()] if kopf is not None else []))
 
 
 async def wait_any(*events: asyncio.Event) -> None:

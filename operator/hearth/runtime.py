@@ -80,8 +80,17 @@ class LoopClock:
 class KubeRuntime:
     """Everything between a connection and the engine: the home cluster, and those that its Stacks name."""
 
-    def __init__(self, settings: Settings, source: CredentialSource, observer: Observer) -> None:
-        """Prepare the parts. They send no request before `start`."""
+    def __init__(
+        self,
+        settings: Settings,
+        source: CredentialSource,
+        observer: Observer,
+        on_elsewhere: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Prepare the parts. They send no request before `start`.
+
+        on_elsewhere: called for a Stack of another cluster that another process serves.
+        """
         namespace, share = settings.namespace or "", settings.share
         self._settings = settings
         self._observer = observer
@@ -95,7 +104,14 @@ class KubeRuntime:
             share=share,
             observer=observer,
         )
-        self._stacks = StackCache(self._connection, self._queue, namespace=namespace, share=share, observer=observer)
+        self._stacks = StackCache(
+            self._connection,
+            self._queue,
+            namespace=namespace,
+            share=share,
+            observer=observer,
+            on_elsewhere=on_elsewhere,
+        )
         self._groups = StackCache(
             self._connection,
             self._queue,
@@ -104,6 +120,7 @@ class KubeRuntime:
             observer=observer,
             kind=RESOURCE_GROUP,
             tree=self._stacks.tree,
+            on_elsewhere=on_elsewhere,
         )
         self._revisions = RevisionCache(
             self._connection, self._queue, namespace=namespace, share=share, observer=observer
@@ -200,6 +217,10 @@ class KubeRuntime:
         own = {**self._stacks.count_bytes(), **self._groups.count_bytes()}
         return {**self._cluster.caches.count_bytes(), **own}
 
+    def count_elsewhere(self) -> int:
+        """Count the Stacks of other clusters, which another process serves."""
+        return self._stacks.count_elsewhere() + self._groups.count_elsewhere()
+
     def count_stacks(self) -> Mapping[str, float]:
         """Return the number of Stacks, by phase."""
         return stack_measures.count_phases(self._list_stacks())
@@ -282,13 +303,14 @@ class KubeRuntime:
                 await asyncio.sleep(START_RETRY)
 
     def _build(self, hasher: KeyedHasher) -> StackController:
-        self._remote_clusters = KubeRemoteClusters(
-            self._queue,
-            signatures=hasher,
-            share=self._settings.share,
-            allows_loopback=self._settings.allow_loopback_clusters,
-            on_limit=self._observer.on_limit,
-        )
+        if self._settings.serves_clusters:
+            self._remote_clusters = KubeRemoteClusters(
+                self._queue,
+                signatures=hasher,
+                share=self._settings.share,
+                allows_loopback=self._settings.allow_loopback_clusters,
+                on_limit=self._observer.on_limit,
+            )
         services = Services(
             management_cluster=self._management_cluster,
             health_marks=self._health_marks,

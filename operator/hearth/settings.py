@@ -6,12 +6,13 @@ Flags and environment variables are the business of `hearth.cli.commands.run`; m
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from hearth.model import value_class
-from hearth.model.sharding import BUCKETS, WHOLE, Share
+from hearth.model import limits, value_class
+from hearth.model.sharding import BUCKETS, WHOLE, Place, Share
 from hearth.model.tenancy import Mode, Tenancy
 
 LogFormat: TypeAlias = Literal["text", "json"]
@@ -65,6 +66,12 @@ class Settings:
     """The ServiceAccount of Stacks that name none."""
     allow_loopback_clusters: bool = False
     """Whether the API servers that Stacks name may be on this machine or its network link."""
+    other_clusters: bool = True
+    """Whether Stacks may name other clusters in `spec.kubeConfig`."""
+    clusters_memory: int = limits.CLUSTERS_MEMORY
+    """MiB of memory of the process that serves those Stacks."""
+    clusters_http_address: Address = Address(host="127.0.0.1", port=0)
+    """Where that process serves what `http_address` does of this one."""
     http_address: Address = Address(host="127.0.0.1", port=8080)
     webhook_address: Address | None = None
     """Where admission reviews are served; None: nowhere."""
@@ -97,6 +104,17 @@ class Settings:
     profile: str | None = None
     """A file for a profile of the whole run."""
 
+    @property
+    def serves_clusters(self) -> bool:
+        """Return whether this very process connects to other clusters."""
+        return self.other_clusters and self.share.place is not Place.HERE
+
+    def find_own_part(self) -> Settings:
+        """Return the settings of a process that leaves the Stacks of other clusters to one that it runs beside itself."""
+        if not self.other_clusters or self.share.place is not Place.ANYWHERE:
+            return self
+        return replace(self, share=replace(self.share, place=Place.HERE))
+
     def find_lease_group(self) -> str:
         """Name that processes for the same Stacks share. Those of different namespaces do not, unless it is set."""
         if self.lease_name is not None:
@@ -105,7 +123,7 @@ class Settings:
 
     def find_lease_name(self) -> str:
         """Of the Lease that this process stands for: each share of the Stacks has its own."""
-        return self.find_lease_group() if self.share.is_whole else f"{self.find_lease_group()}-{self.share}"
+        return self.find_lease_group() if self.share.has_all_buckets else f"{self.find_lease_group()}-{self.share}"
 
     def make_tenancy(self) -> Tenancy:
         """Return the tenancy. An operator that serves only its own namespace cannot close that namespace."""

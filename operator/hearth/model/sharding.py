@@ -1,11 +1,12 @@
 """Sharding of Stacks among processes: a hash of the UID selects a bucket, for any number of processes.
 
 A child carries its bucket as a label, so that a process watches only its own share on the server. A different number of
-processes only selects different buckets.
+processes only selects different buckets. Within a share, the Stacks of other clusters have a process of their own.
 """
 
 from __future__ import annotations
 
+import enum
 import functools
 
 from hearth.model import value_class
@@ -17,6 +18,16 @@ PRIME = 0x100000001B3
 """The prime of 64-bit FNV-1a, the hash by which API servers shard watches. Hearth's buckets are ranges of theirs."""
 WORD = (1 << 64) - 1
 CACHED = 4096
+
+
+class Place(enum.Enum):
+    """Where the objects of the Stacks are that one process serves. A closed set."""
+
+    ANYWHERE = "anywhere"
+    HERE = "here"
+    """In the cluster of the Stacks themselves."""
+    ELSEWHERE = "elsewhere"
+    """In other clusters: the Stacks with `spec.kubeConfig`."""
 
 
 @functools.lru_cache(maxsize=CACHED)
@@ -41,15 +52,31 @@ class Share:
     """From 0."""
     count: int = 1
     """The number of shards; at most `BUCKETS`."""
+    place: Place = Place.ANYWHERE
+    """Which Stacks of the shard it contains."""
+
+    @property
+    def has_all_buckets(self) -> bool:
+        """Return whether there is only one shard."""
+        return self.count == 1
 
     @property
     def is_whole(self) -> bool:
         """Return whether it contains all Stacks."""
-        return self.count == 1
+        return self.has_all_buckets and self.place is Place.ANYWHERE
 
-    def has(self, uid: str) -> bool:
-        """Return whether it contains the Stack with this UID."""
-        return self.is_whole or bucket_of(uid) * self.count // BUCKETS == self.index
+    def has_bucket(self, uid: str) -> bool:
+        """Return whether the object with this UID is in its buckets."""
+        return self.has_all_buckets or bucket_of(uid) * self.count // BUCKETS == self.index
+
+    def has_stack(self, uid: str, *, is_elsewhere: bool) -> bool:
+        """Return whether it contains the Stack with this UID. is_elsewhere: whether its objects are in another cluster."""
+        other = Place.HERE if is_elsewhere else Place.ELSEWHERE
+        return self.place is not other and self.has_bucket(uid)
+
+    def has_request(self, uid: str) -> bool:
+        """Return whether it contains the request (a HealthMark, a StackSnapshot) with this UID about an unknown Stack."""
+        return self.has_stack(uid, is_elsewhere=False)
 
     def list_buckets(self) -> list[int]:
         """Return its buckets, which are consecutive."""

@@ -110,6 +110,9 @@ class Metrics:
         )
         self._limits = self._count("hearth_limit_reached", "Times that a limit was reached.", "limit")
         self._kopf_restarts = self._count("hearth_kopf_restarts", "Unexpected exits of kopf.")
+        self._clusters_process_ends = self._count(
+            "hearth_clusters_process_restarts", "Unexpected ends of the process for other clusters."
+        )
 
     def _make_of_process(self) -> None:
         """Make the metrics of the process."""
@@ -182,6 +185,10 @@ class Metrics:
     def on_kopf_restart(self) -> None:
         """Count an unexpected exit of kopf."""
         self._kopf_restarts.inc()
+
+    def on_clusters_process_end(self, _reason: str) -> None:
+        """Count an unexpected end of the process for other clusters."""
+        self._clusters_process_ends.inc()
 
     def on_lag(self, seconds: float) -> None:
         """Observe a delay of the event loop."""

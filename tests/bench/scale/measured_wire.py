@@ -91,11 +91,11 @@ class MeasuredWire(FakeWire):
     def _on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
         """A change is offered to every watch, and sent to those that ask for it."""
         site, raw = self._site, after or before or {}
-        is_own = self._share.is_whole or fake_cache.is_labelled(raw, self._share)
+        is_own = self._share.has_all_buckets or fake_cache.is_labelled(raw, self._share)
         if kind in BUCKETED and names.LABEL_STACK_UID in (raw["metadata"].get("labels") or {}) and not is_own:
             site.api.charge(site.costs.offered / site.costs.cores)
             return
         site.api.charge(site.costs.sent / site.costs.cores)
-        if kind.name in names.STACK_KINDS and not self._share.has(raw["metadata"]["uid"]):
+        if kind.name in names.STACK_KINDS and not self._share.has_bucket(raw["metadata"]["uid"]):
             self.process.charge(site.costs.other_stack)
         super()._on_change(kind, before, after)

@@ -51,7 +51,7 @@ def is_labelled(raw: Object | None, share: Share) -> bool:
     labels = (raw or {}).get("metadata", {}).get("labels") or {}
     if names.LABEL_STACK_UID not in labels:
         return False
-    return share.is_whole or labels.get(names.LABEL_BUCKET) in list_labels(share)
+    return share.has_all_buckets or labels.get(names.LABEL_BUCKET) in list_labels(share)
 
 
 @functools.lru_cache(maxsize=256)

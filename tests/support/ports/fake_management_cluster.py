@@ -101,8 +101,8 @@ class FakeManagementCluster:
             self._take_source(kind, raw)
 
     def _take_stack(self, raw: Object, kind: str, *, is_gone: bool) -> None:
-        if not self._share.has(raw["metadata"]["uid"]):
-            others = self._others[kind]
+        others = self._others[kind]
+        if not others.is_own(raw):
             (others.on_deleted if is_gone else others.on_object)(raw)
             return
         known = self._stacks.get(raw["metadata"]["uid"])
@@ -122,7 +122,7 @@ class FakeManagementCluster:
         owner = (raw["metadata"].get("labels") or {}).get(names.LABEL_STACK_UID)
         if owner is None:
             return
-        if not self._share.has(owner):
+        if not self._share.has_bucket(owner):
             return
         found = self._revisions.setdefault(owner, {})
         metadata, version = raw["metadata"], int(raw["metadata"]["resourceVersion"])

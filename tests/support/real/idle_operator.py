@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -60,6 +60,10 @@ class IdleRuntime:
         """None."""
         return {}
 
+    def count_elsewhere(self) -> int:
+        """None."""
+        return 0
+
     def count_stacks(self) -> Mapping[str, float]:
         """None."""
         return {}
@@ -90,7 +94,9 @@ def main() -> int:
         profile=options.profile,
     )
 
-    def build(_settings: Settings, _source: CredentialSource, _observer: Metrics) -> IdleRuntime:
+    def build(
+        _settings: Settings, _source: CredentialSource, _observer: Metrics, _on_elsewhere: Callable[[], None]
+    ) -> IdleRuntime:
         return IdleRuntime(hangs=options.hang)
 
     return app.run(settings, build=build, grace=options.grace)

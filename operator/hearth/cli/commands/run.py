@@ -11,6 +11,7 @@ import click
 from hearth import settings as settings_module
 from hearth.cli import main as cli
 from hearth.cli import profiling
+from hearth.model import limits
 from hearth.model.tenancy import Mode
 from hearth.settings import Settings
 
@@ -94,6 +95,26 @@ PROFILE = TextType("file", profiling.claim)
     default=False,
     show_envvar=True,
     help="Let spec.kubeConfig name API servers at loopback, link-local and metadata addresses: for tests on one machine.",
+)
+@click.option(
+    "--other-clusters/--no-other-clusters",
+    default=True,
+    show_envvar=True,
+    help="Serve Stacks whose spec.kubeConfig names another cluster, in a process of their own. Without, they are refused.",
+)
+@click.option(
+    "--clusters-memory",
+    type=click.IntRange(min=128),
+    default=limits.CLUSTERS_MEMORY,
+    show_envvar=True,
+    help="MiB of memory of the process that serves the Stacks of other clusters; one that takes more is replaced.",
+)
+@click.option(
+    "--clusters-http-address",
+    type=ADDRESS,
+    default="127.0.0.1:0",
+    show_envvar=True,
+    help="Address of /healthz, /readyz and /metrics of that process; port 0 selects any free port.",
 )
 @click.option(
     "--http-address",

@@ -156,7 +156,7 @@ class HealthMarkController:
 
     def _leave(self, mark: HealthMarkObject, mark_state: ParsedHealthMark, route: MarkPath) -> bool:
         """Skip a mark while another process is, or may be, responsible for its Stack."""
-        if not mark_state.is_resolved and (route.responsible is None or self._services.share.has(mark.uid)):
+        if not mark_state.is_resolved and (route.responsible is None or self._services.share.has_request(mark.uid)):
             self._search(mark, is_lost=True)
         return False
 

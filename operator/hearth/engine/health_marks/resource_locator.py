@@ -71,12 +71,12 @@ class ResourceLocator:
         if share.is_whole:
             return True
         if place is None:
-            return share.has(mark.uid)
+            return share.has_request(mark.uid)
         if self.find_stack(place) is not None:
             return True
         kind, name = names.split_owner(place.stack)
         is_other_shard = management_cluster.is_other_shard_name(place.namespace, name, kind=kind)
-        return share.has(mark.uid) and not is_other_shard
+        return share.has_request(mark.uid) and not is_other_shard
 
     def _find_owner(self, mark: HealthMarkObject) -> ResourceKey | MarkProblem:
         key = target_of(mark)

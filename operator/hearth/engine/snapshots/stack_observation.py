@@ -53,11 +53,11 @@ class StackObserver:
         if memory.is_bound:
             if management_cluster.find_stack(memory.stack_uid) is not None:
                 return True
-            return share.has(snapshot.uid) and not management_cluster.is_other_shard_uid(memory.stack_uid)
+            return share.has_request(snapshot.uid) and not management_cluster.is_other_shard_uid(memory.stack_uid)
         if self.find_stack(snapshot.namespace, snapshot.stack_name) is not None:
             return True
         is_other = management_cluster.is_other_shard_name(snapshot.namespace, snapshot.stack_name)
-        return share.has(snapshot.uid) and not is_other
+        return share.has_request(snapshot.uid) and not is_other
 
     def notify(self, uid: str) -> None:
         """Notify the Stack of a snapshot that it may be waiting for."""

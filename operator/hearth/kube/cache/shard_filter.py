@@ -1,4 +1,4 @@
-"""Filter that reduces a cache of Stacks to one shard and records only the existence of the other Stacks.
+"""Filter that reduces a cache of Stacks to one share and records only the existence of the other Stacks.
 
 Stacks belong to users and have no label of Hearth. Therefore all of them are watched, and most are dropped at once.
 """
@@ -6,8 +6,11 @@ Stacks belong to users and have no label of Hearth. Therefore all of them are wa
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+from hearth.engine.cluster_objects import StackObject
+from hearth.engine.clusters import kubeconfig_reference
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.stack_tree import Node
@@ -22,11 +25,24 @@ Name: TypeAlias = tuple[str, str]
 
 
 class ShardFilter:
-    """A watch handler in front of another handler, which receives only its own shard."""
+    """A watch handler in front of another handler, which receives only its own share."""
 
-    def __init__(self, inner: WatchHandler, share: Share, tree: StackTree, *, kind: str = names.STACK) -> None:
-        """Create the filter. tree: receives the other Stacks here; the Stacks of `inner` are added elsewhere."""
+    def __init__(
+        self,
+        inner: WatchHandler,
+        share: Share,
+        tree: StackTree,
+        *,
+        kind: str = names.STACK,
+        on_elsewhere: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Create the filter.
+
+        tree: receives the other Stacks here; those of `inner` are added by another. on_elsewhere: called for each Stack of
+        this shard that another process serves because its objects are in another cluster.
+        """
         self._kind = kind
+        self._on_elsewhere = on_elsewhere
         self._tree = tree
         self._inner = inner
         self._share = share
@@ -34,6 +50,8 @@ class ShardFilter:
         """Names by UID."""
         self._counts: Counter[Name] = Counter()
         self._shown: set[str] = set()
+        self.elsewhere: set[str] = set()
+        """UIDs of the Stacks of this shard whose objects are in another cluster, and that another process serves."""
 
     def has_uid(self, uid: str) -> bool:
         """Return whether another process manages a Stack with this UID."""
@@ -42,6 +60,10 @@ class ShardFilter:
     def has_name(self, namespace: str, name: str) -> bool:
         """Return whether another process manages a Stack with this name."""
         return (namespace, name) in self._counts
+
+    def is_own(self, raw: Object) -> bool:
+        """Return whether the share contains a Stack."""
+        return self._share.has_stack(raw["metadata"]["uid"], is_elsewhere=is_elsewhere(raw))
 
     def on_list_started(self) -> None:
         """Start a new full set."""
@@ -52,10 +74,16 @@ class ShardFilter:
         """Handle an object that exists."""
         metadata = raw["metadata"]
         uid = metadata["uid"]
-        if self._share.has(uid):
+        if self.is_own(raw):
+            self._drop(uid)
             self._inner.on_object(raw)
             return
+        # An edit of `spec.kubeConfig` can hand a Stack over to another process.
+        self._inner.on_deleted(raw)
         self._shown.add(uid)
+        if self._share.has_bucket(uid) and is_elsewhere(raw):
+            self.elsewhere.add(uid)
+            self._on_elsewhere()
         parent = (metadata.get("labels") or {}).get(names.LABEL_STACK_UID, "")
         self._tree.put(Node(uid, metadata["namespace"], metadata["name"], parent, self._kind))
         if uid not in self._names:
@@ -65,11 +93,8 @@ class ShardFilter:
 
     def on_deleted(self, raw: Object) -> None:
         """Handle a deleted object."""
-        uid = raw["metadata"]["uid"]
-        if self._share.has(uid):
-            self._inner.on_deleted(raw)
-        else:
-            self._drop(uid)
+        self._inner.on_deleted(raw)
+        self._drop(raw["metadata"]["uid"])
 
     def on_synced(self, version: int | None) -> None:
         """Drop the Stacks that the full set did not show."""
@@ -80,9 +105,17 @@ class ShardFilter:
 
     def _drop(self, uid: str) -> None:
         self._shown.discard(uid)
+        self.elsewhere.discard(uid)
         name = self._names.pop(uid, None)
         if name is not None:
             self._tree.drop(uid)
             self._counts[name] -= 1
             if not self._counts[name]:
                 del self._counts[name]
+
+
+def is_elsewhere(raw: Object) -> bool:
+    """Return whether the objects of a Stack are in another cluster. Its spec may be the record that has it."""
+    spec = raw.get("spec")
+    found = spec.kubeconfig if isinstance(spec, StackObject) else kubeconfig_reference.find(spec)
+    return found is not None

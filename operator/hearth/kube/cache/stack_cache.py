@@ -57,8 +57,12 @@ class StackCache(WatchedCache[StackObject]):
         observer: WatchObserver | None = None,
         kind: Kind = STACK,
         tree: StackTree | None = None,
+        on_elsewhere: Callable[[], None] = lambda: None,
     ) -> None:
-        """Create the cache of one kind. tree: shared with the caches of the other kinds."""
+        """Create the cache of one kind.
+
+        tree: shared with the caches of the other kinds; on_elsewhere: see `ShardFilter`.
+        """
         self._kind = kind
         self._listener = listener
         self._store = object_store.ObjectStore(self)
@@ -69,7 +73,8 @@ class StackCache(WatchedCache[StackObject]):
         server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
         self.tree = tree if tree is not None else StackTree()
         """The nesting of all Stacks, including those of other processes."""
-        self._others = ShardFilter(self._store, share, self.tree, kind=kind.name)
+        self._served = share
+        self._others = ShardFilter(self._store, share, self.tree, kind=kind.name, on_elsewhere=on_elsewhere)
         handler = self._store if share.is_whole else self._others
         self._watch = Reflector(server, api_requests.collection_path(kind, namespace), handler, name=kind.key)
         self._answered = asyncio.Event()
@@ -111,12 +116,18 @@ class StackCache(WatchedCache[StackObject]):
         """Return whether another process manages a Stack with this name."""
         return self._others.has_name(namespace, name)
 
+    def count_elsewhere(self) -> int:
+        """Count the Stacks of this shard whose objects are in another cluster, and that another process serves."""
+        return len(self._others.elsewhere)
+
     def put(self, raw: Object) -> StackObject:
         """Store the response to a write of the operator; do not report that write, neither now nor on its watch event.
 
         The response may also show a change of another client. Report that at once, because its event brings no new
-        version.
+        version. That change may have handed the Stack over to another process.
         """
+        if not self._served.is_whole and not self._others.is_own(raw):
+            return self.parse(raw)
         return self._store.record_write(raw, passed=self._watch.version)
 
     def forget(self, uid: str) -> None:

@@ -108,7 +108,7 @@ def mark_patch(reason: str | None, *, uid: str, version: int) -> Object:
 
 def children_selector(share: Share) -> dict[str, str]:
     """Return the selector of the children, or revisions, of a shard of Stacks, for a list or watch."""
-    if share.is_whole:
+    if share.has_all_buckets:
         return {"labelSelector": names.LABEL_STACK_UID}
     buckets = ",".join(map(str, share.list_buckets()))
     return {"labelSelector": f"{names.LABEL_STACK_UID},{names.LABEL_BUCKET} in ({buckets})"}

@@ -35,7 +35,7 @@ FLAGS += [
     "renew-deadline",
     "retry-period",
 ]
-FLAGS += ["shards", "shard", "profile"]
+FLAGS += ["shards", "shard", "profile", "other-clusters", "clusters-memory", "clusters-http-address"]
 
 
 class Operator:
@@ -79,7 +79,8 @@ def test_every_flag_is_heard(tmp_path: Path) -> None:
         *("--max-backoff", "90s", "--leader-election", "--lease-name", "mine", "--lease-duration", "1m"),
         *("--renew-deadline", "30s", "--retry-period", "5s", "--shards", "3", "--shard", "1"),
         *("--profile", str(tmp_path / "profile"), "--tenancy", "trusted", "--default-service-account", "deployer"),
-        "--allow-loopback-clusters",
+        *("--allow-loopback-clusters", "--no-other-clusters", "--clusters-memory", "300"),
+        *("--clusters-http-address", ":8081"),
         *("--namespaced-watches", "Secret,Certificate.cert-manager.io", "--serve-operator-namespace"),
     )[1]
 
@@ -93,6 +94,9 @@ def test_every_flag_is_heard(tmp_path: Path) -> None:
         tenancy=Mode.TRUSTED,
         default_service_account="deployer",
         allow_loopback_clusters=True,
+        other_clusters=False,
+        clusters_memory=300,
+        clusters_http_address=Address(host="0.0.0.0", port=8081),
         http_address=Address(host="::1", port=9),
         webhook_address=Address(host="0.0.0.0", port=9443),
         webhook_secret="tls",

@@ -6,7 +6,7 @@ from typing import Any
 
 from hearth.kube.cache.shard_filter import ShardFilter
 from hearth.model import names
-from hearth.model.sharding import Share
+from hearth.model.sharding import Place, Share
 from hearth.model.stack_tree import Node, StackTree
 
 SHARE = Share(index=0, count=2)
@@ -20,7 +20,7 @@ def stack(uid: str, name: str = "shop") -> dict[str, Any]:
 
 
 class Inner:
-    """What comes through."""
+    """What comes through. Like a store, it ignores the end of what it never had."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -32,7 +32,8 @@ class Inner:
         self.heard.append(raw["metadata"]["uid"])
 
     def on_deleted(self, raw: dict[str, Any]) -> None:
-        self.heard.append(f"-{raw['metadata']['uid']}")
+        if raw["metadata"]["uid"] in self.heard:
+            self.heard.append(f"-{raw['metadata']['uid']}")
 
     def on_synced(self, version: int | None) -> None:
         self.heard.append("synced")
@@ -51,6 +52,23 @@ def test_only_its_own_come_through() -> None:
     others.on_deleted(stack(OWN))
 
     assert inner.heard == ["listing", OWN, "synced", f"-{OWN}"]
+
+
+def test_a_stack_that_gets_a_kubeconfig_is_handed_over_and_back() -> None:
+    """Two processes see the same events: one drops what the other takes up."""
+    here, there = Inner(), Inner()
+    calls: list[str] = []
+    home = ShardFilter(here, Share(place=Place.HERE), StackTree(), on_elsewhere=lambda: calls.append("elsewhere"))
+    away = ShardFilter(there, Share(place=Place.ELSEWHERE), StackTree())
+    plain, remote = stack(OWN), {**stack(OWN), "spec": {"kubeConfig": {"secretRef": {"name": "east"}}}}
+
+    for event in (plain, remote, plain):
+        home.on_object(event)
+        away.on_object(event)
+
+    assert (here.heard, there.heard) == ([OWN, f"-{OWN}", OWN], [OWN, f"-{OWN}"])
+    assert calls == ["elsewhere"]
+    assert (home.elsewhere, home.has_uid(OWN), away.has_uid(OWN)) == (set(), False, True)
 
 
 def test_the_others_are_known_by_uid_and_name() -> None:

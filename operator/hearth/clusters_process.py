@@ -1,0 +1,245 @@
+"""The process that serves the Stacks of other clusters: started with the first of them, watched, and replaced.
+
+Whatever a tenant's kubeconfig or server does to it (parsing, look-ups, handshakes, answers), the Stacks of the home cluster
+have their own event loop, resolver, memory and connections. It works at a lower priority, ends with this process, and is
+killed where it hangs or takes too much memory. Must not know what it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+import pickle
+import resource
+import struct
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import structlog
+
+from hearth import supervision
+from hearth.model import limits
+from hearth.model.sharding import Place
+from hearth.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+COMMAND: Final = (sys.executable, "-c", "from hearth import __main__; __main__.serve_clusters()")
+LENGTH = struct.Struct(">I")
+BEAT = b"."
+BEAT_INTERVAL = 1.0
+"""Seconds between two signs of life of its event loop."""
+SILENT_AFTER = 30.0
+"""Seconds without a sign of life after which it hangs: longer than any answer takes to parse, and than its start."""
+LOOK_INTERVAL = 0.5
+"""Seconds between two looks at its memory."""
+END_SECONDS = 3.0
+"""For a process that is asked to end."""
+UNUSED_AFTER = 60.0
+"""Seconds without any such Stack after which it ends."""
+FIRST_BACKOFF, MAX_BACKOFF = 1.0, 60.0
+"""Seconds until it is started again: the first time, and at most."""
+SETTLED_AFTER = 600.0
+"""Seconds that it must have run for its next end to count as the first again."""
+PAGE = resource.getpagesize()
+NICENESS = 10
+"""Beside a busy home process, it gets a tenth of a core's time."""
+FIRST_VICTIM = "1000"
+"""The kernel kills it first where memory is short."""
+
+
+class ClustersProcess:
+    """Runs the process as long as there is a Stack for it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        on_end: Callable[[str], None] = lambda _reason: None,
+        command: Sequence[str] = COMMAND,
+    ) -> None:
+        """on_end: gets the reason of an unexpected end, for metrics."""
+        self._settings = make_settings(settings)
+        self._count: Callable[[], int] = lambda: 0
+        self._on_end = on_end
+        self._command = command
+        self._wanted = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, count: Callable[[], int]) -> None:
+        """Start to serve such Stacks once there is one. count: returns their number."""
+        self._count = count
+        self._task = supervision.spawn_forever("clusters_process", self._run)
+
+    def note_stack(self) -> None:
+        """Note that there is such a Stack."""
+        self._wanted.set()
+
+    async def stop(self) -> None:
+        """End the process."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            if not self._count():
+                continue
+            begun = time.monotonic()
+            reason = await self._serve()
+            if not reason:
+                continue
+            failures = 1 if time.monotonic() - begun > SETTLED_AFTER else failures + 1
+            pause = min(MAX_BACKOFF, FIRST_BACKOFF * 2.0 ** min(failures - 1, 16))
+            self._on_end(reason)
+            log.warning("process for other clusters ended; it is replaced", reason=reason, seconds=pause)
+            await asyncio.sleep(pause)
+            self._wanted.set()
+
+    async def _serve(self) -> str:
+        """Run one process to its end; return why it ended, "" if no Stack needs it any more."""
+        inner = await asyncio.create_subprocess_exec(
+            *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True
+        )
+        try:
+            await send(inner, self._settings)
+            return await wait_first(self._listen(inner), self._watch(inner.pid))
+        finally:
+            await end(inner)
+
+    async def _listen(self, inner: asyncio.subprocess.Process) -> str:
+        """Return once the process gives no sign of life any more: why."""
+        assert inner.stdout is not None  # noqa: S101 -- it is a pipe
+        while True:
+            try:
+                async with asyncio.timeout(SILENT_AFTER):
+                    if not await inner.stdout.read(len(BEAT)):
+                        return f"exit code {await inner.wait()}"
+            except TimeoutError:
+                return f"its event loop hung for {SILENT_AFTER:g} s"
+
+    async def _watch(self, pid: int) -> str:
+        """Return once the process takes too much memory, or is not needed: why."""
+        most, unused_since = self._settings.clusters_memory * 2**20, time.monotonic()
+        while True:
+            await asyncio.sleep(LOOK_INTERVAL)
+            if (held := measure_memory(pid)) > most:
+                return f"it took {held // 2**20} MiB of memory, and at most {most // 2**20} MiB are allowed"
+            if self._count():
+                unused_since = time.monotonic()
+            elif time.monotonic() - unused_since > UNUSED_AFTER:
+                return ""
+
+
+def make_settings(settings: Settings) -> Settings:
+    """Return the settings of that process: it takes part in no election, and serves no webhook."""
+    return dataclasses.replace(
+        settings,
+        share=dataclasses.replace(settings.share, place=Place.ELSEWHERE),
+        http_address=settings.clusters_http_address,
+        webhook_address=None,
+        leader_election=False,
+        ignore_leader=True,
+        profile=None,
+    )
+
+
+async def send(inner: asyncio.subprocess.Process, settings: Settings) -> None:
+    """Send the settings; a process that ended already shows so elsewhere."""
+    assert inner.stdin is not None  # noqa: S101 -- it is a pipe
+    packed = pickle.dumps(settings)
+    with contextlib.suppress(ConnectionError):
+        inner.stdin.write(LENGTH.pack(len(packed)) + packed)
+        await inner.stdin.drain()
+
+
+async def wait_first(*works: Awaitable[str]) -> str:
+    """Return the result of the work that ends first, and cancel the others."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next(iter(done)).result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def end(inner: asyncio.subprocess.Process) -> None:
+    """Ask the process to end, and kill it if it does not."""
+    assert inner.stdin is not None  # noqa: S101 -- it is a pipe
+    inner.stdin.close()
+    try:
+        async with asyncio.timeout(END_SECONDS):
+            await inner.wait()
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            inner.kill()
+        await inner.wait()
+
+
+def measure_memory(pid: int) -> int:
+    """Return the bytes of a process in memory; 0 if it is gone, or the system does not tell."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def receive(file: BinaryIO) -> Settings:
+    """Return the settings that the parent sent. Raises EOFError if it ended."""
+    (length,) = LENGTH.unpack(read_exactly(file, LENGTH.size))
+    found = pickle.loads(read_exactly(file, length))  # noqa: S301 -- of the parent alone: the pipe has no name
+    assert isinstance(found, Settings)  # noqa: S101 -- tells the type checker
+    return found
+
+
+def read_exactly(file: BinaryIO, size: int) -> bytes:
+    """Return that many bytes. Raises EOFError."""
+    found = file.read(size)
+    if len(found) < size:
+        raise EOFError
+    return found
+
+
+def limit_itself(memory: int) -> None:
+    """Lower this process's priority and limit its memory. memory: MiB that the parent allows."""
+    with contextlib.suppress(OSError):
+        os.nice(NICENESS)
+        Path("/proc/self/oom_score_adj").write_text(FIRST_VICTIM)
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        # The parent looks now and then; what is taken between two looks ends here.
+        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * PAGE
+        most = mapped + limits.CLUSTERS_MEMORY_SLACK * memory * 2**20
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+async def beat() -> None:
+    """Give a sign of life of this event loop each second; the parent reads it."""
+    while True:
+        with contextlib.suppress(OSError):
+            os.write(sys.stdout.fileno(), BEAT)
+        await asyncio.sleep(BEAT_INTERVAL)
+
+
+def follow_parent(on_end: Callable[[], None]) -> None:
+    """Show the parent that this event loop lives, and call `on_end` in it once the parent is gone, or asks for that."""
+    supervision.spawn_forever("beat", beat)
+    loop = asyncio.get_running_loop()
+
+    def wait() -> None:
+        with contextlib.suppress(OSError):
+            sys.stdin.buffer.read(1)
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(on_end)
+
+    threading.Thread(target=wait, name="parent", daemon=True).start()
