@@ -18,6 +18,8 @@ from hearth.plan.status import conditions
 
 READY = "Ready"
 RESOLVED = "Resolved"
+ROUTE = ("stackName", "groupName", "resource")
+"""The fields of a status that name the owner and the resource of the object, or how far a path was followed."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,8 @@ class MarkedResource:
     """Why the operator may not write to the object now, or why there is no object."""
     newer: str = ""
     """A newer HealthMark on the same object that contradicts this one."""
+    is_forwarded: bool = False
+    """Whether the path goes on in a Stack of another process; `resource` is the rest of the path there."""
 
     @property
     def subject(self) -> Child | None:
@@ -115,6 +119,9 @@ def decide(mark_state: ParsedHealthMark, view: MarkedResource, *, now: float) ->
     if mark_state.is_resolved:
         return MarkDecision()
     uid = mark_state.status.get("observedUID")
+    if view.is_forwarded and view.problem is not None:
+        answer = pending(view.problem.reason, view.problem.message)
+        return MarkDecision(status=build_status(mark_state, view, answer, uid=uid, now=now))
     if uid is None or (not mark_state.is_observed and view.bound is None):
         return _bind(mark_state, view, now=now)
     if view.bound is None:
@@ -250,7 +257,12 @@ def build_status(
         ],
     }
     if uid is not None:
-        status |= {"observedUID": uid, **write_owner(view.stack), "resource": view.resource}
+        status["observedUID"] = uid
+    if uid is not None or view.is_forwarded:
+        status |= {**write_owner(view.stack), "resource": view.resource}
+    elif mark_state.is_observed:
+        # The process that the path was forwarded to keeps that.
+        status |= {key: mark_state.status[key] for key in ROUTE if key in mark_state.status}
     if successor is not None:
         status["replacedBy"] = {
             "apiVersion": successor.kind.api_version,

@@ -35,7 +35,18 @@ def resolve_path(mark: HealthMarkObject, places: ResourceLocator) -> MarkPath:
     """Resolve the current path."""
     if "/" in mark.spec.get("resource", ""):
         bound = _find_bound(mark, places)
-        return MarkPath(resources=(bound,), resource=bound) if bound is not None else _walk(mark, places)
+        if bound is not None:
+            return MarkPath(resources=(bound,), resource=bound)
+        forwarded = places.find_forwarded(mark)
+        is_taken_up = "observedUID" not in mark.status and forwarded is not None and places.find_stack(forwarded)
+        walked = _walk(mark, places, forwarded if forwarded is not None and is_taken_up else places.find_start(mark))
+        if forwarded is None or not places.is_other_shard_owner(forwarded):
+            return walked
+        ended = walked.failure
+        if ended is not None and ended.is_forwarded and not places.is_within(forwarded, ended.stack):
+            return walked
+        # The other process follows the rest. A change of the path up to there concerns this one.
+        return MarkPath(resources=(forwarded, *walked.resources))
     found = places.locate(mark)
     if isinstance(found, MarkProblem):
         if mark.status.get("observedGeneration") == mark.generation and places.has_gaps(mark.namespace):
@@ -54,18 +65,20 @@ def _find_bound(mark: HealthMarkObject, places: ResourceLocator) -> ResourceKey 
     return place if places.is_alive(place, uid=mark.status["observedUID"]) else None
 
 
-def _walk(mark: HealthMarkObject, places: ResourceLocator) -> MarkPath:
-    """Walk from the Stack that the mark names through the nested Stacks."""
-    stack = health_mark_decision.read_owner(mark.spec)
-    *way, last = mark.spec["resource"].split("/")
+def _walk(mark: HealthMarkObject, places: ResourceLocator, start: ResourceKey) -> MarkPath:
+    """Walk through the nested Stacks, from the one that the mark names or was forwarded to."""
+    stack = start.stack
+    *way, last = start.resource.split("/")
     passed: list[ResourceKey] = []
-    for name in way:
+    for at, name in enumerate(way, start=1):
         place = ResourceKey(namespace=mark.namespace, stack=stack, resource=name)
         passed.append(place)
         view = places.observe(mark, place)
         if view is None:
             return MarkPath(resources=tuple(passed))
-        problem = _find_problem(view, mark, places)
+        if (other := _find_other(view, mark, places)) is not None:
+            return MarkPath(resources=tuple(passed), failure=_forward(other, "/".join((*way[at:], last))))
+        problem = _find_problem(view, mark)
         if problem is not None or view.current is None:
             whole = MarkedResource(
                 stack=health_mark_decision.read_owner(mark.spec),
@@ -83,7 +96,25 @@ def _walk(mark: HealthMarkObject, places: ResourceLocator) -> MarkPath:
     return MarkPath(resources=(*passed, goal), resource=goal)
 
 
-def _find_problem(view: MarkedResource, mark: HealthMarkObject, places: ResourceLocator) -> MarkProblem | None:
+def _find_other(view: MarkedResource, mark: HealthMarkObject, places: ResourceLocator) -> Child | None:
+    """Return the nested Stack on the path if another process serves it, and the mark may reach it."""
+    child = view.current
+    is_other = child is not None and not _is_other(child) and places.is_other_shard(child.uid)
+    return child if is_other and child is not None and child.namespace == mark.namespace else None
+
+
+def _forward(nested: Child, path: str) -> MarkedResource:
+    """Return the state of a mark whose path goes on in a Stack of another process: its status tells that process."""
+    message = f"{nested.ref} is served by another process, which follows the path from there"
+    return MarkedResource(
+        stack=names.owner_key(nested.kind.name, nested.name),
+        resource=path,
+        is_forwarded=True,
+        problem=MarkProblem(reason="Forwarded", message=message),
+    )
+
+
+def _find_problem(view: MarkedResource, mark: HealthMarkObject) -> MarkProblem | None:
     """Explain why the path ends there."""
     where, child = f"resource {view.resource} of {names.describe_owner(view.stack)}", view.current
     if child is None:
@@ -97,9 +128,6 @@ def _find_problem(view: MarkedResource, mark: HealthMarkObject, places: Resource
         )
         return MarkProblem(reason="NotNested", message=message)
     (field,) = health_mark_decision.write_owner(names.owner_key(child.kind.name, child.name))
-    if places.is_other_shard(child.uid):
-        message = f"{child.ref} belongs to another shard (see --shards); create a mark with {field}: {child.name}"
-        return MarkProblem(reason="OtherShard", message=message)
     if child.namespace != mark.namespace:
         message = (
             f"{child.ref} is in namespace {child.namespace}, but a mark applies only to its own "

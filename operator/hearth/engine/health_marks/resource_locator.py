@@ -10,7 +10,7 @@ from hearth.engine.health_marks import mark_targets
 from hearth.engine.health_marks.mark_targets import Targets
 from hearth.engine.services import Services
 from hearth.engine.stack.stack_view import StackView
-from hearth.model import names, value_class
+from hearth.model import limits, names, value_class
 from hearth.model.child import Child
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan import health_mark_decision
@@ -62,21 +62,30 @@ class ResourceLocator:
             return ResourceKey(namespace=mark.namespace, stack=owner, resource=status["resource"])
         return self._find_owner(mark)
 
+    def find_start(self, mark: HealthMarkObject) -> ResourceKey:
+        """Return the Stack and the path in it that the mark names."""
+        owner = health_mark_decision.read_owner(mark.spec)
+        return ResourceKey(namespace=mark.namespace, stack=owner, resource=mark.spec["resource"])
+
+    def find_forwarded(self, mark: HealthMarkObject) -> ResourceKey | None:
+        """Return the Stack that a process found on the path, or that has the bound object, and the rest of the path."""
+        stack, path = health_mark_decision.read_owner(mark.status), mark.status.get("resource", "")
+        is_current = mark.status.get("observedGeneration") == mark.generation
+        return ResourceKey(namespace=mark.namespace, stack=stack, resource=path) if is_current and stack else None
+
     def is_responsible(self, mark: HealthMarkObject, place: ResourceKey | None) -> bool:
         """Return whether this process is responsible for the mark: it has the Stack, or else the mark in its share.
 
         place: the resource on the mark's path, if known.
         """
-        share, management_cluster = self.services.share, self.services.management_cluster
+        share = self.services.share
         if share.is_whole:
             return True
         if place is None:
             return share.has_request(mark.uid)
         if self.find_stack(place) is not None:
             return True
-        kind, name = names.split_owner(place.stack)
-        is_other_shard = management_cluster.is_other_shard_name(place.namespace, name, kind=kind)
-        return share.has_request(mark.uid) and not is_other_shard
+        return share.has_request(mark.uid) and not self.is_other_shard_owner(place)
 
     def _find_owner(self, mark: HealthMarkObject) -> ResourceKey | MarkProblem:
         key = target_of(mark)
@@ -161,6 +170,19 @@ class ResourceLocator:
     def is_other_shard(self, uid: str) -> bool:
         """Return whether another process is responsible for the Stack of that UID."""
         return self.services.management_cluster.is_other_shard_uid(uid)
+
+    def is_other_shard_owner(self, place: ResourceKey) -> bool:
+        """Return whether another process is responsible for the Stack of that place."""
+        kind, name = names.split_owner(place.stack)
+        return self.services.management_cluster.is_other_shard_name(place.namespace, name, kind=kind)
+
+    def is_within(self, place: ResourceKey, owner: str) -> bool:
+        """Return whether the Stack of that place is the owner with that key, or nested in it."""
+        tree, (kind, name) = self.services.management_cluster.tree, names.split_owner(place.stack)
+        inner = tree.find_uid(place.namespace, name, kind=kind)
+        return any(
+            names.owner_key(node.kind, node.name) == owner for node in tree.climb(inner, most=limits.NESTED_DEPTH + 1)
+        )
 
     def is_alive(self, place: ResourceKey, *, uid: str) -> bool:
         """Return whether the Stack exists and is not being deleted, or still has that object of the resource."""
