@@ -30,9 +30,9 @@ from hearth.kube.objects import installed_crds
 from hearth.leadership import Leadership
 from hearth.model import errors
 from hearth.model.sharding import Place
-from hearth.serve import event_loop_lag, heap_trim, http_server, logs, tracing
+from hearth.serve import event_loop_lag, heap_trim, http_server, logs, metrics_merge, tracing
 from hearth.serve.metrics import Metrics
-from hearth.settings import LEASE_HELD_EXIT_CODE, Settings
+from hearth.settings import LEASE_HELD_EXIT_CODE, Address, Settings
 
 if TYPE_CHECKING:
     from hearth.admission import AdmissionService
@@ -124,10 +124,10 @@ def run(settings: Settings, *, build: BuildRuntime = build_runtime, grace: float
 async def run_operator(settings: Settings, build: BuildRuntime, grace: float) -> None:
     """Run the process from start to end, in reading order. The parts stop in reverse order."""
     stopping = handle_signals(grace)
-    if settings.share.place is Place.ELSEWHERE:
-        clusters_process.follow_parent(stopping.set)
-    source = await find_checked_source(settings)
     observer = make_observer()
+    if settings.share.place is Place.ELSEWHERE:
+        clusters_process.follow_parent(stopping.set, render=observer.render)
+    source = await find_checked_source(settings)
     others = ClustersProcess(settings, on_end=observer.on_clusters_process_end)
     engine = build(settings, source, observer, others.note_stack)
     sample(observer, engine)
@@ -138,12 +138,9 @@ async def run_operator(settings: Settings, build: BuildRuntime, grace: float) ->
 
     lateness = event_loop_lag.Lateness()
     async with contextlib.AsyncExitStack() as parts:
-        http = http_server.HttpServer(
-            make_endpoints(engine, leader, observer, lateness, admission=admission), on_limit=observer.on_limit
-        )
         parts.callback(observer.close)
-        address = await http.start(settings.http_address)
-        parts.push_async_callback(http.stop)
+        endpoints = make_endpoints(engine, leader, observer, lateness, others=others, admission=admission)
+        address = await parts.enter_async_context(run_http(endpoints, settings, observer))
 
         await parts.enter_async_context(run_admission(admission, kopf))
         leader.start()
@@ -236,6 +233,7 @@ def make_endpoints(
     observer: Metrics,
     lateness: event_loop_lag.Lateness,
     *,
+    others: ClustersProcess,
     admission: AdmissionService | None = None,
 ) -> http_server.Endpoints:
     """Make the HTTP endpoints. A standby is ready when it knows the leader, and either when it serves the webhook."""
@@ -247,8 +245,24 @@ def make_endpoints(
     return http_server.Endpoints(
         alive=lambda: [*engine.find_dead_watches(), *lateness.find_trouble()],
         ready=find_not_ready,
-        metrics=observer.render,
+        metrics=lambda: metrics_merge.merge(observer.render(), others.metrics),
     )
+
+
+@contextlib.asynccontextmanager
+async def run_http(
+    endpoints: http_server.Endpoints, settings: Settings, observer: Metrics
+) -> AsyncIterator[Address | None]:
+    """Serve the HTTP endpoints; those of a process for other clusters are part of its parent's."""
+    if settings.share.place is Place.ELSEWHERE:
+        yield None
+        return
+    http = http_server.HttpServer(endpoints, on_limit=observer.on_limit)
+    address = await http.start(settings.http_address)
+    try:
+        yield address
+    finally:
+        await http.stop()
 
 
 @contextlib.asynccontextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import itertools
 import os
 import pickle
 import resource
@@ -32,9 +33,12 @@ log = structlog.get_logger(__name__)
 
 COMMAND: Final = (sys.executable, "-c", "from hearth import __main__; __main__.serve_clusters()")
 LENGTH = struct.Struct(">I")
-BEAT = b"."
+"""Before the settings that it receives, and before each text of metrics that it sends."""
 BEAT_INTERVAL = 1.0
-"""Seconds between two signs of life of its event loop."""
+"""Seconds between two signs of life of its event loop: a text of metrics, or an empty one."""
+BEATS_PER_METRICS = 5
+METRICS_BYTES = 4 * 1024 * 1024
+"""Size of its metrics; with 200 clusters, some 100 KiB."""
 SILENT_AFTER = 30.0
 """Seconds without a sign of life after which it hangs: longer than any answer takes to parse, and than its start."""
 LOOK_INTERVAL = 0.5
@@ -63,10 +67,14 @@ class ClustersProcess:
         *,
         on_end: Callable[[str], None] = lambda _reason: None,
         command: Sequence[str] = COMMAND,
+        silent_after: float = SILENT_AFTER,
     ) -> None:
-        """on_end: gets the reason of an unexpected end, for metrics."""
+        """on_end: gets the reason of an unexpected end, for metrics; silent_after: seconds."""
+        self._silent_after = silent_after
         self._settings = make_settings(settings)
         self._count: Callable[[], int] = lambda: 0
+        self.metrics = b""
+        """Its last metrics in the text format of Prometheus; nothing while it does not run."""
         self._on_end = on_end
         self._command = command
         self._wanted = asyncio.Event()
@@ -114,6 +122,7 @@ class ClustersProcess:
             await send(inner, self._settings)
             return await wait_first(self._listen(inner), self._watch(inner.pid))
         finally:
+            self.metrics = b""
             await end(inner)
 
     async def _listen(self, inner: asyncio.subprocess.Process) -> str:
@@ -121,11 +130,15 @@ class ClustersProcess:
         assert inner.stdout is not None  # noqa: S101 -- it is a pipe
         while True:
             try:
-                async with asyncio.timeout(SILENT_AFTER):
-                    if not await inner.stdout.read(len(BEAT)):
-                        return f"exit code {await inner.wait()}"
+                async with asyncio.timeout(self._silent_after):
+                    text = await read_text(inner.stdout)
             except TimeoutError:
-                return f"its event loop hung for {SILENT_AFTER:g} s"
+                return f"its event loop hung for {self._silent_after:g} s"
+            except asyncio.IncompleteReadError:
+                return f"exit code {await inner.wait()}"
+            if text is None:
+                return "it sent too much"
+            self.metrics = text or self.metrics
 
     async def _watch(self, pid: int) -> str:
         """Return once the process takes too much memory, or is not needed: why."""
@@ -145,7 +158,6 @@ def make_settings(settings: Settings) -> Settings:
     return dataclasses.replace(
         settings,
         share=dataclasses.replace(settings.share, place=Place.ELSEWHERE),
-        http_address=settings.clusters_http_address,
         webhook_address=None,
         leader_election=False,
         ignore_leader=True,
@@ -160,6 +172,12 @@ async def send(inner: asyncio.subprocess.Process, settings: Settings) -> None:
     with contextlib.suppress(ConnectionError):
         inner.stdin.write(LENGTH.pack(len(packed)) + packed)
         await inner.stdin.drain()
+
+
+async def read_text(pipe: asyncio.StreamReader) -> bytes | None:
+    """Return the next text of the process; None if it is too long. Raises IncompleteReadError once the process ended."""
+    (length,) = LENGTH.unpack(await pipe.readexactly(LENGTH.size))
+    return await pipe.readexactly(length) if length <= METRICS_BYTES else None
 
 
 async def wait_first(*works: Awaitable[str]) -> str:
@@ -223,17 +241,22 @@ def limit_itself(memory: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-async def beat() -> None:
-    """Give a sign of life of this event loop each second; the parent reads it."""
-    while True:
+async def beat(render: Callable[[], bytes]) -> None:
+    """Send the parent a sign of life of this event loop each second, and the metrics now and then."""
+    for number in itertools.count():
+        text = render() if number % BEATS_PER_METRICS == 0 else b""
         with contextlib.suppress(OSError):
-            os.write(sys.stdout.fileno(), BEAT)
+            sys.stdout.buffer.write(LENGTH.pack(len(text)) + text)
+            sys.stdout.buffer.flush()
         await asyncio.sleep(BEAT_INTERVAL)
 
 
-def follow_parent(on_end: Callable[[], None]) -> None:
-    """Show the parent that this event loop lives, and call `on_end` in it once the parent is gone, or asks for that."""
-    supervision.spawn_forever("beat", beat)
+def follow_parent(on_end: Callable[[], None], *, render: Callable[[], bytes]) -> None:
+    """Show the parent that this event loop lives, and call `on_end` in it once the parent is gone, or asks for that.
+
+    render: returns the metrics for the parent.
+    """
+    supervision.spawn_forever("beat", lambda: beat(render))
     loop = asyncio.get_running_loop()
 
     def wait() -> None:

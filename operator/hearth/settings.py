@@ -70,8 +70,6 @@ class Settings:
     """Whether Stacks may name other clusters in `spec.kubeConfig`."""
     clusters_memory: int = limits.CLUSTERS_MEMORY
     """MiB of memory of the process that serves those Stacks."""
-    clusters_http_address: Address = Address(host="127.0.0.1", port=0)
-    """Where that process serves what `http_address` does of this one."""
     http_address: Address = Address(host="127.0.0.1", port=8080)
     webhook_address: Address | None = None
     """Where admission reviews are served; None: nowhere."""

@@ -91,12 +91,6 @@ PROFILE = TextType("file", profiling.claim)
     help="The ServiceAccount, in the namespace of each Stack, of Stacks that name none.",
 )
 @click.option(
-    "--allow-loopback-clusters/--no-allow-loopback-clusters",
-    default=False,
-    show_envvar=True,
-    help="Let spec.kubeConfig name API servers at loopback, link-local and metadata addresses: for tests on one machine.",
-)
-@click.option(
     "--other-clusters/--no-other-clusters",
     default=True,
     show_envvar=True,
@@ -110,11 +104,10 @@ PROFILE = TextType("file", profiling.claim)
     help="MiB of memory of the process that serves the Stacks of other clusters; one that takes more is replaced.",
 )
 @click.option(
-    "--clusters-http-address",
-    type=ADDRESS,
-    default="127.0.0.1:0",
+    "--allow-loopback-clusters/--no-allow-loopback-clusters",
+    default=False,
     show_envvar=True,
-    help="Address of /healthz, /readyz and /metrics of that process; port 0 selects any free port.",
+    help="Let spec.kubeConfig name API servers at loopback, link-local and metadata addresses: for tests on one machine.",
 )
 @click.option(
     "--http-address",

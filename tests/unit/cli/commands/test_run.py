@@ -18,6 +18,8 @@ FLAGS = ["kubeconfig", "context", "namespace", "namespaced-watches", "operator-n
 FLAGS += ["serve-operator-namespace", "tenancy"]
 FLAGS += [
     "default-service-account",
+    "other-clusters",
+    "clusters-memory",
     "allow-loopback-clusters",
     "http-address",
     "webhook-address",
@@ -35,7 +37,7 @@ FLAGS += [
     "renew-deadline",
     "retry-period",
 ]
-FLAGS += ["shards", "shard", "profile", "other-clusters", "clusters-memory", "clusters-http-address"]
+FLAGS += ["shards", "shard", "profile"]
 
 
 class Operator:
@@ -80,7 +82,6 @@ def test_every_flag_is_heard(tmp_path: Path) -> None:
         *("--renew-deadline", "30s", "--retry-period", "5s", "--shards", "3", "--shard", "1"),
         *("--profile", str(tmp_path / "profile"), "--tenancy", "trusted", "--default-service-account", "deployer"),
         *("--allow-loopback-clusters", "--no-other-clusters", "--clusters-memory", "300"),
-        *("--clusters-http-address", ":8081"),
         *("--namespaced-watches", "Secret,Certificate.cert-manager.io", "--serve-operator-namespace"),
     )[1]
 
@@ -96,7 +97,6 @@ def test_every_flag_is_heard(tmp_path: Path) -> None:
         allow_loopback_clusters=True,
         other_clusters=False,
         clusters_memory=300,
-        clusters_http_address=Address(host="0.0.0.0", port=8081),
         http_address=Address(host="::1", port=9),
         webhook_address=Address(host="0.0.0.0", port=9443),
         webhook_secret="tls",
