@@ -160,7 +160,7 @@ async def test_the_example(region: Region) -> None:
     status = await region.until(phase="CreateComplete")
     found = await region.list_there()
     assert status["outputs"] == {"settings": found["shop-settings"]["metadata"]["uid"]}
-    assert await asyncio.to_thread(region.operator.read_metric, "hearth_cluster_stacks") == 1
+    await region.operator.wait_metric("hearth_cluster_stacks", 1)
     await region.here.delete(region.address_of("shop"))
     await region.until_gone()
     region.check_operator()

@@ -78,7 +78,7 @@ async def test_a_wave_over_two_clusters_of_which_one_is_away(
         await asyncio.to_thread(third_plane.restore)
         await region.until(STACK, phase="UpdateComplete")
         assert (await region.list_there(west))["world-west-db"]["data"]["v"] == "2"
-        assert await asyncio.to_thread(region.operator.read_metric, "hearth_cluster_reachable") == 2
+        await region.operator.wait_metric("hearth_cluster_reachable", 2)
 
         await region.here.delete(region.address_of(STACK))
         await region.until_gone(STACK)

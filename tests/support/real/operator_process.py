@@ -109,6 +109,12 @@ class OperatorProcess:
         """The sum of a metric over all its samples with these labels; an empty one may be any. Blocks."""
         return sum_metric(self.read_metrics(), name, **labels)
 
+    async def wait_metric(self, name: str, value: float) -> None:
+        """Return once a metric has that value; those of other clusters arrive every few seconds."""
+        async with asyncio.timeout(TIMEOUT):
+            while await asyncio.to_thread(self.read_metric, name) != value:
+                await asyncio.sleep(POLL)
+
     def read_metrics(self) -> list[str]:
         """All samples of one moment, a line each. Blocks."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
