@@ -6,7 +6,7 @@ Knows the request for each engine operation. Must not interpret a response: API 
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from hearth.kube.cache import child_cache
@@ -43,16 +43,17 @@ class KubeWorkloadCluster:
         share: Share = WHOLE,
         observer: Observer | None = None,
         rules: WatchOptions | None = None,
+        hold: Callable[[int], None] = lambda _change: None,
     ) -> None:
         """Prepare; send nothing before `open`.
 
         namespace: the only one that children may be in; "" for all namespaces and cluster-scoped children;
         namespaced_watches: the kinds that are watched in single namespaces only;
-        share: the shard of Stacks whose children are watched.
+        share: the shard of Stacks whose children are watched; hold: see `Schemas`.
         """
         self._sender = api_client.ApiClient(connection, observer)
         self._listener = listener
-        self._schemas = schemas.Schemas(connection, observer=observer)
+        self._schemas = schemas.Schemas(connection, observer=observer, hold=hold)
         self._discovery = discovery.Discovery(connection, self._schemas, on_change=self._on_kinds, observer=observer)
         self._late_schemas = late_schemas.LateSchemas(self._discovery.refresh_schemas)
         self.caches = child_cache.ChildCache(
@@ -91,6 +92,7 @@ class KubeWorkloadCluster:
         await self._late_schemas.close()
         await self._causes.close()
         await self.caches.close()
+        self._schemas.close()
 
     def _on_kinds(self) -> None:
         self._late_schemas.start()

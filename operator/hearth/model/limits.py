@@ -207,10 +207,39 @@ CLUSTER_KINDS = 5_000
 """Kinds of a cluster that are known. The busiest clusters serve some 400."""
 CLUSTER_SCHEMA_BYTES = 8 * 1024 * 1024
 """Size of one OpenAPI document of another cluster, which is parsed at once. The largest of Kubernetes has 1.2 MiB."""
-CLUSTER_CPU_SHARE = 0.05
-"""Share of one core that the events of one other cluster may take in the long run."""
-CLUSTER_CPU_BURST = 1.0
-"""Seconds of CPU that they may take at once: a first list of some 10,000 objects."""
+CLUSTER_BODY_BYTES = 8 * 1024 * 1024
+"""Size of one inflated answer of another cluster. A page of 500 large objects is asked for in smaller pages."""
+CLUSTER_LINE_BYTES = 2 * 1024 * 1024
+"""Size of one event of another cluster: the largest object of a real one, with its managed fields."""
+CLUSTER_LINE_SECONDS = 30.0
+"""Time that one line of a watch may take to arrive."""
+CLUSTER_PAGES = 1_000
+"""Pages of one list of another cluster. With the usual pages, `CLUSTER_OBJECTS` take 200."""
+CLUSTER_LOOKUPS = 32
+"""Names of other clusters that are looked up at the same time: each takes a thread for ten seconds at most."""
+CLUSTER_LOOKUPS_PER_NAMESPACE = 4
+CLUSTER_KEY_BITS = 4_096
+"""Bits of an RSA key in a kubeconfig. A signature takes 5 milliseconds with so many, and grows with their cube."""
+CLUSTER_PEM_BYTES = 8 * 1024
+"""Bytes of a private key or of one certificate in a kubeconfig: an RSA key of 4,096 bits takes 3.3 KB."""
+CLUSTER_CERTIFICATES = 32
+"""Certificates of one chain, or authorities, in a kubeconfig."""
+TENANT_REQUESTS = 16
+"""Requests in flight to the other clusters of one namespace."""
+TENANT_STREAMS = 400
+"""Watches of the other clusters of one namespace: twenty kinds in each of twenty clusters."""
+TENANT_CPU_SHARE = 0.25
+"""Share of one core that the answers to one namespace may take in the long run; less while several take more."""
+TENANTS_CPU_SHARE = 0.6
+"""What all of those may take together that take more than their share."""
+TENANT_CPU_BURST = 5.0
+"""Seconds of CPU that a namespace may take at once: a first list of some 50,000 objects."""
+TENANT_PAUSE = 5.0
+"""Longest seconds between two looks at whether a share is free again."""
+TENANT_HELD_BYTES = 32 * 1024 * 1024
+"""Bytes of unfinished events and of schemas of the other clusters of one namespace."""
+TENANTS_HELD_BYTES = 160 * 1024 * 1024
+"""The same of all namespaces. One may take half of what is free."""
 CLUSTER_ERROR_LENGTH = 500
 """Characters of what another cluster answers that are shown."""
 HEALTH_MARKS_PER_NAMESPACE = 1000

@@ -51,8 +51,6 @@ class Credentials:
     proxy: str | None = None
     is_foreign: bool = False
     """Whether a tenant chose the server, so that its answers are hostile."""
-    is_guarded: bool = False
-    """Whether the server must not be on the operator's own machine or network link."""
     expires_at: float | None = None
     """Seconds since the epoch."""
     files: Mapping[str, float] = field(default_factory=dict)

@@ -18,7 +18,7 @@ import orjson
 import yaml
 import yarl
 
-from hearth.kube.auth import network_addresses
+from hearth.kube.auth import key_material, network_addresses
 from hearth.kube.auth.credentials import Credentials
 from hearth.model import errors, limits, value_class
 from hearth.template.text import kubectl_yaml
@@ -65,6 +65,17 @@ class InlineKubeconfig:
     hidden_texts: frozenset[str] = field(repr=False)
     """The credentials, which no message may contain."""
 
+    def check_keys(self) -> None:
+        """Check its keys and certificates, which takes as long as they are large. Raises KubeconfigRefused."""
+        wrong = {
+            "client-key-data": key_material.find_wrong_key(self.credentials.key or b"") if self.credentials.key else "",
+            "client-certificate-data": key_material.find_wrong_certificates(self.credentials.certificate or b""),
+            "certificate-authority-data": key_material.find_wrong_certificates(self.credentials.authority or b""),
+        }
+        mistakes = [f"{name} {problem}" for name, problem in wrong.items() if problem]
+        if mistakes:
+            raise errors.KubeconfigRefused(list_mistakes(mistakes))
+
     @property
     def server(self) -> str:
         """Return the URL of the API server: one form for all spellings."""
@@ -101,10 +112,10 @@ def list_mistakes(mistakes: Sequence[str]) -> str:
     return "\n- ".join([f"{first} (1 of {len(mistakes)} errors)", *more[: limits.MISTAKES]])
 
 
-def parse(text: str, *, allows_loopback: bool = False) -> InlineKubeconfig:
+def parse(text: str, *, allows_loopback: bool = False, owner: str = "") -> InlineKubeconfig:
     """Return the credentials of the current context. Raises KubeconfigRefused with every mistake.
 
-    allows_loopback: whether the server may be on the operator's own machine.
+    allows_loopback: whether the server may be on the operator's own machine; owner: the namespace that the key is for.
     """
     config = read(text)
     mistakes = [*find_unknown(config, CONFIG_FIELDS, where="")]
@@ -121,7 +132,7 @@ def parse(text: str, *, allows_loopback: bool = False) -> InlineKubeconfig:
         mistakes.append(f"{at}.namespace is not the name of a namespace; correct it")
     if mistakes:
         raise errors.KubeconfigRefused(list_mistakes(mistakes))
-    return make(cluster, user, namespace, is_guarded=not allows_loopback)
+    return make(cluster, user, namespace, owner=owner)
 
 
 def read(text: str) -> Mapping[str, Any]:
@@ -233,7 +244,7 @@ def decode(value: object) -> bytes | None:
         return None
 
 
-def make(cluster: Mapping[str, Any], user: Mapping[str, Any], namespace: str, *, is_guarded: bool) -> InlineKubeconfig:
+def make(cluster: Mapping[str, Any], user: Mapping[str, Any], namespace: str, *, owner: str) -> InlineKubeconfig:
     """Return the credentials of valid entries."""
     token = user.get("token") or ""
     credentials = Credentials(
@@ -244,21 +255,20 @@ def make(cluster: Mapping[str, Any], user: Mapping[str, Any], namespace: str, *,
         authorization=f"Bearer {token}" if token else None,
         server_name=cluster.get("tls-server-name") or None,
         is_foreign=True,
-        is_guarded=is_guarded,
     )
     return InlineKubeconfig(
         credentials=credentials,
         namespace=namespace,
-        key=find_key(credentials, namespace),
+        key=find_key(credentials, namespace, owner),
         hidden_texts=frozenset(find_hidden(token, str(user.get("client-key-data") or ""), credentials.key or b"")),
     )
 
 
-def find_key(credentials: Credentials, namespace: str) -> str:
-    """Return the digest of everything that decides what a connection may do and see."""
+def find_key(credentials: Credentials, namespace: str, owner: str) -> str:
+    """Return the digest of everything that decides what a connection may do and see, and of who pays for it."""
     files = (credentials.authority, credentials.certificate, credentials.key)
     parts = [
-        *(credentials.server, credentials.server_name, credentials.authorization, namespace),
+        *(owner, credentials.server, credentials.server_name, credentials.authorization, namespace),
         *(hashlib.sha256(each).hexdigest() if each is not None else None for each in files),
     ]
     return hashlib.sha256(orjson.dumps(parts)).hexdigest()

@@ -22,6 +22,7 @@ from hearth.kube.auth import credentials as credentials_module
 from hearth.kube.auth.credentials import Credentials, CredentialSource
 from hearth.kube.client import http_transport
 from hearth.kube.client.http_transport import HttpTransport, ReadAnswer
+from hearth.kube.client.traffic import Traffic
 from hearth.model import errors
 from hearth.model.child import Object
 
@@ -44,11 +45,13 @@ class Connection:
     Use `async with`, or `open` and `close`. Requests beyond the limit wait in a queue; streams do not count.
     """
 
-    def __init__(self, source: CredentialSource) -> None:
+    def __init__(self, source: CredentialSource, traffic: Traffic | None = None) -> None:
+        """traffic: the account of a server that is not trusted."""
         self._source = source
+        self._traffic = traffic
         self._transport: HttpTransport | None = None
         self._generation = 0
-        self._slots = asyncio.Semaphore(REQUESTS_IN_FLIGHT)
+        self._slots = traffic.slots if traffic is not None else asyncio.Semaphore(REQUESTS_IN_FLIGHT)
         self._renewing = asyncio.Lock()
         self._check_at = 0.0
         self._renew_at = 0.0
@@ -66,7 +69,7 @@ class Connection:
         """Load the credentials and close an earlier session; send nothing. Raises `NoCredentials`."""
         await self.close()
         credentials, context = await asyncio.to_thread(load, self._source)
-        self._transport = http_transport.make_transport(credentials, context)
+        self._transport = http_transport.make_transport(credentials, context, self._traffic)
         self._check_at = asyncio.get_running_loop().time() + CHECK_INTERVAL
 
     async def close(self) -> None:
@@ -190,7 +193,7 @@ class Connection:
         self._generation += 1
         old = self._get_transport()
         if not old.update_token(credentials):
-            self._transport = http_transport.make_transport(credentials, context)
+            self._transport = http_transport.make_transport(credentials, context, self._traffic)
             await old.close_when_idle()
 
 

@@ -14,8 +14,9 @@ from typing import cast
 import yarl
 
 from hearth import supervision
-from hearth.kube.client import guarded_addresses
 from hearth.kube.client.http_response import HttpResponse, HttpResponseParser, MalformedResponse
+from hearth.kube.client.traffic import Traffic
+from hearth.model import limits
 
 KEEP_ALIVE = 60.0
 """Seconds; less than the API server's own 90, so that the server is not the first to close."""
@@ -36,12 +37,14 @@ class ConnectionDropped(ConnectionError):
 class HttpConnection(asyncio.Protocol):
     """One connection, which serves one request at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, most: int) -> None:
+        """most: bytes of an inflated answer."""
+        self._most = most
         self.idle_since = 0.0
         """Seconds of the loop's clock."""
         self.is_open = False
         self._transport: asyncio.WriteTransport | None = None
-        self._reader = HttpResponseParser()
+        self._reader = HttpResponseParser(most=most)
         self._answer: asyncio.Future[HttpResponse] | None = None
 
     async def request(self, request: bytes, *, until: float) -> HttpResponse:
@@ -52,7 +55,7 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is None:
             # The server closed it before the caller could use it.
             raise ConnectionDropped("the server closed the connection")
-        self._reader = HttpResponseParser()
+        self._reader = HttpResponseParser(most=self._most)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[HttpResponse] = loop.create_future()
         self._answer = answer
@@ -119,14 +122,14 @@ class ConnectionPool:
         context: ssl.SSLContext | None,
         server_name: str | None,
         agent: str,
-        is_guarded: bool = False,
+        traffic: Traffic | None = None,
     ) -> None:
         """Create an empty pool.
 
         server: `https://host:port`, optionally with a path; server_name: in its certificate, if not the host;
-        is_guarded: whether addresses of the operator's own machine and network link are refused.
+        traffic: the account of a server that is not trusted.
         """
-        self._is_guarded = is_guarded
+        self._traffic = traffic
         url = yarl.URL(server)
         self._host, self._port = url.host or "", url.port or 443
         self._context = context
@@ -209,10 +212,14 @@ class ConnectionPool:
         return None
 
     async def _connect(self, until: float) -> HttpConnection:
-        connection, loop = HttpConnection(), asyncio.get_running_loop()
+        traffic, loop = self._traffic, asyncio.get_running_loop()
+        connection = HttpConnection(most=traffic.body_bytes if traffic is not None else limits.BODY_BYTES)
         async with asyncio.timeout_at(min(until, loop.time() + CONNECT_TIMEOUT)):
             # The address that was checked is the one that is used: a second resolution may give another.
-            host = await guarded_addresses.resolve(self._host, self._port) if self._is_guarded else self._host
+            host = self._host
+            if traffic is not None:
+                traffic.on_connect()
+                host = (await traffic.resolve(self._host, self._port))[0]
             await loop.create_connection(
                 lambda: connection, host, self._port, ssl=self._context, server_hostname=self._server_name
             )

@@ -5,25 +5,16 @@ Every address is checked after the resolution, since a name may resolve to anyth
 
 from __future__ import annotations
 
-import asyncio
 import socket
 
 import aiohttp.abc
-from aiohttp import resolver
 
 from hearth.kube.auth import network_addresses
+from hearth.kube.client.traffic import Traffic
 
 
 class AddressDenied(OSError):
     """A name that resolves to an address that no Stack may use."""
-
-
-async def resolve(host: str, port: int) -> str:
-    """Return the first address of a host. Raises OSError if it has none, or one that is denied."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = [str(each[4][0]) for each in found]
-    check(host, addresses)
-    return addresses[0]
 
 
 def check(host: str, addresses: list[str]) -> None:
@@ -34,19 +25,29 @@ def check(host: str, addresses: list[str]) -> None:
 
 
 class GuardedResolver(aiohttp.abc.AbstractResolver):
-    """The resolver of aiohttp's sessions. Sessions do not ask it for hosts that are addresses."""
+    """The resolver of aiohttp's sessions with such servers."""
 
-    def __init__(self) -> None:
-        self._inner = resolver.ThreadedResolver()
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[aiohttp.abc.ResolveResult]:
         """Return the addresses of a host."""
-        found = await self._inner.resolve(host, port, family)
-        check(host, [each["host"] for each in found])
-        return found
+        self._traffic.on_connect()
+        addresses = await self._traffic.resolve(host, port)
+        return [
+            aiohttp.abc.ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for address in addresses
+            if family in (socket.AF_UNSPEC, socket.AF_INET6 if ":" in address else socket.AF_INET)
+        ]
 
     async def close(self) -> None:
         """Release nothing."""
-        await self._inner.close()

@@ -46,7 +46,9 @@ class HttpResponseParser:
     llhttp has no limits on sizes; this class bounds what a response takes, whether or not it ever ends.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, most: int = limits.BODY_BYTES) -> None:
+        """most: bytes of the inflated body."""
+        self._most = most
         self.has_begun = False
         """Whether any data arrived."""
         self._events = ParserEvents()
@@ -88,7 +90,7 @@ class HttpResponseParser:
         events = self._events
         if events.fault:
             raise MalformedResponse(events.fault)
-        check_body(max(events.length, len(events.body)))
+        check_body(max(events.length, len(events.body)), self._most)
         # The other bytes are heads, the lines before chunks, the trailer, and data behind the response.
         others = self._received - len(events.body)
         if others > limits.HEADER_BYTES + limits.CHUNK_LINE_BYTES * events.chunks:
@@ -96,7 +98,7 @@ class HttpResponseParser:
 
     def _end(self, *, keep_alive: bool) -> HttpResponse:
         events = self._events
-        body = decode(bytes(events.body), events.fields.get("content-encoding", ""))
+        body = decode(bytes(events.body), events.fields.get("content-encoding", ""), most=self._most)
         return HttpResponse(events.code, events.fields, body, keep_alive)
 
 
@@ -180,13 +182,13 @@ def find_fault(version: str, fields: Mapping[str, str]) -> str:
     return ""
 
 
-def check_body(length: int) -> None:
+def check_body(length: int, most: int) -> None:
     """Raise `TooLong` if a body is too long."""
-    if length > limits.BODY_BYTES:
-        raise TooLong(f"the answer has more than {limits.BODY_BYTES} bytes")
+    if length > most:
+        raise TooLong(f"the answer has more than {most} bytes")
 
 
-def decode(body: bytes, encoding: str) -> bytes:
+def decode(body: bytes, encoding: str, *, most: int) -> bytes:
     """Return the decompressed body. Raises `MalformedResponse`."""
     if encoding.lower() in ("", "identity") or not body:
         return body
@@ -194,10 +196,10 @@ def decode(body: bytes, encoding: str) -> bytes:
         raise MalformedResponse(f"the response is encoded as {encoding[:50]!r}, which was not requested")
     inflater = zlib.decompressobj(GZIP)
     try:
-        inflated = inflater.decompress(body, limits.BODY_BYTES + 1)
+        inflated = inflater.decompress(body, most + 1)
     except zlib.error as error:
         raise MalformedResponse(f"the response is not valid gzip: {error}") from error
-    check_body(len(inflated))
+    check_body(len(inflated), most)
     if not inflater.eof:
         raise MalformedResponse("the response is not valid gzip: it ends too early")
     return inflated

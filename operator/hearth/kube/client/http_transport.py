@@ -23,11 +23,16 @@ import hearth
 from hearth.kube.auth.credentials import Credentials, NoCredentials
 from hearth.kube.client import api_status, guarded_addresses, http_response, salvage
 from hearth.kube.client.connection_pool import CONNECT_TIMEOUT, KEEP_ALIVE, ConnectionPool
+from hearth.kube.client.traffic import Traffic
 from hearth.model import errors, limits
 from hearth.model.child import Object
 
 AGENT = f"hearth/{hearth.__version__}"
 EXCERPT_LENGTH = 200
+FOREIGN_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
+"""With TLS 1.2; every API server since Kubernetes 1.9 has them."""
+FOREIGN_CURVE = "prime256v1"
+"""The one group of TLS 1.2 and 1.3 that every server has. The usual ones include Diffie-Hellman with 8,192 bits."""
 OPENAPI = "/openapi/"
 NO_ANSWER = (aiohttp.ClientError, OSError, TimeoutError)
 ReadAnswer: TypeAlias = Callable[[bytes], Object | None]
@@ -39,8 +44,16 @@ UNSENT = (*NO_ANSWER, ValueError)
 class HttpTransport:
     """Two HTTP clients and the settings of their requests; after `close_when_idle`, the last user closes them."""
 
-    def __init__(self, credentials: Credentials, session: aiohttp.ClientSession, pool: ConnectionPool | None) -> None:
-        """Create the transport. pool: None if there is a proxy."""
+    def __init__(
+        self,
+        credentials: Credentials,
+        session: aiohttp.ClientSession,
+        pool: ConnectionPool | None,
+        *,
+        traffic: Traffic | None = None,
+    ) -> None:
+        """Create the transport. pool: None if there is a proxy; traffic: the account of a server that is not trusted."""
+        self._traffic = traffic
         self.credentials = credentials
         self.session = session
         self._pool = pool
@@ -93,6 +106,8 @@ class HttpTransport:
             raise unreachable(method, target, error) from error
         finally:
             await self._leave()
+        if self._traffic is not None:
+            self._traffic.on_answer(len(raw))
         if code >= 300:
             raise refused(code, retry_after, raw)
         if self.credentials.is_foreign and target.startswith(OPENAPI) and len(raw) > limits.CLUSTER_SCHEMA_BYTES:
@@ -108,7 +123,8 @@ class HttpTransport:
         """Return the code, `Retry-After` and body of the response."""
         response = await self._begin(method, target, headers, data, self._get_limits(seconds))
         async with response:
-            body = http_response.decode(await read_body(response), response.headers.get("Content-Encoding", ""))
+            encoding = response.headers.get("Content-Encoding", "")
+            body = http_response.decode(await read_body(response), encoding, most=limits.BODY_BYTES)
             return response.status, response.headers.get("Retry-After", ""), body
 
     @contextlib.asynccontextmanager
@@ -177,23 +193,30 @@ def without_token(credentials: Credentials) -> Credentials:
     return replace(credentials, authorization=None, expires_at=None, files={})
 
 
-def make_transport(credentials: Credentials, context: ssl.SSLContext | None) -> HttpTransport:
-    """Create a transport without sending anything. context: for HTTPS."""
+def make_transport(
+    credentials: Credentials, context: ssl.SSLContext | None, traffic: Traffic | None = None
+) -> HttpTransport:
+    """Create a transport without sending anything.
+
+    context: for HTTPS; traffic: the account of a server that is not trusted.
+    """
     server, name = credentials.server, credentials.server_name
     pool = None
     if credentials.proxy is None:
-        pool = ConnectionPool(server, context=context, server_name=name, agent=AGENT, is_guarded=credentials.is_guarded)
-    return HttpTransport(credentials, make_session(credentials, context), pool)
+        pool = ConnectionPool(server, context=context, server_name=name, agent=AGENT, traffic=traffic)
+    return HttpTransport(credentials, make_session(credentials, context, traffic), pool, traffic=traffic)
 
 
-def make_session(credentials: Credentials, context: ssl.SSLContext | None) -> aiohttp.ClientSession:
+def make_session(
+    credentials: Credentials, context: ssl.SSLContext | None, traffic: Traffic | None = None
+) -> aiohttp.ClientSession:
     """Create a session without its own connection limit, which streams would exhaust."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             limit=0,
             ssl=context or True,
             keepalive_timeout=KEEP_ALIVE,
-            resolver=guarded_addresses.GuardedResolver() if credentials.is_guarded else None,
+            resolver=guarded_addresses.GuardedResolver(traffic) if traffic is not None else None,
         ),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"User-Agent": AGENT},
@@ -216,6 +239,8 @@ def make_context(credentials: Credentials) -> ssl.SSLContext | None:
         if not credentials.is_verified:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
+        if credentials.is_foreign:
+            restrict(context)
         if credentials.certificate:
             load_certificate(context, credentials.certificate, credentials.key or b"")
     except (OSError, ValueError) as error:
@@ -223,13 +248,21 @@ def make_context(credentials: Credentials) -> ssl.SSLContext | None:
     return context
 
 
+def restrict(context: ssl.SSLContext) -> None:
+    """Use nothing whose cost the server chooses: in a Diffie-Hellman group of its own, a handshake takes a second."""
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(FOREIGN_CIPHERS)
+    context.set_ecdh_curve(FOREIGN_CURVE)
+
+
 def load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Load a client certificate into `context`."""
+    """Load a client certificate into `context`. Raises ssl.SSLError, also if the key is encrypted."""
     with tempfile.TemporaryDirectory(prefix="hearth-") as folder:
         file = Path(folder) / "client.pem"
         file.touch(mode=0o600)
         file.write_bytes(certificate.rstrip() + b"\n" + key)
-        context.load_cert_chain(file)
+        # Without a pass phrase, OpenSSL would ask the terminal for one, in this thread, for ever.
+        context.load_cert_chain(file, password=lambda: "")
 
 
 async def parse_answer(raw: bytes, *, method: str, target: str) -> Object:
@@ -287,7 +320,7 @@ async def read_body(response: aiohttp.ClientResponse) -> bytes:
     length = 0
     async for piece in response.content.iter_any():
         length += len(piece)
-        http_response.check_body(length)
+        http_response.check_body(length, limits.BODY_BYTES)
         pieces.append(piece)
     return b"".join(pieces)
 

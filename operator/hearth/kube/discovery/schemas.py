@@ -7,7 +7,7 @@ first use.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import orjson
@@ -42,8 +42,18 @@ KindKey: TypeAlias = tuple[str, str, str]
 class Schemas:
     """Definitions by name, and the definition of each kind."""
 
-    def __init__(self, connection: Connection, *, observer: skips.Counter | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        observer: skips.Counter | None = None,
+        hold: Callable[[int], None] = lambda _change: None,
+    ) -> None:
+        """hold: gets the change of the stored bytes; raises OSError if they are too many."""
         self._connection = connection
+        self._hold = hold
+        self._held: dict[GroupVersion, int] = {}
+        """Stored bytes by document."""
         self._skips = skips.Skips("OpenAPI", observer)
         self._hashes: dict[GroupVersion, str] = {}
         """The index's hash of each document: the part of the document's URL that represents the content."""
@@ -61,6 +71,11 @@ class Schemas:
         self._update_index = single_flight.SingleFlight(self._get_index, interval=INDEX_INTERVAL)
         self.generation = 0
         """Number that increases when a requested schema changes or arrives later than its request."""
+
+    def close(self) -> None:
+        """Release the account of what is stored."""
+        self._hold(-sum(self._held.values()))
+        self._held.clear()
 
     def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
         """Return the kind's schema, or None if none was loaded."""
@@ -150,6 +165,14 @@ class Schemas:
             return False
         found = await asyncio.to_thread(extract, document)
         self._loaded[pair] = wanted
+        size = sum(map(len, found.raw.values()))
+        try:
+            self._hold(size - self._held.get(pair, 0))
+        except OSError:
+            # Its kinds are untyped, as those of a document that is too large.
+            self._note_unreadable(pair, "components.schemas")
+            return False
+        self._held[pair] = size
         self._raw.update(found.raw)
         self._by_kind.update({key: name for key, name in found.by_kind.items() if key[:2] == pair})
         for name in found.raw:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
@@ -16,6 +17,8 @@ from hearth import supervision
 from hearth.kube.remote import cluster_identity
 from hearth.kube.remote.remote_connection import RemoteConnection
 from hearth.kube.remote.remote_usage import RemoteUsage
+from hearth.kube.remote.tenant_share import TenantShare
+from hearth.kube.watch.watch_context import WatchOptions
 from hearth.kube.workload_cluster import KubeWorkloadCluster
 from hearth.model import errors, limits
 from hearth.model.sharding import Share
@@ -26,7 +29,6 @@ from hearth.plan.status import cluster_state
 if TYPE_CHECKING:
     from hearth.engine.work_queue import ClusterListener
     from hearth.kube.auth.inline_kubeconfig import InlineKubeconfig
-    from hearth.kube.watch.watch_context import WatchOptions
     from hearth.model.signatures import Signatures
 
 log = structlog.get_logger(__name__)
@@ -55,16 +57,22 @@ class KubeRemoteCluster:
         *,
         signatures: Signatures,
         share: Share,
-        usage: RemoteUsage,
+        tenant: TenantShare,
         rules: WatchOptions | None = None,
     ) -> None:
-        """Send nothing before `start`. usage: counts the requests."""
+        """Send nothing before `start`. tenant: what the namespace of the kubeconfig may take."""
         self._config = config
         self._listener = listener
-        self.usage = usage
-        self._connection = RemoteConnection(config)
+        self.usage = usage = RemoteUsage(on_limit=tenant.on_limit)
+        self._connection = RemoteConnection(config, tenant)
         self.cluster = KubeWorkloadCluster(
-            self._connection, listener, namespace=config.namespace, share=share, observer=usage, rules=rules
+            self._connection,
+            listener,
+            namespace=config.namespace,
+            share=share,
+            observer=usage,
+            rules=bound(rules or WatchOptions()),
+            hold=tenant.hold,
         )
         self.cluster.trust(signatures)
         self.is_open = False
@@ -231,3 +239,8 @@ class KubeRemoteCluster:
                 await self._nudged.wait()
         except TimeoutError:
             return
+
+
+def bound(rules: WatchOptions) -> WatchOptions:
+    """Return the options of watches of a server that is not trusted."""
+    return replace(rules, line_bytes=limits.CLUSTER_LINE_BYTES, pages=limits.CLUSTER_PAGES)

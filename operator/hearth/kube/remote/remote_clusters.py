@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from hearth import supervision
 from hearth.engine.work_queue import ClusterListener, WorkQueue
 from hearth.kube.auth import inline_kubeconfig
 from hearth.kube.remote.remote_cluster import KubeRemoteCluster
-from hearth.kube.remote.remote_usage import RemoteUsage
+from hearth.kube.remote.tenant_share import TenantShares
 from hearth.model import errors, limits
 from hearth.model.sharding import WHOLE, Share
 
@@ -35,6 +34,8 @@ class OpenCluster:
     """A cluster and who uses it."""
 
     remote: KubeRemoteCluster
+    namespace: str
+    """Whose kubeconfig it is."""
     users: dict[str, str] = field(default_factory=dict)
     """By UID of a Stack: its namespace."""
     cancel_close: Callable[[], None] | None = None
@@ -60,17 +61,18 @@ class KubeRemoteClusters:
         self._allows_loopback = allows_loopback
         self._on_limit = on_limit
         self._rules = rules
+        self._shares = TenantShares(is_guarded=not allows_loopback, on_limit=on_limit)
         self._open: dict[str, OpenCluster] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     def use(self, stack_uid: str, namespace: str, kubeconfig: str) -> KubeRemoteCluster:
         """Return the cluster of that kubeconfig; open it for its first Stack."""
-        config = inline_kubeconfig.parse(kubeconfig, allows_loopback=self._allows_loopback)
+        config = inline_kubeconfig.parse(kubeconfig, allows_loopback=self._allows_loopback, owner=namespace)
         found = self._open.get(config.key)
-        if found is None or namespace not in found.users.values():
-            self._check_limits(namespace, is_new=found is None)
         if found is None:
-            found = self._open[config.key] = OpenCluster(self._make(config))
+            self._check_limits(namespace)
+            config.check_keys()
+            found = self._open[config.key] = OpenCluster(self._make(config, namespace), namespace)
             found.remote.start()
         found.users[stack_uid] = namespace
         if found.cancel_close is not None:
@@ -99,8 +101,9 @@ class KubeRemoteClusters:
                 each.cancel_close()
         closing, self._open = list(self._open.values()), {}
         await asyncio.gather(*(each.remote.close() for each in closing), *self._closing)
+        self._shares.lookups.close()
 
-    def _make(self, config: InlineKubeconfig) -> KubeRemoteCluster:
+    def _make(self, config: InlineKubeconfig, namespace: str) -> KubeRemoteCluster:
         def is_user(uid: str) -> bool:
             found = self._open.get(config.key)
             return found is not None and uid in found.users
@@ -111,24 +114,29 @@ class KubeRemoteClusters:
             listener,
             signatures=self._signatures,
             share=self._share,
-            usage=RemoteUsage(on_limit=self._on_limit),
+            tenant=self._shares.find(namespace),
             rules=self._rules,
         )
 
-    def _check_limits(self, namespace: str, *, is_new: bool) -> None:
-        """Check that the namespace may use one more cluster. Raises TooManyClusters."""
-        if is_new and len(self._open) >= limits.CLUSTERS and not self._close_unused():
+    def _check_limits(self, namespace: str) -> None:
+        """Check that the namespace may use one more cluster. Raises TooManyClusters.
+
+        A namespace that has some may use half of those that are free, so that there is one for each of the others.
+        """
+        free = limits.CLUSTERS - len(self._open)
+        if free <= 0 and not self._close_unused():
             self._on_limit(LIMIT)
             raise errors.TooManyClusters(
                 f"the operator already uses {limits.CLUSTERS} other clusters, which is the limit; "
                 f"it continues when one of them is free"
             )
-        used = Counter(each for found in self._open.values() for each in set(found.users.values()))
-        if used[namespace] >= limits.CLUSTERS_PER_NAMESPACE:
+        used = sum(namespace in found.users.values() for found in self._open.values())
+        most = min(limits.CLUSTERS_PER_NAMESPACE, max(1, (free + used) // 2))
+        if used >= most:
             self._on_limit(LIMIT)
             raise errors.TooManyClusters(
-                f"the Stacks of namespace {namespace} already use {limits.CLUSTERS_PER_NAMESPACE} other clusters, which is "
-                f"the limit; use fewer kubeconfigs, or another namespace"
+                f"the Stacks of namespace {namespace} already use {used} other clusters, and at most {most} are possible "
+                f"now; use fewer kubeconfigs, or another namespace"
             )
 
     def _close_unused(self) -> bool:
@@ -145,6 +153,7 @@ class KubeRemoteClusters:
         if found.cancel_close is not None:
             found.cancel_close()
         del self._open[key]
+        self._shares.forget(found.namespace)
         task = supervision.spawn("remote_cluster", found.remote.close, name="end of a connection to another cluster")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)

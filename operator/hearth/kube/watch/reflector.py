@@ -177,14 +177,15 @@ class Reflector:
         self._page_size = self._server.rules.page_size
         page = await self._get_page("")
         version = int(page["metadata"]["resourceVersion"])
-        while True:
+        for _ in range(self._server.rules.pages):
             for raw in page["items"] or ():
                 self._deliver(self._handler.on_object, raw)
             token = page["metadata"].get("continue")
             if not token:
-                break
+                self._complete(version)
+                return
             page = await self._get_page(token)
-        self._complete(version)
+        raise watch_errors.interrupt(WatchEndReason.BROKEN, f"a list of more than {self._server.rules.pages} pages")
 
     async def _get_page(self, token: str) -> Object:
         """Return a page of the list; use a smaller page if a larger one exceeds the size limit."""
@@ -213,7 +214,7 @@ class Reflector:
         loop = asyncio.get_running_loop()
         stall_after = self._server.rules.stall_after
         accept = METADATA if self.metadata_only else JSON
-        lines = watch_events.LineSplitter()
+        lines = watch_events.LineSplitter(self._server.rules.line_bytes)
         extend_at = 0.0
         async with (
             asyncio.timeout(stall_after) as limit,

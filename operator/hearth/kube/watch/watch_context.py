@@ -6,12 +6,13 @@ Interfaces and values only; must not know how a watch proceeds.
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hearth.model import value_class
+from hearth.model import limits, value_class
 from hearth.model.child import Object
 
 JSON = "application/json"
@@ -79,6 +80,10 @@ class WatchOptions:
     """Seconds without a single byte; bookmarks arrive every 60."""
     stream_seconds: float = 300.0
     """Approximate stream duration that a watch requests, in seconds."""
+    line_bytes: int = limits.LINE_BYTES
+    """Size of an event of which more than the beginning is read."""
+    pages: int = sys.maxsize
+    """Pages of one list after which the server counts as broken."""
     page_size: int = 500
     widen_after: float = 0.05
     """Seconds in which requests for more fields are collected, because each one requires a new list."""

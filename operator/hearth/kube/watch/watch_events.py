@@ -55,7 +55,9 @@ class Nameless(Exception):
 class LineSplitter:
     """Splitter of chunks of any size into lines; it retains only the beginning of a line that is too long."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = limits.LINE_BYTES) -> None:
+        """most: bytes of a line that is kept as a whole."""
+        self._most = most
         self._rest: list[bytes] = []
         self._length = 0
 
@@ -78,10 +80,10 @@ class LineSplitter:
 
     def _keep(self, piece: bytes) -> None:
         """Store a piece of an incomplete line."""
-        if self._length <= limits.LINE_BYTES < self._length + len(piece):
+        if self._length <= self._most < self._length + len(piece):
             # Truncate to the length that the salvage reads. The rest is not valid JSON.
-            self._rest = [b"".join([*self._rest, piece])[: limits.LINE_HEAD_BYTES]]
-        elif self._length <= limits.LINE_BYTES:
+            self._rest = [b"".join([*self._rest, piece])[: min(self._most, limits.LINE_HEAD_BYTES)]]
+        elif self._length <= self._most:
             self._rest.append(piece)
         self._length += len(piece)
 

@@ -1,0 +1,131 @@
+"""What the servers of one namespace's kubeconfigs may take of the process for other clusters: time, memory, turns.
+
+A namespace counts, not a kubeconfig: a tenant makes as many of those as he likes. Each bound "in all" leaves half of what
+is free to the others. Must not know clusters, nor what is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from hearth.kube.client import guarded_addresses
+from hearth.kube.remote.cpu_budget import CpuBudget
+from hearth.kube.remote.lookups import Lookups
+from hearth.model import limits
+
+ANSWER_SECONDS = 0.0005
+"""CPU time of an answer, besides its bytes."""
+BYTE_SECONDS = 30e-9
+"""CPU time of a byte of a body: inflated, parsed, and made into a record."""
+CONNECT_SECONDS = 0.01
+"""CPU time of a connection: its handshake checks chains of keys that the server chose."""
+
+
+class TooMuchHeld(OSError):
+    """What the servers of a namespace sent and did not end takes too much memory."""
+
+
+class TenantShares:
+    """The shares of all namespaces."""
+
+    def __init__(self, *, is_guarded: bool = True, on_limit: Callable[[str], None] = lambda _limit: None) -> None:
+        """is_guarded: whether addresses of the operator's own machine and network link are refused."""
+        self.lookups = Lookups()
+        self.is_guarded = is_guarded
+        self.on_limit = on_limit
+        self.held = 0
+        """Bytes that all hold."""
+        self._shares: dict[str, TenantShare] = {}
+
+    def find(self, namespace: str) -> TenantShare:
+        """Return the share of a namespace."""
+        found = self._shares.get(namespace)
+        if found is None:
+            found = self._shares[namespace] = TenantShare(namespace, self)
+        return found
+
+    def forget(self, namespace: str) -> None:
+        """Drop the share of a namespace that uses no other cluster any more, unless it owes time."""
+        found = self._shares.get(namespace)
+        if found is not None and not found.held and not found.is_overdrawn:
+            del self._shares[namespace]
+
+    def find_cpu_share(self) -> float:
+        """Return the share of a core that each namespace may take now, in the long run."""
+        busy = sum(each.is_overdrawn for each in self._shares.values())
+        return min(limits.TENANT_CPU_SHARE, limits.TENANTS_CPU_SHARE / max(1, busy))
+
+
+class TenantShare:
+    """The share of one namespace; implements `hearth.kube.client.traffic.Traffic`."""
+
+    def __init__(self, namespace: str, shares: TenantShares, *, now: Callable[[], float] = time.monotonic) -> None:
+        """now: monotonic seconds."""
+        self.namespace = namespace
+        self.held = 0
+        """Bytes of unfinished lines and schemas."""
+        self.streams = 0
+        self._shares = shares
+        self._now = now
+        self._slots = asyncio.Semaphore(limits.TENANT_REQUESTS)
+        self._budget = CpuBudget(share=limits.TENANT_CPU_SHARE, burst=limits.TENANT_CPU_BURST)
+        self._free_at = 0.0
+        """Monotonic seconds before which nothing more is taken."""
+
+    def on_limit(self, limit: str) -> None:
+        """Count a limit that was reached."""
+        self._shares.on_limit(limit)
+
+    @property
+    def slots(self) -> asyncio.Semaphore:
+        """Return the turns of requests in flight."""
+        return self._slots
+
+    @property
+    def body_bytes(self) -> int:
+        """Return the largest body, inflated."""
+        return limits.CLUSTER_BODY_BYTES
+
+    @property
+    def is_overdrawn(self) -> bool:
+        """Return whether it took more time than its share."""
+        return self._free_at > self._now()
+
+    def charge(self, seconds: float) -> None:
+        """Take CPU time that was used until now."""
+        now = self._now()
+        self._budget.share = self._shares.find_cpu_share()
+        self._free_at = now + self._budget.charge(now - seconds, now)
+
+    def on_connect(self) -> None:
+        """Charge a new connection."""
+        self.charge(CONNECT_SECONDS)
+
+    def on_answer(self, size: int) -> None:
+        """Charge an answer."""
+        self.charge(ANSWER_SECONDS + size * BYTE_SECONDS)
+
+    async def wait_turn(self) -> None:
+        """Wait until the share is not overdrawn."""
+        while (pause := self._free_at - self._now()) > 0:
+            self._shares.on_limit("clusters-cpu")
+            await asyncio.sleep(min(pause, limits.TENANT_PAUSE))
+
+    async def resolve(self, host: str, port: int) -> list[str]:
+        """Return the addresses of a host, none of them denied. Raises OSError."""
+        found = await self._shares.lookups.resolve(self.namespace, host, port)
+        if self._shares.is_guarded:
+            guarded_addresses.check(host, found)
+        return found
+
+    def hold(self, change: int) -> None:
+        """Hold more bytes, or fewer. Raises TooMuchHeld if that is more than the share, and then holds none of them."""
+        free = limits.TENANTS_HELD_BYTES - self._shares.held
+        most = min(limits.TENANT_HELD_BYTES, self.held + max(0, free) // 2)
+        if change > 0 and self.held + change > most:
+            self._shares.on_limit("clusters-held-bytes")
+            raise TooMuchHeld(f"the servers of namespace {self.namespace} keep more than {most} bytes here")
+        self.held += change
+        self._shares.held += change
