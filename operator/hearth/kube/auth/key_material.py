@@ -5,6 +5,7 @@ A key that OpenSSL loads in a millisecond may take minutes for one signature. Mu
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -60,7 +61,7 @@ def find_wrong_certificates(pem: bytes) -> str:
 def split(pem: bytes) -> Iterator[bytes]:
     """Yield the PEM blocks, each from its beginning."""
     begins = [found.start() for found in BEGIN.finditer(pem)]
-    for begin, end in zip(begins, [*begins[1:], len(pem)], strict=True):
+    for begin, end in itertools.pairwise([*begins, len(pem)]):
         yield pem[begin:end]
 
 

@@ -81,7 +81,7 @@ def test_the_current_context_counts() -> None:
     )
     assert found.credentials.authorization == f"Bearer {CANARY}"
     assert (found.host, found.server, found.namespace) == ("east.example.com:6443", "https://east.example.com:6443", "")
-    assert found.credentials.is_guarded
+    assert found.credentials.is_foreign
     assert CANARY not in repr(found)
 
 
@@ -186,7 +186,7 @@ def test_the_operators_own_machine_and_metadata_services_are_refused(host: str) 
     content = change(cluster={"server": f"https://{host}:6443"})
 
     assert "which no Stack may use" in refuse(content)
-    assert parse(content, allows_loopback=True).credentials.is_guarded is False
+    assert parse(content, allows_loopback=True).credentials.is_foreign
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,13 @@ import pytest
 from hearth.kube.client import guarded_addresses
 from hearth.kube.client.connection_pool import ConnectionPool
 from hearth.kube.client.guarded_addresses import AddressDenied, GuardedResolver
+from hearth.kube.remote.tenant_share import TenantShares
 
 
 async def test_a_name_of_this_machine_is_denied() -> None:
     """What a name resolves to counts."""
     with pytest.raises(AddressDenied, match="which no Stack may use"):
-        await guarded_addresses.resolve("localhost", 443)
+        await TenantShares().find("shop").resolve("localhost", 443)
 
 
 async def test_one_denied_address_among_others_is_enough() -> None:
@@ -27,7 +28,7 @@ async def test_one_denied_address_among_others_is_enough() -> None:
 async def test_sessions_are_guarded_too() -> None:
     """They carry the watches."""
     with pytest.raises(AddressDenied):
-        await GuardedResolver().resolve("localhost", 443, socket.AF_INET)
+        await GuardedResolver(TenantShares().find("shop")).resolve("localhost", 443, socket.AF_INET)
 
 
 async def test_no_byte_reaches_a_denied_address() -> None:
@@ -37,8 +38,9 @@ async def test_no_byte_reaches_a_denied_address() -> None:
     port = server.sockets[0].getsockname()[1]
     async with server:
         for is_guarded in (True, False):
+            share = TenantShares(is_guarded=is_guarded).find("shop")
             pool = ConnectionPool(
-                f"http://localhost:{port}", context=None, server_name=None, agent="test", is_guarded=is_guarded
+                f"http://localhost:{port}", context=None, server_name=None, agent="test", traffic=share
             )
             with pytest.raises((OSError, TimeoutError)):
                 await pool.send("GET", "/", headers={}, body=None, seconds=0.2)

@@ -35,14 +35,12 @@ async def clusters() -> AsyncIterator[KubeRemoteClusters]:
 
 
 async def test_only_equal_credentials_share_a_cluster(clusters: KubeRemoteClusters) -> None:
-    """Others of the same server have connections and caches of their own."""
-    one, same, other = (
-        clusters.use(*each) for each in (("u1", "a", write("x")), ("u2", "b", write("x")), ("u3", "a", write("y")))
-    )
+    """Others of the same server have connections and caches of their own, and so have other namespaces."""
+    uses = (("u1", "a", write("x")), ("u2", "a", write("x")), ("u3", "a", write("y")), ("u4", "b", write("x")))
+    one, same, other, foreign = (clusters.use(*each) for each in uses)
 
     assert one is same
-    assert one is not other
-    assert len(clusters.list_open()) == 2
+    assert len({one.key, other.key, foreign.key}) == len(clusters.list_open()) == 3
 
 
 async def test_a_cluster_that_does_not_answer_names_host_and_error(clusters: KubeRemoteClusters) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from hearth.kube.auth.credentials import Credentials
 from hearth.kube.auth.inline_kubeconfig import InlineKubeconfig
-from hearth.kube.remote.remote_connection import RemoteConnection
+from hearth.kube.remote.remote_connection import RemoteConnection, UnfinishedLine
+from hearth.kube.remote.tenant_share import TenantShare, TenantShares, TooMuchHeld
 from hearth.model import errors, limits
 from support.real.servers import stub_server
 from support.real.servers.stub_server import says
@@ -17,9 +18,10 @@ TOKEN = "canary-token-0123456789"
 ECHO = f"who are you, Bearer {TOKEN}? " * 3
 
 
-def connect(url: str) -> RemoteConnection:
+def connect(url: str, share: TenantShare | None = None) -> RemoteConnection:
     credentials = Credentials(server=url, authorization=f"Bearer {TOKEN}", is_foreign=True)
-    return RemoteConnection(InlineKubeconfig(credentials=credentials, key="k", hidden_texts=frozenset({TOKEN})))
+    config = InlineKubeconfig(credentials=credentials, key="k", hidden_texts=frozenset({TOKEN}))
+    return RemoteConnection(config, share if share is not None else TenantShares(is_guarded=False).find("shop"))
 
 
 @pytest.mark.parametrize(
@@ -58,3 +60,53 @@ async def test_a_document_beyond_the_limit_is_not_parsed() -> None:
     async with stub_server.run_stub(answer) as stub, connect(stub.url) as connection:
         with pytest.raises(errors.AnswerTooLarge):
             await connection.request("GET", "/openapi/v3/apis/apps/v1")
+
+
+async def test_an_answer_of_another_cluster_is_smaller_than_one_of_the_home_cluster() -> None:
+    """It is read beside those of other tenants."""
+    answer = says(b'{"a": "' + b"x" * limits.CLUSTER_BODY_BYTES + b'"}')
+    async with stub_server.run_stub(answer) as stub, connect(stub.url) as connection:
+        with pytest.raises(errors.AnswerTooLarge):
+            await connection.request("GET", "/api")
+
+
+async def test_answers_take_time_from_the_share_of_their_namespace() -> None:
+    """Also those to other kubeconfigs of the same namespace: their requests wait."""
+    answer = says(b'{"a": "' + b"x" * 4_000_000 + b'"}')
+    share = TenantShares(is_guarded=False).find("shop")
+    async with stub_server.run_stub(answer) as stub, connect(stub.url, share) as connection:
+        assert not share.is_overdrawn
+        for _ in range(60):
+            if share.is_overdrawn:
+                break
+            await connection.request("GET", "/api")
+        assert share.is_overdrawn
+
+
+def test_lines_that_do_not_end_take_a_bounded_part_of_the_memory() -> None:
+    """All streams of a namespace together, and each namespace leaves half of what is free."""
+    shares = TenantShares()
+    share, other = shares.find("a"), shares.find("b")
+    lines = [UnfinishedLine(share) for _ in range(1_000)]
+    with pytest.raises(TooMuchHeld, match="the servers of namespace a keep more than"):
+        for line in lines:
+            for _ in range(4):
+                line.add(b"x" * 1_000_000)
+
+    assert limits.TENANT_HELD_BYTES * 0.9 < share.held <= limits.TENANT_HELD_BYTES
+    UnfinishedLine(other).add(b"x" * 1_000_000)
+    for line in lines:
+        line.add(b"the end\n")
+    assert share.held == 0
+
+
+def test_one_line_holds_no_more_than_its_limit() -> None:
+    """Of a longer one only the beginning is kept."""
+    share = TenantShares().find("a")
+    line = UnfinishedLine(share)
+    for _ in range(100):
+        line.add(b"x" * 1_000_000)
+
+    assert share.held == limits.CLUSTER_LINE_BYTES
+    line.release()
+    assert share.held == 0
