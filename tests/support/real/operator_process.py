@@ -112,7 +112,7 @@ class OperatorProcess:
     async def wait_metric(self, name: str, value: float) -> None:
         """Return once a metric has that value; those of other clusters arrive every few seconds."""
         async with asyncio.timeout(TIMEOUT):
-            while await asyncio.to_thread(self.read_metric, name) != value:
+            while await asyncio.to_thread(self.read_metric, name) != value:  # noqa: ASYNC110 -- a process has no event
                 await asyncio.sleep(POLL)
 
     def read_metrics(self) -> list[str]:

@@ -58,7 +58,7 @@ def make_large_key(bits: int) -> bytes:
     [
         pytest.param(make_large_key(5120), "is of another kind; use one that is RSA with up to 4096 bits", id="RSA 5,120"),
         pytest.param(make_large_key(16384), "has more than 8192 bytes", id="RSA 16,384"),
-        pytest.param(write(dsa.generate_private_key(1024)), "is of another kind", id="DSA"),
+        pytest.param(write(dsa.generate_private_key(2048)), "is of another kind", id="DSA"),
         pytest.param(write(ec.generate_private_key(ec.SECP256K1())), "is of another kind", id="another curve"),
         pytest.param(write(P256, password=b"x"), "is encrypted; store it without a pass phrase", id="encrypted"),
         pytest.param(b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "is not a private key", id="nonsense"),
