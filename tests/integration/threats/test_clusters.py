@@ -1,0 +1,146 @@
+"""Kubeconfigs and servers of tenants: whatever they cost, the Stacks of the home cluster do not notice."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
+
+from support.threats import hostile_server
+from support.threats.world import STACKS, Rule, Tenant, ThreatWorld, make_stack
+
+CERTIFICATE = Path(__file__).resolve().parents[2] / "data" / "loopback.pem"
+SECRETS = Rule(group="", resources=("secrets",), verbs=("get", "create", "update", "patch"))
+LOOPBACK = pytest.mark.operator_options("--allow-loopback-clusters")
+CANARIES = 15
+QUIET = 1.5
+"""Times the slowest undisturbed canary, the bound of the slowest beside an attack."""
+FLOOR = 2.0
+"""Seconds below which the machine decides: the hostile servers share its two cores."""
+MEMORY = 16.0
+"""MiB that the home process may grow."""
+
+
+def encode(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def find_certificate() -> bytes:
+    """The certificate without its key."""
+    text = CERTIFICATE.read_bytes()
+    begin = text.index(b"-----BEGIN CERTIFICATE")
+    return text[begin : text.index(b"-----END CERTIFICATE-----") + len(b"-----END CERTIFICATE-----\n")]
+
+
+def write_kubeconfig(port: int, number: int, *, key: bytes = b"") -> str:
+    """A kubeconfig like no other. key: with a client certificate instead of a token."""
+    pair = {"client-certificate-data": encode(find_certificate()), "client-key-data": encode(key)}
+    cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority-data": encode(find_certificate())}
+    return json.dumps(
+        {
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "users": [{"name": "c", "user": pair if key else {"token": f"token-{number}"}}],
+        }
+    )
+
+
+def make_large_key() -> bytes:
+    """An RSA key of 32,768 bits: OpenSSL loads it in a millisecond, and signs for ten seconds."""
+    p, q = (1 << 16_384) - 1, (1 << 16_384) - 3
+    public = rsa.RSAPublicNumbers(65537, p * q)
+    numbers = rsa.RSAPrivateNumbers(p=p, q=q, d=p * q - 2, dmp1=p - 2, dmq1=q - 2, iqmp=q - 2, public_numbers=public)
+    key = numbers.private_key(unsafe_skip_rsa_key_validation=True)
+    return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+
+
+def make_encrypted_key() -> bytes:
+    """A key with a pass phrase that nobody knows."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"x"))
+
+
+def attack(tenant: Tenant, kubeconfig: str, number: int, kinds: int) -> None:
+    """A Stack in the cluster of that kubeconfig, with so many kinds of it."""
+    author = tenant.make_account("attacker", STACKS, SECRETS)
+    name = f"east-{number}"
+    secret: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "stringData": {"value": kubeconfig}}
+    author.create({**secret, "metadata": {"name": name, "namespace": tenant.namespace}})
+    resources = {
+        f"odd{each}": {"manifest": {"apiVersion": f"g{each}.{hostile_server.GROUP}/v1", "kind": f"Odd{each}"}}
+        for each in range(kinds)
+    }
+    if kinds == 1:
+        resources |= {f"more{each}": resources["odd0"] for each in range(20)}
+    reference = {"secretRef": {"name": name}}
+    author.create(make_stack(tenant.namespace, name, resources, kubeConfig=reference))
+
+
+def measure_canaries(threats: ThreatWorld) -> list[float]:
+    """How soon each of some new Stacks was complete."""
+    return sorted(threats.canary(within=60.0).complete for _ in range(CANARIES))
+
+
+@contextlib.contextmanager
+def twenty_hostile_kubeconfigs(tenants: list[Tenant]) -> Iterator[None]:
+    """Of all kinds at once: three tenants, and a server for each kind of hostility."""
+    with contextlib.ExitStack() as servers:
+        ports = {
+            mode: servers.enter_context(
+                hostile_server.run_hostile(CERTIFICATE, mode, kinds=30 if mode == "schemas" else 1)
+            )
+            for mode in hostile_server.MODES
+        }
+        modes = [*hostile_server.MODES, *hostile_server.MODES][:16]
+        for number, mode in enumerate(modes):
+            tenant = tenants[number % len(tenants)]
+            attack(tenant, write_kubeconfig(ports[mode], number), number, 30 if mode == "schemas" else 1)
+        for number, key in enumerate(
+            [make_large_key(), make_large_key(), make_encrypted_key(), make_encrypted_key()], 16
+        ):
+            attack(tenants[number % len(tenants)], write_kubeconfig(ports["silent"], number, key=key), number, 1)
+        yield
+
+
+@LOOPBACK
+def test_twenty_hostile_kubeconfigs_at_once_are_not_noticed_at_home(threats: ThreatWorld) -> None:
+    """Neither by new Stacks nor by the memory of the process that serves them, and not after a restart."""
+    before, memory = measure_canaries(threats), threats.operator.memory
+    with twenty_hostile_kubeconfigs([threats.tenant(f"hostile{number}") for number in range(3)]):
+        time.sleep(10)
+        with threats.operator.listened_to() as silence:
+            during = measure_canaries(threats)
+        grown = threats.operator.memory - memory
+        threats.operator.restart()
+        after = threats.canary(within=60.0)
+    print(
+        f"canary {before[-1]:.2f} s before, {during[-1]:.2f} s beside them (median {before[len(before) // 2]:.2f}, "
+        f"{during[len(during) // 2]:.2f}); {after.complete:.2f} s after a restart; "
+        f"{grown:+.0f} MiB; /healthz silent {silence.longest:.2f} s"
+    )
+
+    assert during[-1] <= max(FLOOR, QUIET * before[-1])
+    assert after.complete <= FLOOR * 2
+    assert grown <= MEMORY
+    assert threats.operator.get("/healthz").is_ok
+
+
+@pytest.mark.operator_options("--no-other-clusters", "--allow-loopback-clusters")
+def test_an_administrator_can_switch_other_clusters_off(threats: ThreatWorld) -> None:
+    """The Stack says so, and nothing connects."""
+    tenant = threats.tenant()
+    attack(tenant, write_kubeconfig(1, 0), 0, 1)
+
+    stack = threats.wait_phase(tenant.namespace, "east-0", "CreateFailed")
+    ready = next(each for each in stack["status"]["conditions"] if each["type"] == "Ready")
+    assert "uses no other clusters" in ready["message"]
+    assert threats.canary().complete < 10.0
