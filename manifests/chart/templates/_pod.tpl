@@ -18,7 +18,7 @@
 {{- if kindIs "bool" $value }}
 {{- if $value }}
 - --{{ kebabcase $key }}
-{{- else if has $key (list "allowLoopbackClusters" "checkAuthors" "leaderElection") }}
+{{- else if has $key (list "otherClusters" "allowLoopbackClusters" "checkAuthors" "leaderElection") }}
 - --no-{{ kebabcase $key }}
 {{- end }}
 {{- else if not (kindIs "invalid" $value) }}
