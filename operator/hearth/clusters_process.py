@@ -1,6 +1,6 @@
 """The process that serves the Stacks of other clusters: started with the first of them, watched, and replaced.
 
-Whatever a tenant's kubeconfig or server does to it (parsing, look-ups, handshakes, answers), the Stacks of the home cluster
+Even if a kubeconfig or a server of a tenant holds it up (by parsing, look-ups, handshakes, answers), the Stacks of the home cluster
 have their own event loop, resolver, memory and connections. It works at a lower priority, ends with this process, and is
 killed where it hangs or takes too much memory. Must not know what it does.
 """
@@ -120,7 +120,7 @@ class ClustersProcess:
         )
         try:
             await send(inner, self._settings)
-            return await wait_first(self._listen(inner), self._watch(inner.pid))
+            return await wait_any(self._listen(inner), self._watch(inner.pid))
         finally:
             self.metrics = b""
             await end(inner)
@@ -180,7 +180,7 @@ async def read_text(pipe: asyncio.StreamReader) -> bytes | None:
     return await pipe.readexactly(length) if length <= METRICS_BYTES else None
 
 
-async def wait_first(*works: Awaitable[str]) -> str:
+async def wait_any(*works: Awaitable[str]) -> str:
     """Return the result of the work that ends first, and cancel the others."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:

@@ -69,14 +69,14 @@ class Share:
         """Return whether the object with this UID is in its buckets."""
         return self.has_all_buckets or bucket_of(uid) * self.count // BUCKETS == self.index
 
-    def has_stack(self, uid: str, *, is_elsewhere: bool) -> bool:
-        """Return whether it contains the Stack with this UID. is_elsewhere: whether its objects are in another cluster."""
-        other = Place.HERE if is_elsewhere else Place.ELSEWHERE
+    def has_stack(self, uid: str, *, is_remote: bool) -> bool:
+        """Return whether it contains the Stack with this UID. is_remote: whether its objects are in another cluster."""
+        other = Place.HERE if is_remote else Place.ELSEWHERE
         return self.place is not other and self.has_bucket(uid)
 
     def has_request(self, uid: str) -> bool:
         """Return whether it contains the request (a HealthMark, a StackSnapshot) with this UID about an unknown Stack."""
-        return self.has_stack(uid, is_elsewhere=False)
+        return self.has_stack(uid, is_remote=False)
 
     def list_buckets(self) -> list[int]:
         """Return its buckets, which are consecutive."""

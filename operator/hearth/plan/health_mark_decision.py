@@ -87,7 +87,7 @@ class MarkedResource:
     newer: str = ""
     """A newer HealthMark on the same object that contradicts this one."""
     is_forwarded: bool = False
-    """Whether the path goes on in a Stack of another process; `resource` is the rest of the path there."""
+    """Whether the path continues in a Stack of another process; `resource` is the rest of the path there."""
 
     @property
     def subject(self) -> Child | None:

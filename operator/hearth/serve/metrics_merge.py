@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 PREFIX = "hearth_"
 OF_ONE_PROCESS = frozenset({"hearth_build", "hearth_build_info", "hearth_leader"})
-"""Metrics that describe a single process. So do all those of the libraries, such as its memory."""
+"""Metrics that describe a single process. So do all those of the libraries, e.g. its memory."""
 HELP = "# HELP "
 
 

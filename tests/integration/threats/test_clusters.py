@@ -1,4 +1,4 @@
-"""Kubeconfigs and servers of tenants: whatever they cost, the Stacks of the home cluster do not notice."""
+"""Kubeconfigs and servers of tenants: the Stacks of the home cluster do not notice them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def make_large_key() -> bytes:
 
 
 def make_encrypted_key() -> bytes:
-    """A key with a pass phrase that nobody knows."""
+    """A key with a pass phrase that is not stored anywhere."""
     key = ec.generate_private_key(ec.SECP256R1())
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"x"))
 

@@ -1,4 +1,4 @@
-"""An API server of a tenant that answers whatever costs its client most: a program of its own, since it needs CPU itself.
+"""An API server of a tenant whose answers cost its client most: a program of its own, since it needs CPU itself.
 
     python -P hostile_server.py certificate.pem MODE KINDS
 
@@ -142,9 +142,9 @@ def chunk(line: bytes) -> bytes:
 
 
 def write_event(type_: str, version: int, text: str) -> bytes:
-    """An event of an object that is nobody's child."""
+    """An event of an object that no Stack has."""
     metadata = {"name": "o", "namespace": "x", "uid": "o", "resourceVersion": str(version)}
-    metadata["labels"] = {"hearth.dev/stack-uid": "nobody", "hearth.dev/resource": "o"}  # type: ignore[assignment]  # a map
+    metadata["labels"] = {"hearth.dev/stack-uid": "none", "hearth.dev/resource": "o"}  # type: ignore[assignment]  # a map
     item = {"apiVersion": f"g0.{GROUP}/v1", "kind": "Odd0", "metadata": metadata, "data": text}
     return json.dumps({"type": type_, "object": item}).encode() + b"\n"
 

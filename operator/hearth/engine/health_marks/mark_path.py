@@ -104,7 +104,7 @@ def _find_other(view: MarkedResource, mark: HealthMarkObject, places: ResourceLo
 
 
 def _forward(nested: Child, path: str) -> MarkedResource:
-    """Return the state of a mark whose path goes on in a Stack of another process: its status tells that process."""
+    """Return the state of a mark whose path continues in a Stack of another process: its status tells that process."""
     message = f"{nested.ref} is served by another process, which follows the path from there"
     return MarkedResource(
         stack=names.owner_key(nested.kind.name, nested.name),

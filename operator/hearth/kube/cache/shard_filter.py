@@ -63,7 +63,7 @@ class ShardFilter:
 
     def is_own(self, raw: Object) -> bool:
         """Return whether the share contains a Stack."""
-        return self._share.has_stack(raw["metadata"]["uid"], is_elsewhere=is_elsewhere(raw))
+        return self._share.has_stack(raw["metadata"]["uid"], is_remote=is_remote(raw))
 
     def on_list_started(self) -> None:
         """Start a new full set."""
@@ -81,7 +81,7 @@ class ShardFilter:
         # An edit of `spec.kubeConfig` can hand a Stack over to another process.
         self._inner.on_deleted(raw)
         self._shown.add(uid)
-        if self._share.has_bucket(uid) and is_elsewhere(raw):
+        if self._share.has_bucket(uid) and is_remote(raw):
             self.elsewhere.add(uid)
             self._on_elsewhere()
         parent = (metadata.get("labels") or {}).get(names.LABEL_STACK_UID, "")
@@ -114,7 +114,7 @@ class ShardFilter:
                 del self._counts[name]
 
 
-def is_elsewhere(raw: Object) -> bool:
+def is_remote(raw: Object) -> bool:
     """Return whether the objects of a Stack are in another cluster. Its spec may be the record that has it."""
     spec = raw.get("spec")
     found = spec.kubeconfig if isinstance(spec, StackObject) else kubeconfig_reference.find(spec)

@@ -1,4 +1,4 @@
-"""What the client asks of whoever accounts for a server that is not trusted. Must not know who that is.
+"""The account of a server that is not trusted, as the client charges it. Must not know who pays.
 
 The home cluster has none: nothing limits what it takes but the sizes in `hearth.model.limits`.
 """
