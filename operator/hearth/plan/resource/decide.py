@@ -70,6 +70,15 @@ def decide(subject: ResourceContext, child: Child, desired: DesiredObject, findi
     return _stand(subject, child)
 
 
+def relabel(subject: ResourceContext, child: Child, desired: DesiredObject) -> ResourceStatus:
+    """Plan a resource whose object belonged to another resource until now: one apply, which keeps the object."""
+    if child.deleting:
+        return assess_child(subject, child)
+    finding = drift.check_before_change(child, desired)
+    change = find_replacing_change(subject, child, desired, finding)
+    return _replace(subject, child, change) if change else step_planning.plan_apply(subject, desired, child, finding)
+
+
 def _is_inheritance_current(child: Child, inheritance: InheritedRules | None) -> bool:
     """Return whether an apply would leave the object's record of inherited rules as it is.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sized
 
 from hearth.model import limits, names
 from hearth.model.child import Child, Object
@@ -54,6 +54,10 @@ class DesiredObjects:
     def get(self, name: str) -> DesiredResource | None:
         """Return the desired resource as last evaluated; None before that."""
         return self._known.get(name)
+
+    def has_all(self, names: Sized) -> bool:
+        """Return whether as many resources were evaluated at some time."""
+        return len(self._known) >= len(names)
 
     def find(self, name: str, child: Child | None = None) -> DesiredObject | None:
         """Return the desired object as last evaluated: for that child, otherwise for the first incarnation."""

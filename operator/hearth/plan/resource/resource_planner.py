@@ -8,13 +8,12 @@ from collections.abc import Callable, Collection, Mapping
 from hearth.model import field_paths, tenancy
 from hearth.model.child import Child, Path
 from hearth.model.groups import members
-from hearth.model.kinds import Kind
+from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.environment import active_environment, inherited_rules
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
-from hearth.plan.ownership.object_claims import ObjectClaims
 from hearth.plan.resource import (
     blocked_status,
     decide,
@@ -30,6 +29,7 @@ from hearth.plan.resource.blocked_status import Unevaluated
 from hearth.plan.resource.desired_objects import DesiredObjects
 from hearth.plan.resource.suspend import restore_object
 from hearth.plan.resource.unproven import Unproven
+from hearth.plan.resource.wanted_objects import WantedObjects
 from hearth.plan.state import internal_errors, requirements
 from hearth.plan.state.desired import DesiredObject, DesiredResource
 from hearth.plan.state.healing import UnhealthyTracker
@@ -76,6 +76,8 @@ class ResourcePlanner:
         self.rolling = RollingUpdates(blueprint.rolling)
         self.is_protected: Callable[[str], bool] = lambda _name: False
         """Whether a completed revision has, or may have, an object of that resource."""
+        self.find_obsolete: Callable[[ObjectRef], Child | None] = lambda _ref: None
+        """The obsolete object at a reference, which carries the label of another resource, or None."""
         self.is_paused = False
         self.is_at_rest = False
         """See `ResourceContext`."""
@@ -88,8 +90,7 @@ class ResourcePlanner:
         self.records = SuspendRecords(hashes=hashes, rules=rules)
         self.unproven = Unproven()
         self.desired = DesiredObjects(blueprint, stack=stack, hashes=hashes)
-        self._claims = ObjectClaims()
-        """The resource of each object that may be written."""
+        self.wanted = WantedObjects(blueprint, stack=stack, desired=self.desired)
         self.collections = {
             members.name_all(name): CollectionStatus(collection.members)
             for name, collection in blueprint.collections.items()
@@ -99,7 +100,7 @@ class ResourcePlanner:
     def update_blueprint(self, blueprint: Blueprint, *, changed: Collection[str]) -> None:
         """Continue with another blueprint. changed: the resources that it changed or removed."""
         self.desired.update_blueprint(blueprint, changed)
-        self._claims.release(changed)
+        self.wanted.update_blueprint(blueprint, changed=changed)
         self.unhealthy.total = len(blueprint.resources)
         for name, collection in blueprint.collections.items():
             self.collections[members.name_all(name)].set_members(collection.members)
@@ -207,6 +208,8 @@ class ResourcePlanner:
             awaits_repair=any(found.is_held for found in required.values()),
         )
         status = self._decide(subject)
+        if (moved := status.child) is not None and moved.is_identified and moved.resource != resource.name:
+            subject = dataclasses.replace(subject, children=(*children, moved))
         if (update := self.rolling.find(resource.name)) is not None:
             status = rolling_control.hold(subject, status, update)
         return enforcement.enforce(subject, status)
@@ -222,7 +225,8 @@ class ResourcePlanner:
         return read_limits.find_unreadable(resource, objects, self.reader, child=current)
 
     def _note_unsettled(self, name: str) -> None:
-        """Record a member that cannot be planned now."""
+        """Record a resource without a manifest, and a member that cannot be planned now."""
+        self.wanted.note_open(name)
         if (update := self.rolling.find(name)) is not None:
             update.note_unsettled(name)
 
@@ -237,7 +241,7 @@ class ResourcePlanner:
         known = self.desired.get(resource.name)
         desired = self.desired.evaluate(resource, kind, required=required, values=values, inherited=inherited)
         if known is not None and desired is not known and isinstance(desired, DesiredResource):
-            self._claims.release((resource.name,))
+            self.wanted.release(resource.name)
         return desired
 
     def _create(self, subject: ResourceContext, desired: DesiredObject) -> ResourceStatus:
@@ -267,7 +271,8 @@ class ResourcePlanner:
         if refused := self._refuse(subject.name, desired, child):
             return refused
         if child is None:
-            return self._create(subject, desired)
+            moved = self.find_obsolete(desired.ref)
+            return self._create(subject, desired) if moved is None else self._move(subject, desired, moved)
         if child.deleting:
             return decide.assess_child(subject, child)
         if child.defect and child.hash == desired.hash:
@@ -281,6 +286,14 @@ class ResourcePlanner:
             # object.
             return step_planning.await_deletion(child)
         return self._decide_existing(subject, child, desired)
+
+    def _move(self, subject: ResourceContext, desired: DesiredObject, child: Child) -> ResourceStatus:
+        """Plan a resource whose object carries the label of another resource that does not want it."""
+        if subject.memory.is_leaving(child):
+            return step_planning.await_deletion(child)
+        subject = dataclasses.replace(subject, children=(*subject.children, child))
+        desired = subject.desired.at(desired.incarnation, child=child)
+        return decide.relabel(subject, child, desired)
 
     def _decide_existing(self, subject: ResourceContext, child: Child, desired: DesiredObject) -> ResourceStatus:
         """Plan a resource by comparing its object with the definition."""
@@ -330,6 +343,8 @@ class ResourcePlanner:
         child: the existing object, which stays in any case.
         """
         ref = desired.ref
+        # An object that may not be written now is named all the same.
+        other = self.wanted.claim(ref, name)
         if message := self.reader.boundary.find_denial(ref):
             return ResourceStatus(
                 state=ResourceState.FAILED, reason=tenancy.REASON, message=message, planned_ref=ref, child=child
@@ -338,7 +353,6 @@ class ResourcePlanner:
             return ResourceStatus(
                 state=ResourceState.FAILED, reason="NamespaceNotServed", message=message, planned_ref=ref
             )
-        other = self._claims.claim(ref, name)
         if other != name:
             message = f"names the same object as resource {other!r}; give it another name or namespace"
             return ResourceStatus(

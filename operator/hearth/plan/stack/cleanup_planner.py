@@ -12,6 +12,7 @@ from hearth.model.groups import members
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.resource import enforcement, readiness, removal
 from hearth.plan.resource.suspend import suspend_object
+from hearth.plan.resource.wanted_objects import WantedObjects
 from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.stack import cleanup
 from hearth.plan.stack.cleanup import ObsoleteChildren
@@ -32,7 +33,15 @@ from hearth.template.blueprint import Blueprint
 class CleanupPlanner:
     """Planner of the obsolete objects of one Stack."""
 
-    def __init__(self, *, blueprint: Blueprint, index: PlanIndex, records: SuspendRecords, on_error: OnError) -> None:
+    def __init__(
+        self,
+        *,
+        blueprint: Blueprint,
+        index: PlanIndex,
+        records: SuspendRecords,
+        wanted: WantedObjects,
+        on_error: OnError,
+    ) -> None:
         """Create a planner without objects. index: receives the steps; on_error: see `StackPlanner`."""
         self.obsolete = ObsoleteChildren()
         self.preserved: dict[str, Child] = {}
@@ -41,6 +50,13 @@ class CleanupPlanner:
         self._blueprint = blueprint
         self._index = index
         self._records = records
+        self._wanted = wanted
+        self._generation = wanted.generation
+        """That of `wanted` at the last refresh."""
+        self._named: dict[str, None] = {}
+        """UIDs of the obsolete objects that a resource names, or may."""
+        self._moving: dict[str, None] = {}
+        """The resources that name an object which became obsolete, since the planner last emptied this map."""
         self._on_error = on_error
         self._policy = CleanupPolicy()
         self._by_resource: dict[str, tuple[Child, ...]] = {}
@@ -100,6 +116,11 @@ class CleanupPlanner:
         if before == after:
             return
         self.obsolete.replace(before, after)
+        for child in after:
+            # The resource may have been planned before its object became obsolete, as if it had none.
+            owner = self._wanted.find_owner(child.ref)
+            if owner and owner != name:
+                self._moving[owner] = None
         if after:
             self._by_resource[name] = after
         else:
@@ -111,6 +132,18 @@ class CleanupPlanner:
             del self.preserved[uid]
         self.preserved.update({child.uid: child for child in obsolete if self._policy.preserves(child)})
         return tuple(child for child in obsolete if child.uid not in self.preserved)
+
+    def take_moving(self) -> Collection[str]:
+        """Return the resources that name an object which became obsolete, and clear the list."""
+        if not self._moving:
+            return ()
+        taken, self._moving = self._moving, {}
+        return [name for name in taken if name in self._blueprint.resources]
+
+    def is_free(self, child: Child, *, by: str) -> bool:
+        """Return whether no resource names that object, besides the one that removes it to replace it."""
+        naming = self._wanted.find_naming(child)
+        return naming is None or naming.resource == by
 
     def claim(self, child: Child | None, children: ObservedChildren) -> None:
         """Exclude an object from the cleanup that belonged to another resource until it was relabeled."""
@@ -139,6 +172,9 @@ class CleanupPlanner:
         if (found, short) != (self._was, self._short):
             self._was, self._short = found, short
             self.refresh_all()
+        if self._generation != self._wanted.generation:
+            self._generation = self._wanted.generation
+            self.obsolete.changed.update(dict.fromkeys(uid for uid in self._named if uid in self.obsolete.children))
         self.obsolete.is_expected = memory.is_creating_besides(self._blueprint.resources)
         self.obsolete.changed.update((key, None) for key in dirty if key in self.obsolete.children)
         changed, self.obsolete.changed = self.obsolete.changed, {}
@@ -156,6 +192,8 @@ class CleanupPlanner:
                 self._index.plan(uid, step=None, wake_at=failed.retry_at)
 
     def _refresh_one(self, uid: str, child: Child | None, *, memory: InMemoryState, now: float) -> None:
+        if child is None:
+            self._named.pop(uid, None)
         attempt = memory.attempts.get(uid)
         may_go = child is not None and uid not in memory.in_flight and self._may_go(child, memory)
         leave = removal.plan_removal(child, self._blueprint) if child is not None and may_go else None
@@ -178,6 +216,10 @@ class CleanupPlanner:
 
     def _may_go(self, child: Child, memory: InMemoryState) -> bool:
         """Return whether the operator may delete an obsolete object now."""
+        if self._wanted.find_naming(child) is not None:
+            self._named[child.uid] = None
+            return False
+        self._named.pop(child.uid, None)
         keys = cleanup.find_keys(child)
         if not self.obsolete.may_delete(child.uid) or any(map(self._users.is_used, keys)):
             return False
@@ -214,7 +256,18 @@ class CleanupPlanner:
 
     def find_deferred(self) -> list[Child]:
         """Find the objects that a completed revision needs, or that are in service. Checks all of them."""
-        return [each for each in self.obsolete.children.values() if self._is_kept(each) or self._is_in_service(each)]
+        found = (each for each in self.obsolete.children.values() if each.uid not in self._named)
+        return [each for each in found if self._is_kept(each) or self._is_in_service(each)]
+
+    def find_unnamed(self) -> dict[str, list[Child]]:
+        """Find, by resource, the objects that stay until the name of its object is known."""
+        found: dict[str, list[Child]] = {}
+        for uid in self._named:
+            child = self.obsolete.children.get(uid)
+            naming = self._wanted.find_naming(child) if child is not None else None
+            if child is not None and naming is not None and not naming.is_certain:
+                found.setdefault(naming.resource, []).append(child)
+        return found
 
     def find_post_delete_stops(self) -> list[str]:
         """Find the deleted resources that still stop at their post-delete hook."""

@@ -135,6 +135,9 @@ class StackPlan(Protocol):
     def find_deferred(self) -> list[Child]:
         """Find the obsolete objects whose deletion waits until every resource is ready. Checks all of them."""
 
+    def find_unnamed(self) -> Mapping[str, list[Child]]:
+        """Find, by resource, the obsolete objects that stay until the name of its object is known. Checks all of them."""
+
     def find_failed_deletions(self, memory: InMemoryState) -> list[tuple[Child, Attempt]]:
         """Find the obsolete objects with a failed deletion, suspend or restore, with the attempts; in a stable order."""
 

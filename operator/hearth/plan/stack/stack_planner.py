@@ -35,7 +35,7 @@ from hearth.plan.state.memory_updates import ResourceReady
 from hearth.plan.state.read_access import ReadAccess, Reader
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.rolling_updates import RollingUpdates
-from hearth.plan.state.steps import Step
+from hearth.plan.state.steps import Delete, Release, Step
 from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.template.blueprint import Blueprint, StackIdentity
 
@@ -88,8 +88,13 @@ class StackPlanner:
         )
         self._unhealthy = self._resolver.unhealthy
         self._cleanup = CleanupPlanner(
-            blueprint=blueprint, index=index, records=self._resolver.records, on_error=on_error
+            blueprint=blueprint,
+            index=index,
+            records=self._resolver.records,
+            wanted=self._resolver.wanted,
+            on_error=on_error,
         )
+        self._resolver.find_obsolete = self._cleanup.obsolete.find_at
         self.cleanup = self._cleanup.obsolete
         self.preserved: Mapping[str, Child] = self._cleanup.preserved
         self.deletion_guard = self._cleanup.guard
@@ -272,8 +277,15 @@ class StackPlanner:
         return result
 
     def take_step(self, key: str) -> Step | None:
-        """Remove and return the step to execute now under that key."""
-        return self._index.ready_steps.pop(key, None)
+        """Remove and return the step to execute now under that key.
+
+        No step removes an object that a resource names, unless that resource replaces it: the last look, after planning.
+        """
+        step = self._index.ready_steps.pop(key, None)
+        if isinstance(step, Delete | Release) and not self._cleanup.is_free(step.child, by=key):
+            self._cleanup.obsolete.changed[step.child.uid] = None
+            return None
+        return step
 
     def _refresh_resources(
         self, dirty: Collection[str], *, children: ObservedChildren, memory: InMemoryState, now: float
@@ -304,10 +316,16 @@ class StackPlanner:
             status = self._refresh_resource(name, before, children=children, memory=memory, now=now)
             if self._unhealthy.update(name, status):
                 queue.repeat(self._unhealthy.names)
+            self._repeat_others(name, queue)
             if before is not None and before.fingerprint == status.fingerprint:
                 continue
             self._update_collection(name, status)
             queue.add(self.blueprint.resources[name].dependents)
+
+    def _repeat_others(self, name: str, queue: RefreshQueue) -> None:
+        """Plan the resources again that name an object which this one left."""
+        queue.repeat([each for each in self._resolver.wanted.take_refused(name) if each in self.blueprint.resources])
+        queue.repeat(self._cleanup.take_moving())
 
     def _refresh_resource(
         self,
@@ -385,6 +403,10 @@ class StackPlanner:
     def find_deferred(self) -> list[Child]:
         """Find the obsolete objects whose deletion waits until every resource is ready. Checks all of them."""
         return [] if self.is_ready else self._cleanup.find_deferred()
+
+    def find_unnamed(self) -> Mapping[str, list[Child]]:
+        """Find, by resource, the obsolete objects that stay until the name of its object is known. Checks all of them."""
+        return self._cleanup.find_unnamed()
 
     def find_failed_deletions(self, memory: InMemoryState) -> list[tuple[Child, Attempt]]:
         """Find the obsolete objects with a failed deletion, suspend or restore, with the attempts; in a stable order."""
