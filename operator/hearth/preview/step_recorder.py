@@ -186,7 +186,10 @@ class StepRecorder:
         self, resource: str, step: Step, write: DryRunWrite, *, reason: str, action: Action | None = None
     ) -> None:
         fields = self._compare(write.before, write.after)
-        if not fields and action is None:
+        former = find_former(write.before, step)
+        if former and action is None:
+            reason = f"it moves here from {former}" + (f"; {reason}" if reason else "")
+        elif not fields and action is None:
             return
         is_certain = action is not None or any(not self.unknown.is_within(each.new) for each in fields)
         ref = step.ref if isinstance(step, Apply) else step.child.ref
@@ -225,6 +228,14 @@ def is_child(raw: Object, step: Apply) -> bool:
     """Return whether the object belonged to the same Stack before."""
     labels, wanted = (each["metadata"].get("labels") or {} for each in (raw, step.manifest))
     return labels.get(names.LABEL_STACK_UID) == wanted.get(names.LABEL_STACK_UID)
+
+
+def find_former(raw: Object | None, step: Step) -> str:
+    """Return the resource that had the object before, if it is another one; else ""."""
+    if raw is None or not isinstance(step, Apply) or not is_child(raw, step):
+        return ""
+    former, label = ((each["metadata"].get("labels") or {}).get(names.LABEL_RESOURCE, "") for each in (raw, step.manifest))
+    return str(former) if former != label else ""
 
 
 def find_reason(child: Child) -> str:

@@ -105,8 +105,12 @@ class Oversight:
                 self._stacks[raw["metadata"]["uid"]].is_waived = True
         elif kind == fake_kinds.CONTROLLER_REVISION.kind and after is not None:
             self._revisions.on_stored(after)
-        if kind != fake_kinds.CONTROLLER_REVISION.kind and names.LABEL_RESOURCE in invariants.labels_of(raw):
+        if kind == fake_kinds.CONTROLLER_REVISION.kind:
+            return
+        if names.LABEL_RESOURCE in invariants.labels_of(raw):
             self._take_child(raw, before, after)
+        elif before is not None and names.LABEL_RESOURCE in invariants.labels_of(before):
+            self._take_release(before)
 
     def _take_stack(self, raw: Object, *, is_gone: bool) -> None:
         uid = raw["metadata"]["uid"]
@@ -178,6 +182,15 @@ class Oversight:
         if before is not None and is_ready(before) and not (after is not None and is_ready(after)):
             self._look_at_service(invariants.whose(raw)[0])
 
+    def _take_release(self, raw: Object) -> None:
+        """An object lost its labels."""
+        self._children.pop(raw["metadata"]["uid"], None)
+        if self._traffic.acting is not None and self._traffic.acting.verb == "release":
+            uid, resource = invariants.whose(raw)
+            seen = self._stacks.get(uid)
+            if seen is not None:
+                self.wrong += self._find_names(raw, resource, uid, seen, what="released")
+
     def _look_at_service(self, uid: str) -> None:
         """Enough members of a group are ready, at every moment after it was complete first."""
         seen = self._stacks.get(uid)
@@ -219,12 +232,21 @@ class Oversight:
             yield from self._find_dependents(raw, live, [] if is_going else self._find_followed(uid, seen))
         if is_going:
             return
+        yield from self._find_names(raw, resource, uid, seen, what="deleted")
         if raw["kind"] == CLAIM and not self._is_asked(raw, seen, policies):
             yield f"the claim {raw['metadata']['name']} was deleted, and that was not requested"
         if raw["metadata"]["uid"] in seen.reached and "DeleteFirst" not in policies and not seen.is_waived:
             missing = [list(self._find_missing(uid, template)) for template in self._find_followed(uid, seen)]
             if all(missing):
                 yield f"{raw['metadata']['name']}, which was reached, was deleted before {missing[0]} were ready"
+
+    def _find_names(self, raw: Object, resource: str, uid: str, seen: StackSeen, *, what: str) -> Iterator[str]:
+        """A resource that names an object which leaves; its own resource may replace it."""
+        if "deletionTimestamp" in seen.raw["metadata"]:
+            return
+        found = [list(find_namers(raw, each)) for each in self._find_followed(uid, seen)]
+        if found and all(found) and not any(resource in each for each in found):
+            yield f"{raw['kind']} {raw['metadata']['name']} was {what} although {found[0][0]} names it"
 
     def _is_disposable(self, raw: Object, seen: StackSeen) -> bool:
         """Whether an object is replaced that never was ready, so that nothing was made of it."""
@@ -365,6 +387,18 @@ def find_policy(template: Object, resource: str) -> str:
     """How a resource is replaced, as far as its template says so."""
     found = (template.get("resources") or {}).get(resource) or {}
     return str((found.get("updatePolicy") or {}).get("replace", ""))
+
+
+def find_namers(raw: Object, template: Object) -> Iterator[str]:
+    """The resources of a template that state the name of that object."""
+    metadata = raw["metadata"]
+    for name, resource in (template.get("resources") or {}).items():
+        manifest = resource["manifest"]
+        stated = manifest.get("metadata") or {}
+        if "when" in resource or (manifest["apiVersion"], manifest["kind"]) != (raw["apiVersion"], raw["kind"]):
+            continue
+        if stated.get("name") == metadata["name"] and stated.get("namespace") in (None, metadata.get("namespace")):
+            yield name
 
 
 def find_required(raw: Object) -> set[str]:

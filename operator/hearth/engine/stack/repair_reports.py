@@ -71,7 +71,7 @@ class RepairReports:
             self._report(step, REPAIRED, f"reverted {result.reverted}; {ADVICE}")
             return
         self._deleted.pop(step.resource, None)
-        if is_recreated and self._take_place(step.resource, self.services.clock.monotonic()):
+        if is_recreated and result.is_created and self._take_place(step.resource, self.services.clock.monotonic()):
             self._report(step, RECREATED, "did not exist although the Stack was complete, and was created again")
 
     def _is_missing(self, name: str, planner: StackPlanner) -> bool:

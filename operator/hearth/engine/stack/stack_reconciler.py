@@ -45,7 +45,7 @@ from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import internal_errors, steps
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState
-from hearth.plan.state.steps import Apply, Step
+from hearth.plan.state.steps import Apply, Delete, Release, Step
 from hearth.plan.status import ready_condition
 from hearth.template.blueprint import Blueprint
 
@@ -297,11 +297,20 @@ class StackReconciler:
             # An earlier status that arrives late may hold the Stack between two reconciles, of which neither sees it.
             self._was_held = True
             return None
+        if isinstance(self.planner.ready_steps.get(key), Delete | Release) and self._may_be_named():
+            # Another step may start when the newer spec takes long. What it names must not be gone by then.
+            self._was_held = True
+            return None
         step = self.planner.take_step(key)
         if step is not None:
             self._checking.invalidate()
             self.memory.in_flight[key] = step
         return step
+
+    def _may_be_named(self) -> bool:
+        """Return whether a newer spec, which may name any object, is not read yet."""
+        stack = self._services.management_cluster.find_stack(self.uid)
+        return stack is not None and not stack.deleting and stack.generation != self.definition.generation
 
     def take_repair_report(self, step: Apply) -> bool:
         """Return whether the step is a repair that an Event will report."""

@@ -51,13 +51,13 @@ class StepResults:
                 self.memory.immutable[uid] = (step.hash, field)
             case StepFailure(), _:
                 self._remember(key, result, subject=steps.attempt_id(step), missed=missed, about=find_subject(step))
-            case step_execution.StepDone(child, left), Apply() if child is not None:
+            case step_execution.StepDone(child, left, is_created=is_created), Apply() if child is not None:
                 self.memory.forget_failures(key, steps.attempt_id(step))
                 # The operator never owned a field that is missing in the answer to its own apply. Only later losses are drift.
                 seen = (step.hash, child.ownership)
                 self.memory.record_ownership(child.uid, seen, field_ownership.DriftFinding(tolerated=left))
                 self.memory.altered.pop(child.uid, None)
-                if step.uid is None and not child.is_adopted:
+                if is_created:
                     self.memory.never_ready[child.uid] = None
                 if step.repaired_fields:
                     self._count_repair(key, step.repaired_fields)

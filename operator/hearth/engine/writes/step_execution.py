@@ -59,6 +59,8 @@ class StepDone:
     """Manifest fields left to other field managers."""
     reverted: str = ""
     """What a repair reverted, if that was read before it."""
+    is_created: bool = False
+    """Whether there was no object, so that the step made it."""
 
 
 StepResult: TypeAlias = StepDone | StepFailure
@@ -128,7 +130,7 @@ async def _apply(
         return await _change(step, uid=step.uid, cluster=cluster, manager=manager)
     try:
         manifest = with_preconditions(step.manifest, resourceVersion=CREATE_ONLY)
-        return StepDone(await cluster.apply(manifest, kind=step.kind, manager=manager, force=False))
+        return StepDone(await cluster.apply(manifest, kind=step.kind, manager=manager, force=False), is_created=True)
     except ApiStatusError as error:
         if not isinstance(_classify(error, step), api_errors.StaleRead | api_errors.ApplyConflict):
             raise

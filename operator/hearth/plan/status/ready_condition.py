@@ -259,6 +259,9 @@ def _describe_wait(subject: StatusInput, plan: StackPlan) -> str:
     if subject.is_paused and plan.ready_steps:
         return paused_plan.describe(plan)
     waited = subject.halted_by or _waited_for(plan)
+    for name, unnamed in sorted(plan.find_unnamed().items()) if not subject.is_suspended else ():
+        refs = enumeration.enumerate_names(sorted(str(child.ref) for child in unnamed))
+        waited += f"; kept until the name of {name} is known, which may be the same: {refs}"
     kept = plan.find_deferred() if not subject.is_suspended else []
     if not kept:
         return waited
