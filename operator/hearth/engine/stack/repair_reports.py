@@ -1,4 +1,4 @@
-"""Events about repairs of one Stack: a person whose change was reverted must find out at the first time.
+"""Events about what one Stack repairs, and about data that it deletes: a person must find out at the first time.
 
 Further repairs of the same resource are not reported here: a conflict that continues is a condition of the Stack. May be lost at any time.
 """
@@ -14,12 +14,16 @@ from hearth.engine.writes import step_execution
 from hearth.model import limits
 from hearth.model.text import redaction
 from hearth.plan.resource import drift
+from hearth.plan.stack import cleanup_policy
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.steps import Apply, Delete, Step
 
 REPAIRED = "DriftRepaired"
 RECREATED = "ObjectRecreated"
+DELETED = "DataDeleted"
+SHOWN = 20
+"""Deleted objects that one Event names; it may not be long."""
 ADVICE = "to keep such a change, edit the template, or leave the field to others with driftPolicy or ignoreFields"
 
 
@@ -43,6 +47,9 @@ class RepairReports:
     These two are nearly always empty, and an empty dict takes a third of the memory of an empty set.
     """
 
+    _gone: list[str] = field(default_factory=list)
+    """The deleted objects with data that no Event names yet."""
+
     def take_report(self, step: Apply, planner: StackPlanner | None, memory: InMemoryState) -> bool:
         """Return whether to read the object before this step, because its repair will be reported; it then counts.
 
@@ -65,6 +72,11 @@ class RepairReports:
             return
         if isinstance(step, Delete) and planner is not None and step.child.resource in planner.blueprint.resources:
             self._deleted[step.child.resource] = None
+        if isinstance(step, Delete) and cleanup_policy.holds_data(step.child) and not self.definition_sync.is_deleting:
+            is_replaced = planner is not None and step.child.resource in planner.blueprint.resources
+            why = "replaced" if is_replaced else "not in the definition"
+            self._gone.append(f"{step.child.ref} ({step.child.resource}: {why})")
+            self.tasks.run("report of deleted data", self._report_deletions)
         if not isinstance(step, Apply):
             return
         if result.reverted:
@@ -91,6 +103,18 @@ class RepairReports:
         is_full = len(self._times) == limits.REPAIR_EVENTS and now - self._times[0] < limits.REPAIR_EVENT_SECONDS
         self._last = name if is_full else ""
         return True
+
+    async def _report_deletions(self) -> None:
+        """Post one Event about all objects with data that were deleted meanwhile."""
+        while self._gone and (stack := self.services.management_cluster.find_stack(self.uid)) is not None:
+            gone, self._gone = self._gone, []
+            more = f" and {len(gone) - SHOWN} more" if len(gone) > SHOWN else ""
+            message = (
+                f"deleted with the data in it: {', '.join(gone[:SHOWN])}{more}; "
+                f"deletionPolicy: Retain keeps the object of a resource"
+            )
+            message = redaction.redact(message, self.definition_sync.hidden_texts)
+            await self.services.management_cluster.emit_event(stack, type_="Normal", reason=DELETED, message=message)
 
     def _report(self, step: Apply, reason: str, text: str) -> None:
         stack = self.services.management_cluster.find_stack(self.uid)
