@@ -14,6 +14,7 @@ from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.health_marks.health_mark_controller import HealthMarkController
 from hearth.engine.health_rule_loader import HealthRuleLoader
 from hearth.engine.ports import Observer
+from hearth.engine.relatives import Kin
 from hearth.engine.services import Services
 from hearth.engine.snapshots.snapshot_controller import SnapshotController
 from hearth.engine.stack.nesting import Nesting
@@ -231,6 +232,7 @@ class StackController:
         self._recorder.forget(uid)
         names = each.definition.known_names
         each.unload()
+        self._services.relatives.leave(uid, idle_since=stack.generation)
         return UnloadedStack(stack, frozenset(kinds), names)
 
     def _load(self, stack: StackObject) -> StackReconciler | None:
@@ -331,6 +333,7 @@ class StackController:
             cluster=link.cluster.acting_as(boundary.user),
             manager=manager,
             may_exist=self._services.may_exist_for(stack.uid),
+            kin=Kin(stack.uid, self._services),
             ours=self._services.hashes,
             boundary=boundary,
         )

@@ -234,7 +234,9 @@ def find_former(raw: Object | None, step: Step) -> str:
     """Return the resource that had the object before, if it is another one; else ""."""
     if raw is None or not isinstance(step, Apply) or not is_child(raw, step):
         return ""
-    former, label = ((each["metadata"].get("labels") or {}).get(names.LABEL_RESOURCE, "") for each in (raw, step.manifest))
+    former, label = (
+        (each["metadata"].get("labels") or {}).get(names.LABEL_RESOURCE, "") for each in (raw, step.manifest)
+    )
     return str(former) if former != label else ""
 
 

@@ -6,6 +6,7 @@ Slow work runs in tasks, and each finished task enqueues the Stack.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 
 from hearth import supervision
@@ -102,6 +103,7 @@ class StackReconciler:
             leaving=self._leaving,
             faults=self._faults,
         )
+        services.relatives.join(uid, self)
         self._was_held = False
         """Whether steps were deferred since the last reconcile that offered any."""
 
@@ -155,6 +157,7 @@ class StackReconciler:
         keys, now = self._find_dirty(planner, dirty, children), self._services.clock.monotonic()
         refreshed = planner.refresh(keys, children=children, memory=self.memory, now=now)
         self.results.apply_refresh(refreshed, planner)
+        self._services.relatives.tell(self.uid, self._services)
         self.memory.prune(children)
         return refreshed
 
@@ -338,6 +341,7 @@ class StackReconciler:
         self._timer.cancel()
         self._supersession.clear()
         self._tasks.cancel()
+        self._services.relatives.leave(self.uid)
         self._services.management_cluster.follow_sources(self.uid, ())
         self.definition.cluster.close()
 
@@ -368,6 +372,7 @@ class StackReconciler:
         before, self.planner = self.planner, planner
         self.planner.set_rolling(self._rolling.make_updates(blueprint, before=before))
         self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())
+        self.planner.set_tree(functools.partial(self._services.relatives.find_claim, self.uid, self._services))
         self._stopping.update(self.planner, is_swept_away=self._leaving.is_namespace_terminating)
         self._cache_sync.refresh()
 

@@ -8,7 +8,9 @@ from typing import Any, TypeAlias, assert_never
 
 import orjson
 
+from hearth.engine import relatives
 from hearth.engine.ports import WorkloadCluster
+from hearth.engine.relatives import Kin, Objection
 from hearth.engine.writes import nested_accounts, obstacle_removal
 from hearth.model import child, names, tenancy, value_class
 from hearth.model.child import Child, Object
@@ -66,7 +68,7 @@ class StepDone:
 StepResult: TypeAlias = StepDone | StepFailure
 
 
-async def execute_step(
+async def execute_step(  # noqa: PLR0913 -- the step, and what it depends on
     step: Step,
     *,
     cluster: WorkloadCluster,
@@ -74,10 +76,12 @@ async def execute_step(
     may_exist: StackMayExist,
     ours: Signatures,
     boundary: Boundary,
+    kin: Kin | None = None,
 ) -> StepResult:
     """Execute the step and return its result. Never raises for an API error.
 
-    boundary: of the Stack. A step beyond it sends no request, even if it was planned.
+    boundary: of the Stack. A step beyond it sends no request, even if it was planned; kin: its tree, of which it may take
+    over objects.
     """
     _, ref, verb = _subject(step)
     if message := boundary.find_denial(ref):
@@ -87,7 +91,7 @@ async def execute_step(
             case Apply():
                 refused = await nested_accounts.refuse(step, cluster=cluster, boundary=boundary)
                 return refused or await _apply(
-                    step, cluster=cluster, manager=manager, may_exist=may_exist, ours=ours, boundary=boundary
+                    step, cluster=cluster, manager=manager, may_exist=may_exist, ours=ours, boundary=boundary, kin=kin
                 )
             case Delete():
                 await cluster.delete(step.child)
@@ -117,7 +121,7 @@ def explain_internal_error(step: Step) -> StepResult:
     return internal_errors.make_trouble(f"{verb} {ref}")
 
 
-async def _apply(
+async def _apply(  # noqa: PLR0913 -- the step, and what it depends on
     step: Apply,
     *,
     cluster: WorkloadCluster,
@@ -125,6 +129,7 @@ async def _apply(
     may_exist: StackMayExist,
     ours: Signatures,
     boundary: Boundary,
+    kin: Kin | None,
 ) -> StepResult:
     if step.uid is not None:
         return await _change(step, uid=step.uid, cluster=cluster, manager=manager)
@@ -140,7 +145,33 @@ async def _apply(
         if not error.is_forbidden or not boundary.account:
             raise
         return _leave_unseen(step, boundary)
+    owner = adoption.find_proven_stack(live, step.ref, ours)
+    if kin is not None and owner and kin.is_related(owner):
+        return await _receive(step, live, owner=owner, cluster=cluster, manager=manager, kin=kin)
     return await _take_over(step, live, cluster=cluster, manager=manager, may_exist=may_exist, ours=ours)
+
+
+async def _receive(
+    step: Apply, live: Object, *, owner: str, cluster: WorkloadCluster, manager: str, kin: Kin
+) -> StepResult:
+    """Take over an object that another Stack of the same tree does not want any more; else leave it alone."""
+    metadata = live["metadata"]
+    objection = kin.find_objection(owner, metadata["uid"], step.ref)
+    if objection is None and "deletionTimestamp" in metadata:
+        objection = Objection(message="is being deleted; it is created again when that object is gone", is_final=False)
+    if objection is not None:
+        return StepFailure(
+            reason=relatives.HANDOVER if not objection.is_final else "NotOwned",
+            message=f"{step.ref} exists already and {objection.message}",
+            is_final=objection.is_final,
+            is_wait=not objection.is_final,
+            causes=(retry_triggers.object_trigger(step.kind, step.ref),),
+        )
+    if (metadata.get("annotations") or {}).get(names.ANNOTATION_ADOPTED) == names.ADOPTED:
+        step = dataclasses.replace(step, manifest=desired.with_adopted(step.manifest))
+    # The version proves that the object is still the one that the other Stack let go.
+    manifest = with_preconditions(step.manifest, uid=metadata["uid"], resourceVersion=metadata["resourceVersion"])
+    return StepDone(await cluster.apply(manifest, kind=step.kind, manager=manager, force=True))
 
 
 async def _change(step: Apply, *, uid: str, cluster: WorkloadCluster, manager: str) -> StepDone:

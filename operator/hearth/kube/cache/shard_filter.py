@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
-from hearth.model import names
+from hearth.model import names, stack_tree
 from hearth.model.child import Object
 from hearth.model.stack_tree import Node
 
@@ -57,7 +57,8 @@ class ShardFilter:
             return
         self._shown.add(uid)
         parent = (metadata.get("labels") or {}).get(names.LABEL_STACK_UID, "")
-        self._tree.put(Node(uid, metadata["namespace"], metadata["name"], parent, self._kind))
+        proof = stack_tree.find_proof(metadata.get("annotations") or {}, parent)
+        self._tree.put(Node(uid, metadata["namespace"], metadata["name"], parent, self._kind, proof))
         if uid not in self._names:
             name = (metadata["namespace"], metadata["name"])
             self._names[uid] = name

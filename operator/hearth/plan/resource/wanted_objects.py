@@ -105,25 +105,36 @@ class WantedObjects:
         owner = self._claims.find(child.ref)
         if owner and (owner != child.resource or owner in self._open):
             return Naming(owner, is_certain=True)
-        if not self._open and self._desired.has_all(self._blueprint.resources):
-            return None
-        return self._find_open(child)
+        return None if self.is_settled else self._find_open(child)
+
+    def find_foreign(self, child: Child) -> Naming | None:
+        """Return a resource that names the object of another Stack, or may; None if none does."""
+        owner = self._claims.find(child.ref)
+        if owner:
+            return Naming(owner, is_certain=True)
+        return None if self.is_settled else self._find_open(child)
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether the manifests of all resources have values."""
+        return not self._open and self._desired.has_all(self._blueprint.resources)
 
     def _find_open(self, child: Child) -> Naming | None:
         """Return a resource without a manifest that names the object, or may."""
         known = self._find_kind((child.kind.group, child.kind.name))
         for name in known.resources.get((child.namespace, child.name), ()):
-            if self._is_open(name):
+            if self.is_open(name):
                 return Naming(name, is_certain=True)
         if child.kind.key in replacement.CREATE_FIRST_KINDS:
             # Another object is as good as this one, so the deletion need not wait for a name.
             return None
         for name, namespace in known.computed.items():
-            if namespace in (None, child.namespace) and self._is_open(name):
+            if namespace in (None, child.namespace) and self.is_open(name):
                 return Naming(name, is_certain=False)
         return None
 
-    def _is_open(self, name: str) -> bool:
+    def is_open(self, name: str) -> bool:
+        """Return whether the manifest of a resource has no value now."""
         return name in self._open or self._desired.get(name) is None
 
     def _find_kind(self, key: tuple[str, str]) -> NamesOfKind:

@@ -46,11 +46,13 @@ class Attempt:
     """Failures after which the phase of the Stack ends in Failed."""
     is_internal: bool = False
     """Whether the last failure was an error of the operator."""
+    is_wait: bool = False
+    """Whether the last attempt only came too early, which is no failure."""
 
     @property
     def is_exhausted(self) -> bool:
         """Return whether it makes the phase of the Stack end in Failed."""
-        return self.is_final or self.failures >= self.limit
+        return self.is_final or (self.failures >= self.limit and not self.is_wait)
 
 
 class ServerResponse(enum.Enum):
@@ -80,6 +82,8 @@ class StepFailure:
     server: ServerResponse = ServerResponse.ANSWERS
     is_internal: bool = False
     """Whether it is an error of the operator."""
+    is_wait: bool = False
+    """Whether it only came too early, so that it never counts as a failure of the resource."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +114,7 @@ def after_failure(
         message=trouble.message,
         is_final=trouble.is_final,
         is_internal=trouble.is_internal,
+        is_wait=trouble.is_wait,
         limit=backoff.limit,
         triggers=trouble.causes,
         earliest_retry=now + max(delay * EARLY_SHARE, FIRST_DELAY, trouble.retry_after),

@@ -5,8 +5,9 @@ Must not know how resources are planned; it reads their statuses.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
+from hearth.model import value_class
 from hearth.model.child import Child
 from hearth.model.groups import members
 from hearth.plan.environment.active_environment import ActiveEnvironment
@@ -14,11 +15,12 @@ from hearth.plan.resource import enforcement, readiness, removal
 from hearth.plan.resource.suspend import suspend_object
 from hearth.plan.resource.wanted_objects import WantedObjects
 from hearth.plan.retry.attempt_ids import RemovalAttempt
-from hearth.plan.stack import cleanup
+from hearth.plan.stack import cleanup, tree_claims
 from hearth.plan.stack.cleanup import ObsoleteChildren
 from hearth.plan.stack.cleanup_policy import CleanupPolicy
 from hearth.plan.stack.deletion_guard import DeletionGuard
 from hearth.plan.stack.plan_index import PlanIndex
+from hearth.plan.stack.tree_claims import TreeClaim
 from hearth.plan.stack.usage_index import UsageIndex
 from hearth.plan.state import internal_errors
 from hearth.plan.state.internal_errors import OnError
@@ -28,6 +30,14 @@ from hearth.plan.state.resource_status import ResourceStatus
 from hearth.plan.state.steps import Step
 from hearth.plan.state.suspend_record import SuspendRecords
 from hearth.template.blueprint import Blueprint
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class WithheldObject:
+    """An obsolete object that stays for another Stack of the tree."""
+
+    child: Child
+    claim: TreeClaim
 
 
 class CleanupPlanner:
@@ -46,6 +56,10 @@ class CleanupPlanner:
         self.obsolete = ObsoleteChildren()
         self.preserved: dict[str, Child] = {}
         """The obsolete objects that cleanup preserves, by UID."""
+        self.withheld: dict[str, WithheldObject] = {}
+        """The obsolete objects that other Stacks of the tree name, or may, by UID. The Stack waits for none of them."""
+        self.find_tree_claim: Callable[[Child], TreeClaim | None] = lambda _child: None
+        """Which other Stack of the tree names an object; None for none."""
         self.guard = DeletionGuard(desired=blueprint.resources)
         self._blueprint = blueprint
         self._index = index
@@ -107,12 +121,30 @@ class CleanupPlanner:
     def sort_out(self, name: str, *, chosen: Child | None, children: tuple[Child, ...]) -> None:
         """Update which objects with a resource's label are obsolete."""
         before = self._by_resource.get(name, ())
-        if not before and len(children) == 1 and children[0] is chosen and not self.preserved:
+        if not before and len(children) == 1 and children[0] is chosen and not (self.preserved or self.withheld):
             # The usual case, for every resource in every full refresh.
             return
         after = tuple(child for child in children if child.is_identified and child is not chosen)
         if self._policy.preserves_data:
             after = self._spare(name, after)
+        if self.withheld:
+            after = self._withhold(name, after)
+        self._set(name, before, after)
+
+    def _withhold(self, name: str, obsolete: tuple[Child, ...]) -> tuple[Child, ...]:
+        """Return the obsolete objects of a resource, without those that stay for another Stack."""
+        present = {child.uid: child for child in obsolete}
+        for uid, each in list(self.withheld.items()):
+            if each.child.resource == name:
+                if uid in present and not present[uid].deleting:
+                    self.withheld[uid] = WithheldObject(present[uid], each.claim)
+                else:
+                    self._index.plan(uid, step=None, wake_at=None)
+                    del self.withheld[uid]
+        return tuple(child for child in obsolete if child.uid not in self.withheld)
+
+    def _set(self, name: str, before: tuple[Child, ...], after: tuple[Child, ...]) -> None:
+        """Replace the obsolete objects of a resource."""
         if before == after:
             return
         self.obsolete.replace(before, after)
@@ -175,26 +207,58 @@ class CleanupPlanner:
         if self._generation != self._wanted.generation:
             self._generation = self._wanted.generation
             self.obsolete.changed.update(dict.fromkeys(uid for uid in self._named if uid in self.obsolete.children))
+        self._review(dirty)
         self.obsolete.is_expected = memory.is_creating_besides(self._blueprint.resources)
         self.obsolete.changed.update((key, None) for key in dirty if key in self.obsolete.children)
-        changed, self.obsolete.changed = self.obsolete.changed, {}
-        for uid in changed:
-            child = self.obsolete.children.get(uid)
-            try:
-                self._refresh_one(uid, child, memory=memory, now=now)
-            except Exception as error:  # noqa: BLE001 -- the other objects continue; `on_error` reports it
-                resource, ref = (child.resource, str(child.ref)) if child is not None else ("", uid)
-                self._on_error(resource, error)
-                failed = internal_errors.make_attempt(
-                    memory.attempts.get(uid), subject=RemovalAttempt(uid=uid), what=f"delete {ref}", now=now
-                )
-                self._index.result.memory_updates.append(AttemptFailed(key=uid, attempt=failed))
-                self._index.plan(uid, step=None, wake_at=failed.retry_at)
+        while self.obsolete.changed:
+            # An object that stays for another Stack leaves the order of deletions, which may free others.
+            changed, self.obsolete.changed = self.obsolete.changed, {}
+            for uid in changed:
+                self._refresh_safely(uid, self.obsolete.children.get(uid), memory=memory, now=now)
+
+    def _refresh_safely(self, uid: str, child: Child | None, *, memory: InMemoryState, now: float) -> None:
+        """Plan one object. After an internal error, the other objects continue."""
+        try:
+            self._refresh_one(uid, child, memory=memory, now=now)
+        except Exception as error:  # noqa: BLE001 -- the other objects continue; `on_error` reports it
+            resource, ref = (child.resource, str(child.ref)) if child is not None else ("", uid)
+            self._on_error(resource, error)
+            failed = internal_errors.make_attempt(
+                memory.attempts.get(uid), subject=RemovalAttempt(uid=uid), what=f"delete {ref}", now=now
+            )
+            self._index.result.memory_updates.append(AttemptFailed(key=uid, attempt=failed))
+            self._index.plan(uid, step=None, wake_at=failed.retry_at)
+
+    def _review(self, dirty: Collection[str]) -> None:
+        """Plan the objects in `dirty` again that stayed for another Stack, which may not want them any more."""
+        if not self.withheld:
+            return
+        for uid in [uid for uid in self.withheld if uid in dirty]:
+            child = self.withheld.pop(uid).child
+            before = self._by_resource.get(child.resource, ())
+            self._set(child.resource, before, (*before, child))
+
+    def _ask_tree(self, child: Child, *, now: float) -> bool:
+        """Return whether the object stays for another Stack of the tree."""
+        claim = self.find_tree_claim(child)
+        if claim is None:
+            return False
+        if not claim.is_pending:
+            before = self._by_resource.get(child.resource, ())
+            self.withheld[child.uid] = WithheldObject(child, claim)
+            self._set(child.resource, before, tuple(each for each in before if each.uid != child.uid))
+            self.obsolete.changed.pop(child.uid, None)
+        wait = tree_claims.LOOK_SOON if claim.is_pending else tree_claims.LOOK_AGAIN
+        self._index.plan(child.uid, step=None, wake_at=now + wait)
+        return True
 
     def _refresh_one(self, uid: str, child: Child | None, *, memory: InMemoryState, now: float) -> None:
         if child is None:
             self._named.pop(uid, None)
         attempt = memory.attempts.get(uid)
+        is_leaving = child is None or child.deleting or uid in memory.in_flight
+        if child is not None and not is_leaving and self._is_unnamed(child) and self._ask_tree(child, now=now):
+            return
         may_go = child is not None and uid not in memory.in_flight and self._may_go(child, memory)
         leave = removal.plan_removal(child, self._blueprint) if child is not None and may_go else None
         step: Step | None = self.guard.filter(uid, leave) or self._restore(child, memory)
@@ -216,10 +280,8 @@ class CleanupPlanner:
 
     def _may_go(self, child: Child, memory: InMemoryState) -> bool:
         """Return whether the operator may delete an obsolete object now."""
-        if self._wanted.find_naming(child) is not None:
-            self._named[child.uid] = None
+        if not self._is_unnamed(child):
             return False
-        self._named.pop(child.uid, None)
         keys = cleanup.find_keys(child)
         if not self.obsolete.may_delete(child.uid) or any(map(self._users.is_used, keys)):
             return False
@@ -238,6 +300,14 @@ class CleanupPlanner:
         if self._is_kept(child) or self._is_in_service(child):
             return False
         return status is None or status.is_ready
+
+    def _is_unnamed(self, child: Child) -> bool:
+        """Return whether no resource of this Stack names that object, or may."""
+        if self._wanted.find_naming(child) is None:
+            self._named.pop(child.uid, None)
+            return True
+        self._named[child.uid] = None
+        return False
 
     def _is_kept(self, child: Child) -> bool:
         """Return whether a completed revision needs that object."""

@@ -9,6 +9,7 @@ from hearth.model.child import Child
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import EnvironmentRule
 from hearth.plan.retry.backoff import Attempt
+from hearth.plan.stack.cleanup_planner import WithheldObject
 from hearth.plan.stack.deletion_guard import HeldDeletion
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.memory import InMemoryState
@@ -93,6 +94,10 @@ class StackPlan(Protocol):
     @property
     def preserved(self) -> Mapping[str, Child]:
         """Return the obsolete objects that cleanup preserves, by UID."""
+
+    @property
+    def withheld(self) -> Mapping[str, WithheldObject]:
+        """Return the obsolete objects that stay for other Stacks of the tree, by UID."""
 
     @property
     def conditions(self) -> ConditionsView:

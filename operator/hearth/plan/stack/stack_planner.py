@@ -7,7 +7,8 @@ result, which the tests check. So losing it loses nothing. It performs no I/O; t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping
+import functools
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from hearth.model.child import UNPROVEN, Child
 from hearth.model.groups import members
@@ -17,15 +18,17 @@ from hearth.plan.environment.environment_rules import EnvironmentRule
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.resource import resource_planner
+from hearth.plan.resource.wanted_objects import WantedObjects
 from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.stack import blueprint_update, refresh_queue
-from hearth.plan.stack.cleanup_planner import CleanupPlanner
+from hearth.plan.stack.cleanup_planner import CleanupPlanner, WithheldObject
 from hearth.plan.stack.cleanup_policy import CleanupPolicy
 from hearth.plan.stack.plan_index import PlanIndex, RefreshResult
 from hearth.plan.stack.refresh_queue import RefreshQueue
 from hearth.plan.stack.stack_plan import ConditionsView
 from hearth.plan.stack.suspend_planner import SuspendPlanner
+from hearth.plan.stack.tree_claims import TreeClaim
 from hearth.plan.state import internal_errors, read_access
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.healing import HealingPolicy
@@ -97,6 +100,7 @@ class StackPlanner:
         self._resolver.find_obsolete = self._cleanup.obsolete.find_at
         self.cleanup = self._cleanup.obsolete
         self.preserved: Mapping[str, Child] = self._cleanup.preserved
+        self.withheld: Mapping[str, WithheldObject] = self._cleanup.withheld
         self.deletion_guard = self._cleanup.guard
         self._order = refresh_queue.find_order(blueprint)
         self._changed: Collection[str] = ()
@@ -157,7 +161,7 @@ class StackPlanner:
         """
         index = self._index
         is_quiet = not (index.ready_steps or index.requeues or index.stopped or any(index.conditions.by_type.values()))
-        if self.suspension is not None or not self.is_complete or self.preserved or not is_quiet:
+        if self.suspension is not None or not self.is_complete or self.preserved or self.withheld or not is_quiet:
             return False
         update = blueprint_update.find_update(self.blueprint, blueprint, rules=self.environment.rules)
         if update is None:
@@ -165,12 +169,27 @@ class StackPlanner:
         if blueprint.collections is not self.blueprint.collections:
             self._order = refresh_queue.find_order(blueprint)
         self.blueprint = blueprint
+        self.__dict__.pop("nested", None)
         self._resolver.update_blueprint(blueprint, changed=update.outdated)
         self._cleanup.update_blueprint(blueprint)
         for name in update.outdated:
             index.forget(name)
         self._changed = update.names
         return True
+
+    def set_tree(self, find_claim: Callable[[Child], TreeClaim | None]) -> None:
+        """Set which other Stack of the tree names an object that this one does not want any more."""
+        self._cleanup.find_tree_claim = find_claim
+
+    @property
+    def wanted(self) -> WantedObjects:
+        """Return what the resources name."""
+        return self._resolver.wanted
+
+    @functools.cached_property
+    def nested(self) -> tuple[str, ...]:
+        """Return the resources that are Stacks or ResourceGroups."""
+        return tuple(name for name, resource in self.blueprint.resources.items() if resource.is_stack)
 
     def set_cleanup_policy(self, retention: CleanupPolicy) -> None:
         """Change the cleanup policy. The next refresh plans the deletions that it allows."""
@@ -266,6 +285,9 @@ class StackPlanner:
         if self._changed:
             dirty = {*dirty, *self._changed}
             self._changed = ()
+        if self.withheld:
+            # Such an object may have another owner by now.
+            dirty = {*dirty, *(each.child.resource for uid, each in self.withheld.items() if uid in dirty)}
         if self.suspension is not None:
             self._refresh_suspension(self.suspension, dirty, children=children, memory=memory, now=now)
         else:
