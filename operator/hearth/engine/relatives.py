@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import names, signatures, value_class
+from hearth.model import limits, names, signatures, value_class
 from hearth.model.child import Child
 from hearth.model.kinds import ObjectRef
+from hearth.model.signatures import Signer
 from hearth.model.stack_tree import Node
 from hearth.plan.retry import retry_triggers
 from hearth.plan.stack import tree_claims
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 HANDOVER = "HandoverPending"
 """The reason of a resource that waits until another Stack of the tree lets its object go."""
 FORBIDDEN = "Forbidden"
+OFFER = "offer"
+"""The purpose of the signature of an offer."""
 
 
 class ReadDefinition(Protocol):
@@ -127,11 +130,19 @@ class Relatives:
         stack = services.management_cluster.find_stack(uid)
         if not found or stack is None or tree_claims.is_replaceable(child, identify(stack)):
             return None
-        return found[0]
+        return next((claim for claim in found if claim.is_foreign), found[0])
+
+    def has_foreign(self, uid: str, services: Services) -> bool:
+        """Return whether another process works on a Stack of the tree, so that no event tells what that wants."""
+        members = self.find_tree(uid, services)
+        return len(members) > 1 and any(map(services.management_cluster.is_other_shard_uid, members))
 
     def _ask(self, node: Node, uid: str, child: Child, services: Services) -> Iterator[TreeClaim]:
         """Find what one Stack of the tree claims."""
         if services.find_link(node.uid).key != services.find_link(uid).key:
+            return
+        if services.management_cluster.is_other_shard_uid(node.uid):
+            yield from ask_foreign(node, services)
             return
         stack = services.management_cluster.find_stack(node.uid)
         if stack is None or stack.deleting:
@@ -171,22 +182,23 @@ class Relatives:
                 continue
             written = nested.fields["metadata"].get("generation", 0)
             live = services.management_cluster.find_stack(nested.uid)
-            if live is None and services.management_cluster.is_other_shard_uid(nested.uid):
-                continue
-            if live is None or live.generation < written:
+            state = services.management_cluster.tree.states.get(nested.uid)
+            seen = live.generation if live is not None else state.generation if state is not None else -1
+            if seen < written:
                 yield TreeClaim(stack=str(node), resource=name, is_pending=True)
 
     def find_objection(
-        self, uid: str, owner: str, live_uid: str, ref: ObjectRef, services: Services
+        self, uid: str, owner: str, live: Mapping[str, Any], ref: ObjectRef, services: Services
     ) -> Objection | None:
         """Return why the Stack does not take over an object of another Stack of its tree; None if it may.
 
-        owner: UID of the Stack whose child the object is; live_uid: that of the object.
+        owner: UID of the Stack whose child the object is.
         """
-        node = self.find_tree(uid, services)[owner]
+        node, live_uid = self.find_tree(uid, services)[owner], live["metadata"]["uid"]
         stack, member = services.management_cluster.find_stack(owner), self._loaded.get(owner)
         if services.management_cluster.is_other_shard_uid(owner):
-            return Objection(message=explain_wait(node), is_final=False)
+            is_offered = is_offer_valid(live, ref, node, services)
+            return None if is_offered else Objection(message=explain_wait(node), is_final=False)
         if (
             stack is None
             or member is None
@@ -205,6 +217,8 @@ class Relatives:
                 f"remove it from one of the two"
             )
             return Objection(message=message, is_final=True)
+        # It may have asked before this Stack named the object.
+        services.queue.enqueue(owner, live_uid)
         return Objection(message=explain_wait(node), is_final=False)
 
     def _is_changing(self, node: Node, services: Services) -> bool:
@@ -232,6 +246,24 @@ class Relatives:
         """Return whether both Stacks are in one tree and have their objects in the same cluster."""
         is_same_cluster = services.find_link(uid).key == services.find_link(other).key
         return uid != other and is_same_cluster and other in self.find_tree(uid, services)
+
+    def count_undecided(self, uid: str, services: Services) -> int:
+        """Return how many resources of a Stack in a tree have no object yet, or are a Stack that is not written yet."""
+        member = self._loaded.get(uid)
+        planner = member.planner if member is not None else None
+        if member is None or planner is None or (len(self.find_tree(uid, services)) <= 1 and not planner.nested):
+            return 0
+        unplanned = len(planner.blueprint.resources) - len(planner.statuses)
+        without = sum(status.child is None for status in planner.statuses.values())
+        stale = sum(1 for name in planner.nested if name in planner.statuses and not self._is_written(planner, name))
+        return max(0, unplanned) + without + stale + (member.definition.rejection is not None)
+
+    def _is_written(self, planner: StackPlanner, name: str) -> bool:
+        """Return whether a nested Stack has the definition that is wanted."""
+        child = planner.statuses[name].child
+        wanted = planner.find_desired(name, child)
+        is_known = child is None or (wanted is not None and not planner.wanted.is_open(name))
+        return is_known and (child is None or wanted is None or child.hash == wanted.hash)
 
     def tell(self, uid: str, services: Services) -> None:
         """Let the Stacks that keep objects look again, if this one may name others than before."""
@@ -265,9 +297,9 @@ class Kin:
         """Return whether that other Stack is in the tree, and has its objects in the same cluster."""
         return self.services.relatives.is_related(self.uid, owner, self.services)
 
-    def find_objection(self, owner: str, live_uid: str, ref: ObjectRef) -> Objection | None:
+    def find_objection(self, owner: str, live: Mapping[str, Any], ref: ObjectRef) -> Objection | None:
         """Return why an object of that Stack is not taken over; None if it is."""
-        return self.services.relatives.find_objection(self.uid, owner, live_uid, ref, self.services)
+        return self.services.relatives.find_objection(self.uid, owner, live, ref, self.services)
 
 
 def identify(stack: StackObject) -> StackIdentity:
@@ -305,6 +337,37 @@ def is_proven(node: Node, services: Services) -> bool:
         stack_uid=node.parent, group=names.GROUP, kind=node.kind, namespace=node.namespace, name=node.name
     )
     return bool(node.signature) and signatures.read(identity, node.signature, signatures=services.hashes) is not None
+
+
+def ask_foreign(node: Node, services: Services) -> Iterator[TreeClaim]:
+    """Find what a Stack of another process may claim, by its status."""
+    state = services.management_cluster.tree.states.get(node.uid)
+    if state is None or state.observed != state.generation:
+        yield TreeClaim(stack=str(node), is_foreign=True, is_pending=True)
+    elif state.undecided:
+        yield TreeClaim(stack=str(node), is_foreign=True)
+
+
+def make_offer(child: Child, *, owner: str, generation: int, signer: Signer) -> str:
+    """Return the annotation by which a Stack lets an object go to its tree; it holds for that generation of the Stack."""
+    return f"{generation}/{signer.sign(OFFER, write_offer(child.ref, child.uid, owner=owner, generation=generation))}"
+
+
+def write_offer(ref: ObjectRef, uid: str, *, owner: str, generation: int) -> str:
+    """Return what the signature of an offer covers."""
+    identity = names.identity(stack_uid=owner, group=ref.group, kind=ref.kind, namespace=ref.namespace, name=ref.name)
+    return f"{identity}/{uid}/{generation}"
+
+
+def is_offer_valid(live: Mapping[str, Any], ref: ObjectRef, node: Node, services: Services) -> bool:
+    """Return whether the Stack offers the object, by its newest definition."""
+    text = str((live["metadata"].get("annotations") or {}).get(names.ANNOTATION_OFFERED, ""))
+    generation, _, signature = text.partition("/")
+    state = services.management_cluster.tree.states.get(node.uid)
+    if state is None or len(text) > limits.SIGNATURE_LENGTH or generation != str(state.generation):
+        return False
+    offer = write_offer(ref, live["metadata"]["uid"], owner=node.uid, generation=state.generation)
+    return services.hashes.is_signed(OFFER, offer, signature)
 
 
 def explain_wait(node: Node) -> str:

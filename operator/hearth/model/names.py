@@ -57,6 +57,9 @@ ANNOTATION_SUSPENDED = "hearth.dev/suspended"
 REQUEST_CONTINUE = "hearth.dev/continue"
 """On a Stack, `<resource>[/<hook>][@<token>]`: clear one breakpoint once."""
 
+ANNOTATION_OFFERED = "hearth.dev/offered"
+"""On a child that its Stack does not want any more: another Stack of the same tree may take it over. See
+`hearth.engine.relatives`."""
 ANNOTATION_DELETION_POLICY = "hearth.dev/deletion-policy"
 ANNOTATION_ADOPTED = "hearth.dev/adopted"
 ANNOTATION_REVISION = "hearth.dev/revision"

@@ -28,6 +28,17 @@ class Node:
         return f"{self.namespace}/{self.name}"
 
 
+@value_class.dataclass(frozen=True, slots=True)
+class NodeState:
+    """What the status of a Stack of another process says, if any user did not write it."""
+
+    generation: int
+    observed: int
+    """The generation that the status describes."""
+    undecided: int
+    """The resources whose objects are not known yet."""
+
+
 def find_proof(annotations: Mapping[str, str], parent: str) -> str:
     """Return the signature of a nested Stack, "" for none. What is longer than any of ours is none."""
     text = annotations.get(names.ANNOTATION_SIGNATURE, "") if parent else ""
@@ -41,6 +52,8 @@ class StackTree:
         self.generation = 0
         """Changes whenever a Stack appears, disappears or gets another parent."""
         self._nodes: dict[str, Node] = {}
+        self.states: dict[str, NodeState] = {}
+        """By UID, of the Stacks of other processes."""
         self._nested: dict[str, set[str]] = {}
         self._names: dict[str, dict[tuple[str, str], str]] = {}
         """By namespace, then kind and name, the UID of the most recent Stack."""

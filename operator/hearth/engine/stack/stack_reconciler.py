@@ -25,6 +25,7 @@ from hearth.engine.stack.broadcasts import BroadcastHandler
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.stack.checks.check_control import CheckControl
 from hearth.engine.stack.checks.unproven_objects import UnprovenObjects
+from hearth.engine.stack.handover_offers import HandoverOffers
 from hearth.engine.stack.repair_reports import RepairReports
 from hearth.engine.stack.requeue_timer import RequeueTimer
 from hearth.engine.stack.rolling_progress import RollingProgress
@@ -103,6 +104,7 @@ class StackReconciler:
             leaving=self._leaving,
             faults=self._faults,
         )
+        self._offers = HandoverOffers(uid, services, self.definition, self._tasks)
         services.relatives.join(uid, self)
         self._was_held = False
         """Whether steps were deferred since the last reconcile that offered any."""
@@ -158,6 +160,7 @@ class StackReconciler:
         refreshed = planner.refresh(keys, children=children, memory=self.memory, now=now)
         self.results.apply_refresh(refreshed, planner)
         self._services.relatives.tell(self.uid, self._services)
+        self._offers.update(planner)
         self.memory.prune(children)
         return refreshed
 
@@ -372,7 +375,11 @@ class StackReconciler:
         before, self.planner = self.planner, planner
         self.planner.set_rolling(self._rolling.make_updates(blueprint, before=before))
         self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())
-        self.planner.set_tree(functools.partial(self._services.relatives.find_claim, self.uid, self._services))
+        tree = self._services.relatives
+        self.planner.set_tree(
+            functools.partial(tree.find_claim, self.uid, self._services),
+            functools.partial(tree.has_foreign, self.uid, self._services),
+        )
         self._stopping.update(self.planner, is_swept_away=self._leaving.is_namespace_terminating)
         self._cache_sync.refresh()
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias, assert_never
 
 import orjson
+import structlog
 
 from hearth.engine import relatives
 from hearth.engine.ports import WorkloadCluster
@@ -28,6 +29,7 @@ from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 from hearth.plan.state import desired, internal_errors
 from hearth.plan.state.steps import Apply, Delete, Release, Step, Suspend, WriteHealthMark
 
+logger = structlog.get_logger(__name__)
 CREATE_ONLY = "1"
 """A resourceVersion that no object has. An apply with it creates the object or fails with 409."""
 
@@ -156,7 +158,7 @@ async def _receive(
 ) -> StepResult:
     """Take over an object that another Stack of the same tree does not want any more; else leave it alone."""
     metadata = live["metadata"]
-    objection = kin.find_objection(owner, metadata["uid"], step.ref)
+    objection = kin.find_objection(owner, live, step.ref)
     if objection is None and "deletionTimestamp" in metadata:
         objection = Objection(message="is being deleted; it is created again when that object is gone", is_final=False)
     if objection is not None:
@@ -171,7 +173,33 @@ async def _receive(
         step = dataclasses.replace(step, manifest=desired.with_adopted(step.manifest))
     # The version proves that the object is still the one that the other Stack let go.
     manifest = with_preconditions(step.manifest, uid=metadata["uid"], resourceVersion=metadata["resourceVersion"])
-    return StepDone(await cluster.apply(manifest, kind=step.kind, manager=manager, force=True))
+    written = await cluster.apply(manifest, kind=step.kind, manager=manager, force=True)
+    return StepDone(await _clear_former(step, live, written, cluster=cluster, manager=manager))
+
+
+async def _clear_former(step: Apply, live: Object, written: Child, *, cluster: WorkloadCluster, manager: str) -> Child:
+    """Remove from an object that was handed over what only its former Stack stated; return the object.
+
+    The new definition owns everything that it states by now, so the smaller apply empties nothing of it.
+    """
+    entry = child.find_entry(live["metadata"].get("managedFields") or ())
+    former = str(entry.get("manager", "")) if entry is not None else ""
+    metadata = {
+        key: step.manifest["metadata"][key] for key in ("name", "namespace") if key in step.manifest["metadata"]
+    }
+    rest: Object = {key: step.manifest[key] for key in ("apiVersion", "kind")}
+    rest["metadata"] = {**metadata, "uid": written.uid}
+    is_offered = names.ANNOTATION_OFFERED in (live["metadata"].get("annotations") or {})
+    try:
+        if is_offered:
+            patch = {"metadata": {"uid": written.uid, "annotations": {names.ANNOTATION_OFFERED: None}}}
+            written = await cluster.change(step.ref, patch, kind=step.kind)
+        if former and former != manager:
+            written = await cluster.apply(rest, kind=step.kind, manager=former, force=True)
+    except ApiStatusError as error:
+        # A field that cannot be removed stays, as in any update.
+        logger.info("fields of the former Stack stay", object=str(step.ref), manager=former, error=str(error))
+    return written
 
 
 async def _change(step: Apply, *, uid: str, cluster: WorkloadCluster, manager: str) -> StepDone:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hearth.model import names, stack_tree
 from hearth.model.child import Object
-from hearth.model.stack_tree import Node
+from hearth.model.stack_tree import Node, NodeState
 
 if TYPE_CHECKING:
     from hearth.kube.watch.watch_context import WatchHandler
@@ -59,6 +59,8 @@ class ShardFilter:
         parent = (metadata.get("labels") or {}).get(names.LABEL_STACK_UID, "")
         proof = stack_tree.find_proof(metadata.get("annotations") or {}, parent)
         self._tree.put(Node(uid, metadata["namespace"], metadata["name"], parent, self._kind, proof))
+        if parent or self._tree.find_nested(uid):
+            self._tree.states[uid] = read_state(raw)
         if uid not in self._names:
             name = (metadata["namespace"], metadata["name"])
             self._names[uid] = name
@@ -82,8 +84,21 @@ class ShardFilter:
     def _drop(self, uid: str) -> None:
         self._shown.discard(uid)
         name = self._names.pop(uid, None)
+        self._tree.states.pop(uid, None)
         if name is not None:
             self._tree.drop(uid)
             self._counts[name] -= 1
             if not self._counts[name]:
                 del self._counts[name]
+
+
+def read_state(raw: Object) -> NodeState:
+    """Return what the status of a Stack says; whatever it does not say counts as undecided."""
+    status = raw.get("status")
+    found = status if isinstance(status, dict) else {}
+    observed, undecided = found.get("observedGeneration"), found.get("undecided", 0)
+    return NodeState(
+        raw["metadata"].get("generation", 0),
+        observed if isinstance(observed, int) else -1,
+        undecided if isinstance(undecided, int) else 1,
+    )

@@ -235,6 +235,9 @@ class ConvergenceStatus(ApiModel):
     """What a person should know besides the phase, in words: `paused, drifted`; absent if there is nothing."""
     observed_generation: int | None = pydantic.Field(default=None, ge=-1, json_schema_extra={"format": "int64"})
     """The `metadata.generation` that this status describes; -1 before the first one."""
+    undecided: Counter | None = None
+    """In a tree of nested Stacks: the number of resources that have no object yet, or are a nested Stack that is not
+    written yet. Until there is none, no other operator process deletes an object of the tree that may move here."""
     conditions: list[Condition] | None = pydantic.Field(
         default=None,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},

@@ -61,6 +61,8 @@ class CleanupPlanner:
         self.find_tree_claim: Callable[[Child], TreeClaim | None] = lambda _child: None
         """Which other Stack of the tree names an object; None for none."""
         self.guard = DeletionGuard(desired=blueprint.resources)
+        self.has_foreign: Callable[[], bool] = lambda: False
+        """Whether another process works on a Stack of the tree."""
         self._blueprint = blueprint
         self._index = index
         self._records = records
@@ -266,7 +268,8 @@ class CleanupPlanner:
             if child is not None and child.deleting and attempt is not None:
                 # The deletion happened, regardless of the response.
                 self._index.result.memory_updates.append(AttemptObsolete(key=uid))
-            self._index.plan(uid, step=None, wake_at=None)
+            is_asked_again = not is_leaving and self.has_foreign()
+            self._index.plan(uid, step=None, wake_at=now + tree_claims.LOOK_AGAIN if is_asked_again else None)
         elif attempt is not None and attempt.retry_at > now:
             self._index.plan(uid, step=None, wake_at=attempt.retry_at)
         else:

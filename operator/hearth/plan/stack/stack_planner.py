@@ -177,9 +177,9 @@ class StackPlanner:
         self._changed = update.names
         return True
 
-    def set_tree(self, find_claim: Callable[[Child], TreeClaim | None]) -> None:
-        """Set which other Stack of the tree names an object that this one does not want any more."""
-        self._cleanup.find_tree_claim = find_claim
+    def set_tree(self, find_claim: Callable[[Child], TreeClaim | None], has_foreign: Callable[[], bool]) -> None:
+        """Set which other Stack of the tree names an object, and whether some of them are known only by their status."""
+        self._cleanup.find_tree_claim, self._cleanup.has_foreign = find_claim, has_foreign
 
     @property
     def wanted(self) -> WantedObjects:

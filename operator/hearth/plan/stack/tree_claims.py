@@ -25,6 +25,8 @@ class TreeClaim:
     resource: str = ""
     """The resource of that Stack; "" if the Stack as a whole is not known well enough."""
     is_certain: bool = False
+    is_foreign: bool = False
+    """Whether another process works on the Stack, so that the object must be offered to it."""
     is_pending: bool = False
     """Whether the Stack has a newer definition that it will have read in a moment."""
 

@@ -73,6 +73,8 @@ class StatusInput:
     """Why the requested check cannot run yet."""
     fault: Fault | None = None
     """The internal error in the work for this Stack, if any."""
+    undecided: int = 0
+    """The resources of a Stack in a tree whose objects are not known to the other Stacks of the tree."""
     blocked_by: str = ""
     """The cause, other than its children, that blocks the deletion of the Stack; "" for none."""
     cluster_problem: DefinitionRejection | None = None

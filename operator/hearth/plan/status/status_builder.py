@@ -93,6 +93,7 @@ def _describe_phase(
     """Describe the phase, and the conditions with it."""
     return {
         "observedGeneration": subject.generation,
+        **({"undecided": subject.undecided} if subject.undecided else {}),
         "phase": str(phase),
         "conditions": conditions.build_conditions(
             phases.find_conditions(phase, is_unasked=subject.is_automatic_rollback),
