@@ -230,9 +230,9 @@ class Oversight:
             live = [each for each in live if invariants.whose(each)[0] == uid and self._is_known(each)]
             yield from self._find_users(raw, live)
             yield from self._find_dependents(raw, live, [] if is_going else self._find_followed(uid, seen))
+        yield from self._find_names(raw, resource, uid, seen, what="deleted")
         if is_going:
             return
-        yield from self._find_names(raw, resource, uid, seen, what="deleted")
         if raw["kind"] == CLAIM and not self._is_asked(raw, seen, policies):
             yield f"the claim {raw['metadata']['name']} was deleted, and that was not requested"
         if raw["metadata"]["uid"] in seen.reached and "DeleteFirst" not in policies and not seen.is_waived:
@@ -242,11 +242,34 @@ class Oversight:
 
     def _find_names(self, raw: Object, resource: str, uid: str, seen: StackSeen, *, what: str) -> Iterator[str]:
         """A resource that names an object which leaves; its own resource may replace it."""
+        for other in self._find_relatives(uid):
+            found = [list(find_namers(raw, each)) for each in self._find_followed(other, self._stacks[other])]
+            if found and all(found):
+                stack = self._stacks[other].raw["metadata"]["name"]
+                yield f"{raw['kind']} {raw['metadata']['name']} was {what} although {found[0][0]} of {stack} names it"
         if "deletionTimestamp" in seen.raw["metadata"]:
             return
         found = [list(find_namers(raw, each)) for each in self._find_followed(uid, seen)]
         if found and all(found) and not any(resource in each for each in found):
             yield f"{raw['kind']} {raw['metadata']['name']} was {what} although {found[0][0]} names it"
+
+    def _find_relatives(self, uid: str) -> Iterator[str]:
+        """The other Stacks of a tree that are not being deleted, with objects in the same cluster."""
+        own, place = self._find_root(uid), find_cluster(self._stacks[uid])
+        for other, seen in self._stacks.items():
+            is_alive = "deletionTimestamp" not in seen.raw["metadata"]
+            if other != uid and is_alive and find_cluster(seen) == place and self._find_root(other) == own:
+                yield other
+
+    def _find_root(self, uid: str) -> str:
+        """The outermost Stack that one is nested in."""
+        climbed = {uid}
+        while uid in self._stacks and (parent := invariants.whose(self._stacks[uid].raw)[0]) in self._stacks:
+            if parent in climbed:
+                break
+            climbed.add(parent)
+            uid = parent
+        return uid
 
     def _is_disposable(self, raw: Object, seen: StackSeen) -> bool:
         """Whether an object is replaced that never was ready, so that nothing was made of it."""
@@ -387,6 +410,11 @@ def find_policy(template: Object, resource: str) -> str:
     """How a resource is replaced, as far as its template says so."""
     found = (template.get("resources") or {}).get(resource) or {}
     return str((found.get("updatePolicy") or {}).get("replace", ""))
+
+
+def find_cluster(seen: StackSeen) -> Any:
+    """The cluster that a Stack's objects are in."""
+    return seen.raw["spec"].get("kubeConfig")
 
 
 def find_namers(raw: Object, template: Object) -> Iterator[str]:

@@ -22,6 +22,7 @@ from hearth.model import names
 from hearth.model.child import Child
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.text import enumeration
 from hearth.plan.retry import error_message
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.status import deletion_blockers
@@ -72,6 +73,8 @@ class StackDeletion:
             # Without the cluster, no list tells what is left.
             if self._may_let_go(plan):
                 self._tasks.run("part", self._let_go)
+        elif plan.withheld:
+            self.blocked_by = f"waits until other Stacks take over what they name: {describe_withheld(plan)}"
         elif plan.is_complete:
             self._tasks.run("part", self._part)
         if (
@@ -124,6 +127,12 @@ class StackDeletion:
         self.blocked_by = await finalize(
             self._uid, self._services, needed=self._definition_sync.targets.needed, absent=self._cache_sync.absent
         )
+
+
+def describe_withheld(plan: StackPlan) -> str:
+    """Describe the objects that stay for other Stacks of the tree."""
+    found = sorted(f"{each.child.ref} {each.claim.explain()}" for each in plan.withheld.values())
+    return enumeration.enumerate_names(found)
 
 
 async def finalize(

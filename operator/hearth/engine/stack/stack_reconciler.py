@@ -303,7 +303,8 @@ class StackReconciler:
             # An earlier status that arrives late may hold the Stack between two reconciles, of which neither sees it.
             self._was_held = True
             return None
-        if isinstance(self.planner.ready_steps.get(key), Delete | Release) and self._may_be_named():
+        is_removal = isinstance(self.planner.ready_steps.get(key), Delete | Release)
+        if is_removal and self._may_be_named():
             # Another step may start when the newer spec takes long. What it names must not be gone by then.
             self._was_held = True
             return None
@@ -311,6 +312,9 @@ class StackReconciler:
         if step is not None:
             self._checking.invalidate()
             self.memory.in_flight[key] = step
+        elif is_removal:
+            # Something names the object by now.
+            self._services.queue.enqueue(self.uid, key)
         return step
 
     def _may_be_named(self) -> bool:

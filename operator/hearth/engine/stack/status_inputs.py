@@ -47,7 +47,9 @@ class StatusInputs:
             is_suspended=definition_sync.is_suspended,
             timed_out_after=definition_sync.options.timeout if self.progress.seconds_left() <= 0 else None,
             fault=self.faults.describe(besides=internal_error_backoff.STATUS if is_writable else ""),
-            undecided=self.services.relatives.count_undecided(self.uid, self.services),
+            undecided=0
+            if definition_sync.is_deleting
+            else self.services.relatives.count_undecided(self.uid, self.services),
             blocked_by=self.leaving.blocked_by,
             halted_by=self.progress.halted_by,
             check=self.checking.result,

@@ -94,11 +94,15 @@ class ShardFilter:
 
 def read_state(raw: Object) -> NodeState:
     """Return what the status of a Stack says; whatever it does not say counts as undecided."""
+    generation = raw["metadata"].get("generation", 0)
+    if "deletionTimestamp" in raw["metadata"]:
+        # It wants no object any more.
+        return NodeState(generation, generation, 0)
     status = raw.get("status")
     found = status if isinstance(status, dict) else {}
     observed, undecided = found.get("observedGeneration"), found.get("undecided", 0)
     return NodeState(
-        raw["metadata"].get("generation", 0),
+        generation,
         observed if isinstance(observed, int) else -1,
         undecided if isinstance(undecided, int) else 1,
     )

@@ -177,7 +177,9 @@ class CleanupPlanner:
     def is_free(self, child: Child, *, by: str) -> bool:
         """Return whether no resource names that object, besides the one that removes it to replace it."""
         naming = self._wanted.find_naming(child)
-        return naming is None or naming.resource == by
+        if naming is not None:
+            return naming.resource == by
+        return by != child.uid or self.find_tree_claim(child) is None
 
     def claim(self, child: Child | None, children: ObservedChildren) -> None:
         """Exclude an object from the cleanup that belonged to another resource until it was relabeled."""
@@ -240,40 +242,49 @@ class CleanupPlanner:
             before = self._by_resource.get(child.resource, ())
             self._set(child.resource, before, (*before, child))
 
-    def _ask_tree(self, child: Child, *, now: float) -> bool:
-        """Return whether the object stays for another Stack of the tree."""
-        claim = self.find_tree_claim(child)
-        if claim is None:
-            return False
-        if not claim.is_pending:
-            before = self._by_resource.get(child.resource, ())
-            self.withheld[child.uid] = WithheldObject(child, claim)
-            self._set(child.resource, before, tuple(each for each in before if each.uid != child.uid))
-            self.obsolete.changed.pop(child.uid, None)
-        wait = tree_claims.LOOK_SOON if claim.is_pending else tree_claims.LOOK_AGAIN
-        self._index.plan(child.uid, step=None, wake_at=now + wait)
-        return True
+    def _ask_tree(self, child: Child) -> TreeClaim | None:
+        """Return the claim of another Stack of the tree on an object that this one does not name."""
+        return self.find_tree_claim(child) if self._is_unnamed(child) else None
+
+    def _set_withheld(self, child: Child, claim: TreeClaim, *, now: float) -> None:
+        """Let an object stay for another Stack of the tree; this Stack does not wait for it."""
+        before = self._by_resource.get(child.resource, ())
+        self.withheld[child.uid] = WithheldObject(child, claim)
+        self._set(child.resource, before, tuple(each for each in before if each.uid != child.uid))
+        self.obsolete.changed.pop(child.uid, None)
+        self.guard.filter(child.uid, None)
+        self._index.plan(child.uid, step=None, wake_at=now + tree_claims.LOOK_AGAIN)
 
     def _refresh_one(self, uid: str, child: Child | None, *, memory: InMemoryState, now: float) -> None:
         if child is None:
             self._named.pop(uid, None)
-        attempt = memory.attempts.get(uid)
         is_leaving = child is None or child.deleting or uid in memory.in_flight
-        if child is not None and not is_leaving and self._is_unnamed(child) and self._ask_tree(child, now=now):
+        claim = self._ask_tree(child) if child is not None and not is_leaving else None
+        if child is not None and claim is not None and not claim.is_pending:
+            self._set_withheld(child, claim, now=now)
             return
+        attempt = memory.attempts.get(uid)
         may_go = child is not None and uid not in memory.in_flight and self._may_go(child, memory)
         leave = removal.plan_removal(child, self._blueprint) if child is not None and may_go else None
-        step: Step | None = self.guard.filter(uid, leave) or self._restore(child, memory)
+        allowed = self.guard.filter(uid, leave)
+        step: Step | None = (allowed if claim is None else None) or self._restore(child, memory)
         if step is None:
             if child is not None and child.deleting and attempt is not None:
                 # The deletion happened, regardless of the response.
                 self._index.result.memory_updates.append(AttemptObsolete(key=uid))
-            is_asked_again = not is_leaving and self.has_foreign()
-            self._index.plan(uid, step=None, wake_at=now + tree_claims.LOOK_AGAIN if is_asked_again else None)
+            self._index.plan(uid, step=None, wake_at=self._find_next_look(uid, claim, is_leaving=is_leaving, now=now))
         elif attempt is not None and attempt.retry_at > now:
             self._index.plan(uid, step=None, wake_at=attempt.retry_at)
         else:
             self._index.plan(uid, step=step, wake_at=None)
+
+    def _find_next_look(self, uid: str, claim: TreeClaim | None, *, is_leaving: bool, now: float) -> float | None:
+        """Return when to ask the tree again, of which no event may tell; None for never."""
+        if is_leaving or uid in self.guard.held_deletions:
+            return None
+        if claim is not None:
+            return now + tree_claims.LOOK_SOON
+        return now + tree_claims.LOOK_AGAIN if self.has_foreign() else None
 
     def _restore(self, child: Child | None, memory: InMemoryState) -> Step | None:
         """Make the step that resumes a suspended obsolete object while a resource has failed or is stopped."""
