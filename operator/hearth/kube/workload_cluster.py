@@ -235,7 +235,9 @@ class KubeWorkloadCluster:
 
     async def _release(self, child: Child) -> None:
         path = api_requests.object_path(child.kind, child.namespace, child.name)
-        body = api_requests.release_patch(child.fields["metadata"], uid=child.uid, version=child.resource_version)
+        body = api_requests.release_patch(
+            child.fields["metadata"], uid=child.uid, version=child.resource_version, finalizers=child.finalizers
+        )
         self.caches.put(await self._sender.send("patch", child.kind, path, body=body), child.kind)
 
     async def mark(self, child: Child, reason: str | None) -> Child | None:

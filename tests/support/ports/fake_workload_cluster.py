@@ -221,7 +221,9 @@ class FakeWorkloadCluster:
 
     async def _release(self, child: Child) -> None:
         kind = child.kind
-        patch = api_requests.release_patch(child.fields["metadata"], uid=child.uid, version=child.resource_version)
+        patch = api_requests.release_patch(
+            child.fields["metadata"], uid=child.uid, version=child.resource_version, finalizers=child.finalizers
+        )
         answer = await self._wire.send(
             describe_child("release", child),
             lambda: self._server.patch(kind, child.namespace, child.name, patch, manager=MANAGER),

@@ -24,6 +24,7 @@ from hearth.engine.stack.broadcasts import BroadcastHandler
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.stack.checks.check_control import CheckControl
 from hearth.engine.stack.checks.unproven_objects import UnprovenObjects
+from hearth.engine.stack.finished_objects import FinishedObjects
 from hearth.engine.stack.repair_reports import RepairReports
 from hearth.engine.stack.requeue_timer import RequeueTimer
 from hearth.engine.stack.rolling_progress import RollingProgress
@@ -66,6 +67,9 @@ class StackReconciler:
         self._checking = CheckControl(
             uid, services=services, definition_sync=self.definition, tasks=self._tasks, memory=self.memory
         )
+        self._finished = FinishedObjects(
+            uid, services=services, definition_sync=self.definition, tasks=self._tasks, memory=self.memory
+        )
         self._progress = TargetProgress(
             services=services, definition_sync=self.definition, tasks=self._tasks, memory=self.memory
         )
@@ -101,6 +105,7 @@ class StackReconciler:
             checking=self._checking,
             leaving=self._leaving,
             faults=self._faults,
+            memory=self.memory,
         )
         self._was_held = False
         """Whether steps were deferred since the last reconcile that offered any."""
@@ -155,6 +160,11 @@ class StackReconciler:
         keys, now = self._find_dirty(planner, dirty, children), self._services.clock.monotonic()
         refreshed = planner.refresh(keys, children=children, memory=self.memory, now=now)
         self.results.apply_refresh(refreshed, planner)
+        is_judged = self._cache_sync.grace_left() <= 0 and not self.definition.needs_sync(stack)
+        if self.memory.asks_all and is_judged:
+            self.memory.asks_all = False
+        if not self._requests.is_paused and self.definition.cluster.problem is None:
+            self._finished.update(keys, planner, children)
         self.memory.prune(children)
         return refreshed
 
@@ -247,11 +257,12 @@ class StackReconciler:
     @property
     def is_status_overdue(self) -> bool:
         """Whether the next status write cannot wait for better news."""
-        return self.is_status_urgent or self.definition.targets.is_resumed
+        return self.is_status_urgent or self.definition.targets.is_resumed or self._finished.is_status_awaited
 
     def note_written(self, status: Object) -> None:
         """Record the written status."""
         self._checking.note_written(status)
+        self._finished.note_written(status)
         if self.definition.targets.on_status_written(status):
             self._services.queue.enqueue(self.uid, DirtyScope.STACK)
 
@@ -284,7 +295,13 @@ class StackReconciler:
 
     def find_idle_kinds(self) -> Collection[Kind] | None:
         """Return the kinds that the state of an idle Stack depends on; None if it is not idle."""
-        is_busy = self._tasks.has_any or self.is_faulty or self._unproven.has_any or not self._checking.is_idle
+        is_busy = (
+            self._tasks.has_any
+            or self.is_faulty
+            or self._finished.is_busy
+            or self._unproven.has_any
+            or not self._checking.is_idle
+        )
         if self.planner is None or is_busy:
             return None
         return idle_check.find_kinds(self.planner, self.memory, self.definition, cache_sync=self._cache_sync)

@@ -90,13 +90,15 @@ def delete_options(uid: str, *, version: int | None = None) -> Object:
     }
 
 
-def release_patch(metadata: Mapping[str, Any], *, uid: str, version: int) -> Object:
+def release_patch(metadata: Mapping[str, Any], *, uid: str, version: int, finalizers: Sequence[str] = ()) -> Object:
     """Return the merge patch that removes Hearth's metadata from an object in exactly this state."""
-    kept = {"uid": uid, "resourceVersion": str(version)}
+    kept: Object = {"uid": uid, "resourceVersion": str(version)}
     taken = {
         part: dict.fromkeys(key for key in metadata.get(part) or {} if names.is_ours(key))
         for part in ("labels", "annotations")
     }
+    if names.FINALIZER_COMPLETION in finalizers:
+        kept["finalizers"] = [each for each in finalizers if each != names.FINALIZER_COMPLETION]
     return {"metadata": {**kept, **{part: keys for part, keys in taken.items() if keys}}}
 
 

@@ -20,10 +20,12 @@ from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.resource_conditions import ManagerQuery
 from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
+from hearth.plan.state.run_policy import RunPolicy
 from hearth.plan.state.steps import Delete
 from hearth.plan.target import claim_content
 from hearth.template.blueprint import Replacement
 
+RUN_ON_REQUEST = f"it is not run again by itself; annotate the Stack with {names.REQUEST_RETRY} to run it again"
 REQUIRES_PATH: ElementPath = ("metadata", "annotations", names.ANNOTATION_REQUIRES)
 
 
@@ -165,32 +167,50 @@ def plan_replacement(subject: ResourceContext) -> ResourceStatus:
 def _retry(subject: ResourceContext, failed: ResourceStatus) -> ResourceStatus:
     """Plan a resource whose object has failed permanently: replace it, with growing delays."""
     child, wanted, memory = failed.child, subject.desired, subject.memory
-    if child is None or replacement.find_policy(subject.resource, wanted) is Replacement.NEVER:
+    policy = replacement.find_policy(subject.resource, wanted)
+    is_asked = subject.name in memory.asked
+    if child is None or (policy is Replacement.NEVER and wanted.run is None):
         return failed
-    if removal.is_retained(child, subject.blueprint):
-        # Every failed attempt would remain permanently, so only the object's owner makes room for the next.
-        message = f"{failed.message}; {removal.explain_retained(child)}"
-        return dataclasses.replace(failed, message=message)
-    if wait := subject.unhealthy.find_delay(is_marked=False):
-        return healing.delay_replacement(subject.name, failed, wait)
+    if (hindered := _find_hindrance(subject, failed, child, is_asked=is_asked)) is not None:
+        return hindered
     attempt = memory.attempts.get(subject.name)
     if attempt is None or child.uid not in memory.counted_failures or not matches_attempt(attempt, subject, child):
         # This failure is not recorded yet. The caller of this function counts it and plans again.
         return failed
+    if not is_asked and wanted.run is not None and _waits_for_request(wanted.run, attempt, policy):
+        return dataclasses.replace(failed, message=f"{failed.message}; {RUN_ON_REQUEST}")
     status = failed
     # A rejected apply of the next object has its own delay, set where that apply is planned.
     if attempt.attempt_id in (failure_id(child), RemovalAttempt(uid=child.uid)):
         status = dataclasses.replace(
             failed, state=ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING
         )
-        if attempt.retry_at > subject.now and subject.name not in memory.in_flight:
+        if attempt.retry_at > subject.now and subject.name not in memory.in_flight and not is_asked:
             return dataclasses.replace(status, requeue_at=attempt.retry_at)
     if subject.name in memory.in_flight:
         return status
-    if replacement.was_never_ready(child, memory):
+    is_in_the_way = wanted.run is not None and (wanted.is_name_pinned or policy is Replacement.DELETE_FIRST)
+    if is_in_the_way or replacement.was_never_ready(child, memory):
         # The object has no claim to stay. Failed attempts must not accumulate.
         return dataclasses.replace(status, step=Delete(child=child))
     return step_planning.plan_apply(subject, wanted.at(replacement.find_next_incarnation(subject.children)), None)
+
+
+def _find_hindrance(
+    subject: ResourceContext, failed: ResourceStatus, child: Child, *, is_asked: bool
+) -> ResourceStatus | None:
+    """Return the status of a failed object that may not be replaced, or not yet; None if it may."""
+    if removal.is_retained(child, subject.blueprint):
+        # Every failed attempt would remain permanently, so only the object's owner makes room for the next.
+        message = f"{failed.message}; {removal.explain_retained(child)}"
+        return dataclasses.replace(failed, message=message)
+    wait = None if is_asked else subject.unhealthy.find_delay(is_marked=False)
+    return healing.delay_replacement(subject.name, failed, wait) if wait else None
+
+
+def _waits_for_request(run: RunPolicy, attempt: Attempt, policy: Replacement) -> bool:
+    """Return whether failed work is run again only on request."""
+    return policy is Replacement.NEVER or (run.limit is not None and attempt.failures > run.limit)
 
 
 def find_replacing_change(

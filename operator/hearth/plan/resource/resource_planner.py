@@ -20,6 +20,7 @@ from hearth.plan.resource import (
     decide,
     drift,
     enforcement,
+    finished_run,
     read_limits,
     replace_unhealthy,
     replacement,
@@ -44,6 +45,7 @@ from hearth.plan.state.suspend_record import SuspendRecords
 from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.template.blueprint import (
     Blueprint,
+    Pending,
     ResourceBlueprint,
     StackIdentity,
     Values,
@@ -187,6 +189,12 @@ class ResourcePlanner:
         wanted = self._evaluate(resource, required, values)
         if not isinstance(wanted, DesiredResource):
             self._note_unsettled(resource.name)
+            if isinstance(wanted, Pending) and (
+                kept := finished_run.keep_dependent(
+                    resource, required, children, wanted, values=values, rules=self.rules
+                )
+            ):
+                return kept
             return blocked_status.explain(wanted, child=requirements.find_current(children))
         subject = ResourceContext(
             resource=resource,
@@ -207,6 +215,8 @@ class ResourcePlanner:
             awaits_repair=any(found.is_held for found in required.values()),
         )
         status = self._decide(subject)
+        if wanted.run is not None:
+            status = finished_run.finish(subject, status)
         if (update := self.rolling.find(resource.name)) is not None:
             status = rolling_control.hold(subject, status, update)
         return enforcement.enforce(subject, status)
@@ -264,8 +274,8 @@ class ResourcePlanner:
         # If the kind or the explicit name changed, the existing objects count as earlier incarnations.
         number = child.incarnation if child is not None else replacement.find_next_incarnation(subject.children)
         desired = wanted.at(number, child=child)
-        if refused := self._refuse(subject.name, desired, child):
-            return refused
+        if settled := self._refuse(subject.name, desired, child) or finished_run.plan(subject, child, desired):
+            return settled
         if child is None:
             return self._create(subject, desired)
         if child.deleting:

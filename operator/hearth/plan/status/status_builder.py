@@ -10,6 +10,7 @@ from hearth.model.child import Object
 from hearth.model.phases import Phase
 from hearth.model.text import times
 from hearth.plan.stack.stack_plan import StackPlan
+from hearth.plan.state import finished_work
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.status import (
@@ -122,6 +123,8 @@ def _describe_target(subject: StatusInput, *, is_failed: bool) -> Object:
         failed = target.revision
     if failed is not None:
         encoded["lastFailedRevision"] = failed
+    if subject.finished is not None and subject.finished.entries:
+        encoded[finished_work.FIELD] = subject.finished.encode()
     if subject.handled:
         encoded["handled"] = dict(subject.handled)
     return encoded
