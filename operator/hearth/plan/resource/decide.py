@@ -177,7 +177,7 @@ def _retry(subject: ResourceContext, failed: ResourceStatus) -> ResourceStatus:
     if attempt is None or child.uid not in memory.counted_failures or not matches_attempt(attempt, subject, child):
         # This failure is not recorded yet. The caller of this function counts it and plans again.
         return failed
-    if not is_asked and wanted.run is not None and _waits_for_request(wanted.run, attempt, policy):
+    if not is_asked and wanted.run is not None and _waits_for_request(subject, wanted.run, attempt):
         return dataclasses.replace(failed, message=f"{failed.message}; {RUN_ON_REQUEST}")
     status = failed
     # A rejected apply of the next object has its own delay, set where that apply is planned.
@@ -189,8 +189,7 @@ def _retry(subject: ResourceContext, failed: ResourceStatus) -> ResourceStatus:
             return dataclasses.replace(status, requeue_at=attempt.retry_at)
     if subject.name in memory.in_flight:
         return status
-    is_in_the_way = wanted.run is not None and (wanted.is_name_pinned or policy is Replacement.DELETE_FIRST)
-    if is_in_the_way or replacement.was_never_ready(child, memory):
+    if wanted.run is not None or replacement.was_never_ready(child, memory):
         # The object has no claim to stay. Failed attempts must not accumulate.
         return dataclasses.replace(status, step=Delete(child=child))
     return step_planning.plan_apply(subject, wanted.at(replacement.find_next_incarnation(subject.children)), None)
@@ -208,9 +207,15 @@ def _find_hindrance(
     return healing.delay_replacement(subject.name, failed, wait) if wait else None
 
 
-def _waits_for_request(run: RunPolicy, attempt: Attempt, policy: Replacement) -> bool:
-    """Return whether failed work is run again only on request."""
-    return policy is Replacement.NEVER or (run.limit is not None and attempt.failures > run.limit)
+def _waits_for_request(subject: ResourceContext, run: RunPolicy, attempt: Attempt) -> bool:
+    """Return whether failed work is run again only on request.
+
+    A stated retry permits what the kind or a fixed name would not, but not what the resource forbids.
+    """
+    if run.limit is not None and attempt.failures > run.limit:
+        return True
+    is_forbidden = replacement.find_policy(subject.resource, subject.desired) is Replacement.NEVER
+    return is_forbidden and (subject.resource.retry is None or subject.resource.replacement is Replacement.NEVER)
 
 
 def find_replacing_change(

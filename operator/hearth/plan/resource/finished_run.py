@@ -40,7 +40,7 @@ def plan(subject: ResourceContext, child: Child | None, desired: DesiredObject) 
     is_known = finished.has(subject.name, desired.hash) or (
         desired.resource.is_name_pinned and finished.has_object(desired.ref, desired.hash)
     )
-    return _make_gone(desired) if is_known else None
+    return make_gone(desired) if is_known else None
 
 
 def _plan_going(subject: ResourceContext, child: Child) -> ResourceStatus | None:
@@ -59,7 +59,8 @@ def _has_finished_going(subject: ResourceContext, child: Child) -> bool:
     return is_ready and run is not None and run_policy.has_finished(child, run)
 
 
-def _make_gone(desired: DesiredObject) -> ResourceStatus:
+def make_gone(desired: DesiredObject) -> ResourceStatus:
+    """Return the status of a resource whose object has finished and is gone."""
     ref = desired.ref
     metadata = {"name": ref.name, **({"namespace": ref.namespace} if ref.namespace else {})}
     kind = desired.kind
