@@ -45,7 +45,7 @@ class FinishedObjects:
         self._failures: dict[str, tuple[int, float]] = {}
         """By UID, how often the release failed, and the monotonic time in seconds of the next attempt."""
         self._held: dict[str, str] = {}
-        """By UID the resource of the objects that go as soon as the status is written."""
+        """By UID the resource of the objects that go as soon as the status says that they have finished."""
 
     @property
     def is_busy(self) -> bool:
@@ -59,8 +59,7 @@ class FinishedObjects:
 
     def note_written(self, status: Object) -> None:
         """Record the written status: what it contains need not be held any more."""
-        recorded = self._memory.finished.note_written(status)
-        for name in {*recorded, *self._held.values()}:
+        for name in self._memory.finished.note_written(status):
             self._services.queue.enqueue(self._uid, name)
 
     def update(self, keys: Iterable[str], planner: StackPlanner, children: ObservedChildren) -> None:
@@ -75,7 +74,7 @@ class FinishedObjects:
     def _update_child(self, child: Child, planner: StackPlanner) -> None:
         self._held.pop(child.uid, None)
         if self._must_stay(child, planner):
-            if child.deleting:
+            if child.deleting and self._memory.finished.has(child.resource, child.hash):
                 self._held[child.uid] = child.resource
             return
         _, due = self._failures.get(child.uid, (0, 0.0))
@@ -95,7 +94,8 @@ class FinishedObjects:
         if status is None or planner.is_suspended or status.state is ResourceState.WAITING:
             # Nobody has judged it yet. What says of itself that it succeeded waits for that.
             return run_policy.says_done(child.fields)
-        return status.is_ready and status.child is not None and status.child.uid == child.uid
+        is_told = status.is_ready or (status.is_terminal and status.step is None)
+        return is_told and status.child is not None and status.child.uid == child.uid
 
     async def _release_all(self) -> None:
         """Release one object after the other, those that become due meanwhile too."""

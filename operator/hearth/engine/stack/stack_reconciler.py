@@ -28,6 +28,7 @@ from hearth.engine.stack.finished_objects import FinishedObjects
 from hearth.engine.stack.repair_reports import RepairReports
 from hearth.engine.stack.requeue_timer import RequeueTimer
 from hearth.engine.stack.rolling_progress import RollingProgress
+from hearth.engine.stack.run_reports import RunReports
 from hearth.engine.stack.stack_deletion import StackDeletion
 from hearth.engine.stack.stack_requests import StackRequests
 from hearth.engine.stack.status_inputs import StatusInputs
@@ -97,6 +98,7 @@ class StackReconciler:
             uid, services=services, find_requeues=lambda: self.planner.requeues if self.planner is not None else {}
         )
         self._repairs = RepairReports(uid=uid, services=services, definition_sync=self.definition, tasks=self._tasks)
+        self._runs = RunReports(uid, services=services, definition_sync=self.definition, tasks=self._tasks)
         self._status_inputs = StatusInputs(
             uid=uid,
             services=services,
@@ -160,6 +162,7 @@ class StackReconciler:
         keys, now = self._find_dirty(planner, dirty, children), self._services.clock.monotonic()
         refreshed = planner.refresh(keys, children=children, memory=self.memory, now=now)
         self.results.apply_refresh(refreshed, planner)
+        self._runs.report(refreshed.newly_failed, planner)
         is_judged = self._cache_sync.grace_left() <= 0 and not self.definition.needs_sync(stack)
         if self.memory.asks_all and is_judged:
             self.memory.asks_all = False

@@ -23,6 +23,8 @@ PLAIN = re.compile(rf"[A-Za-z0-9._-]{{1,{limits.NAME_LENGTH}}}")
 """A segment that quoting leaves as it is: nearly every name."""
 GENERATED_LENGTH = 50
 """Maximum prefix length of generated names; the server adds five characters and its limit is 63."""
+TEXT = "text"
+"""The key of an answer that is no JSON, see `read_text`."""
 PAGE_SIZE = 500
 """Objects in one list response: parsing them blocks the event loop for some ten milliseconds."""
 SMALLER = 8
@@ -140,3 +142,8 @@ def access_review(
         "kind": "SubjectAccessReview" if user else "SelfSubjectAccessReview",
         "spec": {**subject, "resourceAttributes": attributes},
     }
+
+
+def read_text(data: bytes) -> Object:
+    """Return an answer that is no JSON, such as a log, under the key `TEXT`."""
+    return {TEXT: data.decode(errors="replace")}

@@ -149,6 +149,20 @@ def _replace(subject: ResourceContext, child: Child, change: ReplacingChange) ->
     return plan_replacement(subject)
 
 
+def plan_going(subject: ResourceContext, child: Child) -> ResourceStatus:
+    """Plan a resource whose object is being deleted: made again once it is gone.
+
+    Failed work that goes by its own lifetime is held until its next run is due. Otherwise a short lifetime would make its
+    retries fast, and never end those that wait for a request.
+    """
+    is_wanted = child.hash == subject.desired.hash and child.unhealthy_reason is None
+    if is_wanted and names.FINALIZER_COMPLETION in child.finalizers:
+        failed = assess_child(subject, dataclasses.replace(child, deleting=False))
+        if failed.is_terminal:
+            return _retry(subject, dataclasses.replace(failed, child=child))
+    return assess_child(subject, child)
+
+
 def plan_replacement(subject: ResourceContext) -> ResourceStatus:
     """Plan the next object of a resource.
 

@@ -279,7 +279,7 @@ class ResourcePlanner:
         if child is None:
             return self._create(subject, desired)
         if child.deleting:
-            return decide.assess_child(subject, child)
+            return decide.plan_going(subject, child)
         if child.defect and child.hash == desired.hash:
             # The object shows only part of its content, so it allows no conclusion. A different definition is still
             # written.
