@@ -12,7 +12,7 @@ from hearth.template.text import error_hints
 
 WORDS = tuple(each.value for each in Completion)
 RETRY_WORDS = ("limit", "maxBackoff")
-MAX_LIMIT = 2**31 - 1
+MAX_LIMIT = 2**63 - 1
 """As the schema of the API."""
 DURATION_LENGTH = 32
 """Characters, as in the schema of the API."""
