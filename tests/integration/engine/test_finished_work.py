@@ -203,6 +203,38 @@ async def test_a_job_that_failed_stays_until_it_is_run_again(running: RealWorld)
     await wait("it is run again", is_new)
 
 
+@pytest.mark.cluster
+async def test_a_failed_job_with_a_lifetime_is_held_until_its_next_run(running: RealWorld) -> None:
+    """The controller of lifetimes deletes it at once; it is run again no sooner for that, and counts as failed meanwhile."""
+    manifest = make_job(pod="never-ready", ttlSecondsAfterFinished=0)
+    resource = {"retry": {"maxBackoff": "12s"}, "manifest": manifest}
+    address = await create_stack(running, {"migrate": resource}, retry={"limit": 1})
+    first = await wait("the Job is made", lambda: running.user.find(job(running)))
+    await fail_pod(running, first)
+
+    async def is_going() -> Object | None:
+        found = await running.user.find(job(running))
+        return found if found is not None and "deletionTimestamp" in found["metadata"] else None
+
+    await wait("its lifetime ends", is_going)
+    phases: set[str] = set()
+
+    async def is_new() -> bool:
+        phases.add(str(((await running.user.find(address)) or {}).get("status", {}).get("phase")))
+        present = await running.user.find(job(running))
+        return present is not None and present["metadata"]["uid"] != first["metadata"]["uid"]
+
+    begun = asyncio.get_running_loop().time()
+    await wait("it is run again", is_new)
+    assert asyncio.get_running_loop().time() - begun > CALM
+    await asyncio.sleep(1)
+    assert not await is_going()
+    assert phases <= {"CreateInProgress", "CreateFailed"}
+    stack = await running.user.find(address)
+    assert stack is not None
+    assert stack["status"]["phase"] == "CreateFailed"
+
+
 async def fail_pod(world: RealWorld, owner: Object) -> None:
     """Let the pod of a Job end with exit code 3."""
     path = f"/api/v1/namespaces/{world.namespace}/pods"
