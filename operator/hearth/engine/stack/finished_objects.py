@@ -13,8 +13,9 @@ import structlog
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
+from hearth.engine.work_queue import DirtyScope
 from hearth.model import names
-from hearth.model.child import Child, Object
+from hearth.model.child import UNPROVEN, Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import run_policy
@@ -53,6 +54,11 @@ class FinishedObjects:
         return bool(self._due or self._failures or self._held) or self._memory.finished.has_unrecorded
 
     @property
+    def is_releasing(self) -> bool:
+        """Whether objects are being released."""
+        return bool(self._due)
+
+    @property
     def is_status_awaited(self) -> bool:
         """Whether an object that another client deletes waits for the status."""
         return bool(self._held)
@@ -68,6 +74,11 @@ class FinishedObjects:
             for child in children.of(name):
                 if names.FINALIZER_COMPLETION in child.finalizers and child.is_identified:
                     self._update_child(child, planner)
+        for child in children.of(UNPROVEN):
+            # Its proof was lost, perhaps with the key. Nobody else would take the finalizer away.
+            is_left = child.deleting or self._definition_sync.is_deleting
+            if is_left and child.is_labelled_by_us and names.FINALIZER_COMPLETION in child.finalizers:
+                self._release_when_due(child)
         if self._due:
             self._tasks.run(TASK, self._release_all)
 
@@ -77,6 +88,9 @@ class FinishedObjects:
             if child.deleting and self._memory.finished.has(child.resource, child.hash):
                 self._held[child.uid] = child.resource
             return
+        self._release_when_due(child)
+
+    def _release_when_due(self, child: Child) -> None:
         _, due = self._failures.get(child.uid, (0, 0.0))
         if due <= self._services.clock.monotonic():
             self._due[child.uid] = child
@@ -101,7 +115,12 @@ class FinishedObjects:
         """Release one object after the other, those that become due meanwhile too."""
         while self._due:
             uid = next(iter(self._due))
-            await self._release(self._due.pop(uid))
+            try:
+                await self._release(self._due[uid])
+            finally:
+                self._due.pop(uid, None)
+        # The deletion of the Stack may have waited for this.
+        self._services.queue.enqueue(self._uid, DirtyScope.STACK)
 
     async def _release(self, child: Child) -> None:
         stack = self._services.management_cluster.find_stack(self._uid)

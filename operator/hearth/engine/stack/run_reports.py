@@ -78,7 +78,8 @@ class RunReports:
             case run_policy.POD:
                 return [await cluster.get(child.ref, kind=child.kind)]
             case run_policy.JOB:
-                return await cluster.list_pods(child.namespace, labels=f"{CONTROLLER_LABEL}={child.uid}")
+                found = await cluster.list_pods(child.namespace, labels=f"{CONTROLLER_LABEL}={child.uid}")
+                return [pod for pod in found if is_owned(pod, child.uid)]
             case _:
                 return []
 
@@ -86,3 +87,8 @@ class RunReports:
 def pod_ref(end: run_end.RunEnd) -> ObjectRef:
     """Return the pod of the container that failed."""
     return ObjectRef(group="", kind="Pod", namespace=end.namespace, name=end.pod)
+
+
+def is_owned(pod: Object, uid: str) -> bool:
+    """Return whether the pod has that owner. Anyone who writes pods can give one the labels of another."""
+    return any(each.get("uid") == uid for each in pod["metadata"].get("ownerReferences") or ())

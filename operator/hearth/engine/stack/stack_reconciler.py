@@ -143,7 +143,7 @@ class StackReconciler:
             self._progress.update(planner, describe=self.make_status_input, grace_left=self._cache_sync.grace_left())
         self._check(stack, planner)
         self._timer.arm(self._progress.seconds_left(), nesting.seconds_left(self.memory))
-        self._leaving.update(planner)
+        self._leaving.update(planner, is_releasing=self._finished.is_releasing)
         was_held, self._was_held = self._was_held, self._is_held
         if self._was_held:
             return []

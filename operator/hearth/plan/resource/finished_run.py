@@ -140,13 +140,22 @@ def keep_dependent(
     child = requirements.find_current(children)
     if child is not None and not child.deleting:
         status = readiness.assess(resource, child, values, rules)
-        return dataclasses.replace(status, is_terminal=False)
+        reason, message = (VALUE_GONE, explain_kept(lost)) if status.is_ready else (status.reason, status.message)
+        return dataclasses.replace(status, is_terminal=False, reason=reason, message=message)
     name = find_root(lost[0])
     message = (
         f"needs {', '.join(lost)}, which is gone: {gone[name]} has finished and does not exist any more; read no more "
         f"of it than metadata.name, or run it again: annotate the Stack with {names.REQUEST_RETRY}={name}/<any new text>"
     )
     return ResourceStatus(state=ResourceState.WAITING, reason=VALUE_GONE, message=message, cause=Cause.VALUE_MISSING)
+
+
+def explain_kept(lost: list[str]) -> str:
+    """Explain that an object stays as it is, whatever its definition becomes."""
+    return (
+        f"keeps its object as it is, because it is made of {', '.join(lost)}, which is gone with its finished object; a "
+        f"change of its definition is not applied before that is run again"
+    )
 
 
 def find_gone(required: Required) -> Iterable[tuple[str, str]]:

@@ -393,6 +393,9 @@ class TemplateParser:
         for word in SERVER_FIELDS:
             if metadata.get(word) is not None:
                 self.note(f"{path}.{word}", "is written only by the API server; remove it")
+        finalizers = metadata.get("finalizers")
+        if isinstance(finalizers, list) and names.FINALIZER_COMPLETION in finalizers:
+            self.note(f"{path}.finalizers", f"{names.FINALIZER_COMPLETION} is written by Hearth; remove it")
         for word in ("labels", "annotations"):
             stated = metadata.get(word)
             for key in TRACKING_METADATA.intersection(stated) if isinstance(stated, dict) else ():
