@@ -163,6 +163,12 @@ class WorkloadCluster(Protocol):
     async def may_get(self, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
         """Return whether the account of that boundary may get the object (SubjectAccessReview). name: "" for all."""
 
+    async def list_pods(self, namespace: str, *, labels: str) -> list[Object]:
+        """Return the first pods with these labels, a selector; the account needs the right to list them."""
+
+    async def get_log_end(self, ref: ObjectRef, *, container: str, limit: int) -> str:
+        """Return the last lines of the log of a container, `limit` bytes at most. ref: the pod."""
+
     def watch_trigger(self, cause: RetryTrigger) -> None:
         """Report later changes to `on_retry_trigger`, as far as the account may see them; cheap if already watched."""
 

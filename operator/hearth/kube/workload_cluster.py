@@ -13,7 +13,7 @@ from hearth.kube.cache import child_cache
 from hearth.kube.client import api_client, api_requests
 from hearth.kube.discovery import discovery, late_schemas, schemas
 from hearth.kube.watch import retry_trigger_watches
-from hearth.kube.well_known_kinds import ACCESS_REVIEW, OWN_ACCESS_REVIEW
+from hearth.kube.well_known_kinds import ACCESS_REVIEW, OWN_ACCESS_REVIEW, POD
 from hearth.model import child as child_module
 from hearth.model import child_fields, errors
 from hearth.model.kinds import Kind
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from hearth.model.signatures import Signatures
     from hearth.model.tenancy import Boundary
     from hearth.plan.retry.retry_triggers import RetryTrigger
+
+PODS_READ = 50
+"""Pods of one Job that are looked through for the container that failed."""
 
 
 class KubeWorkloadCluster:
@@ -235,7 +238,9 @@ class KubeWorkloadCluster:
 
     async def _release(self, child: Child) -> None:
         path = api_requests.object_path(child.kind, child.namespace, child.name)
-        body = api_requests.release_patch(child.fields["metadata"], uid=child.uid, version=child.resource_version)
+        body = api_requests.release_patch(
+            child.fields["metadata"], uid=child.uid, version=child.resource_version, finalizers=child.finalizers
+        )
         self.caches.put(await self._sender.send("patch", child.kind, path, body=body), child.kind)
 
     async def mark(self, child: Child, reason: str | None) -> Child | None:
@@ -319,6 +324,19 @@ class KubeWorkloadCluster:
         path = api_requests.collection_path(ACCESS_REVIEW)
         answer = await self._sender.send("create", ACCESS_REVIEW, path, body=review)
         return bool((answer.get("status") or {}).get("allowed"))
+
+    async def list_pods(self, namespace: str, *, labels: str) -> list[Object]:
+        """Return the first pods with these labels, a selector; the account needs the right to list them."""
+        query = {"labelSelector": labels, "limit": str(PODS_READ)}
+        answer = await self._sender.send("list", POD, api_requests.collection_path(POD, namespace), query=query)
+        return list(answer.get("items") or ())
+
+    async def get_log_end(self, ref: ObjectRef, *, container: str, limit: int) -> str:
+        """Return the last lines of the log of a container, `limit` bytes at most. ref: the pod."""
+        path = f"{api_requests.object_path(POD, ref.namespace, ref.name)}/log"
+        query = {"container": container, "tailLines": "1", "limitBytes": str(limit)}
+        answer = await self._sender.send("get", POD, path, query=query, read=api_requests.read_text)
+        return str(answer[api_requests.TEXT])
 
     def watch_trigger(self, cause: RetryTrigger) -> None:
         """Start reporting changes of this trigger to the listener."""

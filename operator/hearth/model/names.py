@@ -69,6 +69,8 @@ ANNOTATION_KINDS = "hearth.dev/kinds"
 ANNOTATION_AUTHOR = "hearth.dev/author"
 ANNOTATION_COMMIT = "hearth.dev/commit"
 
+FINALIZER_COMPLETION = "hearth.dev/completion"
+"""The finalizer of an object that runs once and then goes by itself. It stays until the Stack has recorded the success."""
 RETAIN = "Retain"
 """The deletion policy on a child that retains it; without it, an obsolete object is deleted."""
 ADOPTED = "true"

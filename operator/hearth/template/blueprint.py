@@ -91,6 +91,25 @@ class DriftPolicy(enum.Enum):
     IGNORE = "Ignore"
 
 
+class Completion(enum.Enum):
+    """What follows when an object that succeeded is gone."""
+
+    ONCE = "Once"
+    """Nothing: it stays finished."""
+    RERUN = "Rerun"
+    """It is made again."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class RunRetry:
+    """How what ran and failed is run again, as far as the resource states it."""
+
+    limit: int | None = None
+    """Runs by itself after a failure; None: without end."""
+    max_backoff: float | None = None
+    """Seconds; None: as for the Stack."""
+
+
 class SharingScope(enum.IntEnum):
     """The Stacks with the same definition that a blueprint is valid for.
 
@@ -175,6 +194,10 @@ class ResourceBlueprint:
     """Whether it is a nested Stack, so that paths lead into it."""
     adopts: bool | None = None
     """Whether an existing object that is not a child is adopted; None: the Stack's setting applies."""
+    completion: Completion | None = None
+    """None: the default for its manifest."""
+    retry: RunRetry | None = None
+    """None: the Stack's setting applies."""
     restored: RestoredVolume | None = None
     """The content of the claim in a restore, see `hearth.plan.target.volume_restore`."""
     after: tuple[str, ...] = ()

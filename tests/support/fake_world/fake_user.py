@@ -103,6 +103,11 @@ class FakeUser:
             kept = [each for each in live["metadata"].get("finalizers", ()) if each != probe_controller.FINALIZER]
             await self.patch(address, {"metadata": {"finalizers": kept or None}})
 
+    async def expire_probe(self, probe: Object) -> None:
+        """As the player's stage says."""
+        if await self._is_there(probe):
+            await self.delete(Address.of(probe))
+
     async def _is_there(self, probe: Object) -> bool:
         """Whether that very probe still exists."""
         live = await self.find(Address.of(probe))

@@ -221,7 +221,9 @@ class FakeWorkloadCluster:
 
     async def _release(self, child: Child) -> None:
         kind = child.kind
-        patch = api_requests.release_patch(child.fields["metadata"], uid=child.uid, version=child.resource_version)
+        patch = api_requests.release_patch(
+            child.fields["metadata"], uid=child.uid, version=child.resource_version, finalizers=child.finalizers
+        )
         answer = await self._wire.send(
             describe_child("release", child),
             lambda: self._server.patch(kind, child.namespace, child.name, patch, manager=MANAGER),
@@ -298,6 +300,25 @@ class FakeWorkloadCluster:
         """As the port says."""
         request = Request(verb="access-review", kind=kind, namespace=namespace, name=name)
         return await self._wire.send(request, lambda: ("get", kind.name) not in self._wire.traffic.denied)
+
+    async def list_pods(self, namespace: str, *, labels: str) -> list[Object]:
+        """As the port says; the labels of pods are `key=value`."""
+        key, _, value = labels.partition("=")
+        kind = self._server.kinds.find("v1", "Pod")
+        if kind is None:
+            return []
+        request = Request(verb="list", kind=kind, namespace=namespace, name="")
+        pods = await self._wire.send(request, lambda: self._server.list_all(kind))
+        return [copy(pod) for pod in pods if (pod["metadata"].get("labels") or {}).get(key) == value]
+
+    async def get_log_end(self, ref: ObjectRef, *, container: str, limit: int) -> str:
+        """As the port says: what a pod says in the annotation of this name."""
+        kind = self._server.kinds.find("v1", "Pod")
+        if kind is None:
+            return ""
+        request = Request(verb="get", kind=kind, namespace=ref.namespace, name=ref.name)
+        pod = await self._wire.send(request, lambda: self._server.get(kind, ref.namespace, ref.name))
+        return str((pod["metadata"].get("annotations") or {}).get("testing.hearth.dev/log", ""))[:limit]
 
     def watch_trigger(self, cause: RetryTrigger) -> None:
         """As the port says."""

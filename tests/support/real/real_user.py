@@ -157,6 +157,12 @@ class RealUser:
                 Address.of(probe), {"metadata": {"uid": probe["metadata"]["uid"], "finalizers": kept or None}}
             )
 
+    async def expire_probe(self, probe: Object) -> None:
+        """As the player's stage says."""
+        body = {"preconditions": {"uid": probe["metadata"]["uid"]}}
+        with contextlib.suppress(errors.ApiStatusError):
+            await self.connection.request("DELETE", object_path(Address.of(probe)), body=body)
+
     async def show_probes(self, kind: Kind, player: Player) -> None:
         """Show the player every probe of the namespace, for as long as this runs."""
 

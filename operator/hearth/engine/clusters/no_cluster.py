@@ -129,6 +129,14 @@ class NoCluster:
         """Raise `Unreachable`."""
         raise _away()
 
+    async def list_pods(self, namespace: str, *, labels: str) -> list[Object]:
+        """Raise `Unreachable`."""
+        raise _away()
+
+    async def get_log_end(self, ref: ObjectRef, *, container: str, limit: int) -> str:
+        """Raise `Unreachable`."""
+        raise _away()
+
     def watch_trigger(self, cause: RetryTrigger) -> None:
         """Do nothing: the return of the cluster reports itself."""
 

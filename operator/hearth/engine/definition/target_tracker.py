@@ -8,12 +8,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.stack.options import ReconcileOptions
+from hearth.plan.state import finished_work
 from hearth.plan.status import check_result, conditions
 from hearth.plan.status.check_result import CheckResult
 from hearth.plan.target import status_signature, suspend_transition, target_choice, target_start, target_status
@@ -45,6 +47,8 @@ class TargetTracker:
     """The last failed revision, as known from the status."""
     check: CheckResult | None = None
     """Result of the last check of an earlier process."""
+    stored_finished: Any = None
+    """The finished work in the signed status of an earlier process; None for none."""
     failure: str = ""
     """Why the current target has failed."""
     was_idle: bool = False
@@ -54,7 +58,9 @@ class TargetTracker:
     _is_retry_seen: bool = False
     """Whether the last choice of a target considered that request."""
     _retry_before: str | None = None
-    """The retry token before one that the definition is processed for; None if no such processing is open."""
+    """The retry token before the last one; None before the first."""
+    _is_retry_processed: bool = False
+    """Whether the definition was processed for the last retry token."""
     _is_restored: bool = False
     """Whether an earlier process set the target and no reconcile checked it since. It may be completed already."""
     is_resumed: bool = False
@@ -113,16 +119,17 @@ class TargetTracker:
         self.check = check_result.decode({**(memory or {}), "phase": status.get("phase")})
         # The handled tokens are lost too. None of them is handled twice.
         self.handled = find_tokens(stack) if is_lost else target_status.read_handled(memory or {})
+        self.stored_finished = (memory or {}).get(finished_work.FIELD)
         is_stopped = str(status.get("phase", "")).endswith("Stopped")
         self.was_idle = is_stopped or conditions.find(status, "Paused").get("status") == "True"
 
-    @property
-    def persisted_tokens(self) -> Mapping[str, str]:
-        """The handled tokens for the status. That of a retry appears with the target that is chosen for it.
+    def find_persisted_tokens(self, *, has_open_runs: bool = False) -> Mapping[str, str]:
+        """Return the handled tokens for the status. That of a retry appears with the target that is chosen for it.
 
         Earlier, the next process would neither handle the token nor know that the definition was to be tried again.
+        has_open_runs: whether failed work is still to be run again for that request.
         """
-        if self._retry_before is None:
+        if self._retry_before is None or (self._is_retry_processed and not has_open_runs):
             return self.handled
         tokens = {**self.handled, RETRY: self._retry_before}
         return {verb: token for verb, token in tokens.items() if token}
@@ -134,7 +141,7 @@ class TargetTracker:
         meant for the target that its user sees in the spec.
         """
         found: list[str] = []
-        earlier = self.persisted_tokens.get(RETRY, "")
+        earlier = self.find_persisted_tokens().get(RETRY, "")
         for verb, annotation in REQUESTS.items():
             token = stack.annotations.get(annotation, "")
             if verb == CLEANUP and (RETRY in found or not is_settled):
@@ -143,12 +150,12 @@ class TargetTracker:
                 self.record_handled(verb, token)
                 found.append(verb)
         if RETRY in found:
-            self._retry_before = earlier
+            self._retry_before, self._is_retry_processed = earlier, False
         return found
 
     def end_retry(self) -> None:
         """Record that the definition was processed after a requested retry, so that the retry is handled."""
-        self._retry_before = None
+        self._is_retry_processed = True
 
     @property
     def is_restored(self) -> bool:

@@ -25,10 +25,12 @@ from hearth.engine.stack.broadcasts import BroadcastHandler
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.stack.checks.check_control import CheckControl
 from hearth.engine.stack.checks.unproven_objects import UnprovenObjects
+from hearth.engine.stack.finished_objects import FinishedObjects
 from hearth.engine.stack.handover_offers import HandoverOffers
 from hearth.engine.stack.repair_reports import RepairReports
 from hearth.engine.stack.requeue_timer import RequeueTimer
 from hearth.engine.stack.rolling_progress import RollingProgress
+from hearth.engine.stack.run_reports import RunReports
 from hearth.engine.stack.stack_deletion import StackDeletion
 from hearth.engine.stack.stack_requests import StackRequests
 from hearth.engine.stack.status_inputs import StatusInputs
@@ -68,6 +70,9 @@ class StackReconciler:
         self._checking = CheckControl(
             uid, services=services, definition_sync=self.definition, tasks=self._tasks, memory=self.memory
         )
+        self._finished = FinishedObjects(
+            uid, services=services, definition_sync=self.definition, tasks=self._tasks, memory=self.memory
+        )
         self._progress = TargetProgress(
             services=services, definition_sync=self.definition, tasks=self._tasks, memory=self.memory
         )
@@ -95,6 +100,7 @@ class StackReconciler:
             uid, services=services, find_requeues=lambda: self.planner.requeues if self.planner is not None else {}
         )
         self._repairs = RepairReports(uid=uid, services=services, definition_sync=self.definition, tasks=self._tasks)
+        self._runs = RunReports(uid, services=services, definition_sync=self.definition, tasks=self._tasks)
         self._status_inputs = StatusInputs(
             uid=uid,
             services=services,
@@ -103,6 +109,7 @@ class StackReconciler:
             checking=self._checking,
             leaving=self._leaving,
             faults=self._faults,
+            memory=self.memory,
         )
         self._offers = HandoverOffers(uid, services, self.definition, self._tasks)
         services.relatives.join(uid, self)
@@ -140,7 +147,7 @@ class StackReconciler:
             self._progress.update(planner, describe=self.make_status_input, grace_left=self._cache_sync.grace_left())
         self._check(stack, planner)
         self._timer.arm(self._progress.seconds_left(), nesting.seconds_left(self.memory))
-        self._leaving.update(planner)
+        self._leaving.update(planner, is_releasing=self._finished.is_releasing)
         was_held, self._was_held = self._was_held, self._is_held
         if self._was_held:
             return []
@@ -161,6 +168,12 @@ class StackReconciler:
         self.results.apply_refresh(refreshed, planner)
         self._services.relatives.tell(self.uid, self._services)
         self._offers.update(planner)
+        self._runs.report(refreshed.newly_failed, planner)
+        is_judged = self._cache_sync.grace_left() <= 0 and not self.definition.needs_sync(stack)
+        if self.memory.asks_all and is_judged:
+            self.memory.asks_all = False
+        if not self._requests.is_paused and self.definition.cluster.problem is None:
+            self._finished.update(keys, planner, children)
         self.memory.prune(children)
         return refreshed
 
@@ -253,11 +266,12 @@ class StackReconciler:
     @property
     def is_status_overdue(self) -> bool:
         """Whether the next status write cannot wait for better news."""
-        return self.is_status_urgent or self.definition.targets.is_resumed
+        return self.is_status_urgent or self.definition.targets.is_resumed or self._finished.is_status_awaited
 
     def note_written(self, status: Object) -> None:
         """Record the written status."""
         self._checking.note_written(status)
+        self._finished.note_written(status)
         if self.definition.targets.on_status_written(status):
             self._services.queue.enqueue(self.uid, DirtyScope.STACK)
 
@@ -290,7 +304,13 @@ class StackReconciler:
 
     def find_idle_kinds(self) -> Collection[Kind] | None:
         """Return the kinds that the state of an idle Stack depends on; None if it is not idle."""
-        is_busy = self._tasks.has_any or self.is_faulty or self._unproven.has_any or not self._checking.is_idle
+        is_busy = (
+            self._tasks.has_any
+            or self.is_faulty
+            or self._finished.is_busy
+            or self._unproven.has_any
+            or not self._checking.is_idle
+        )
         if self.planner is None or is_busy:
             return None
         return idle_check.find_kinds(self.planner, self.memory, self.definition, cache_sync=self._cache_sync)

@@ -26,7 +26,7 @@ from hearth.plan.stack.plan_index import RefreshResult
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import healing, steps
 from hearth.plan.state.memory import InMemoryState
-from hearth.plan.state.steps import Apply, Step, Suspend
+from hearth.plan.state.steps import Apply, Delete, Step, Suspend
 
 logger = structlog.get_logger(__name__)
 
@@ -45,6 +45,8 @@ class StepResults:
         missed = self.memory.finish(key)
         if isinstance(result, step_execution.StepDone):
             self._log_write(step, result.reverted)
+            if isinstance(step, Delete) or (isinstance(step, Apply) and step.uid is None):
+                self.memory.asked.pop(key, None)
         match result, step:
             case StepFailure(immutable=field), Apply(uid=str(uid)) if field:
                 # Not a failure yet: the resource's policy decides what follows.
@@ -82,8 +84,16 @@ class StepResults:
                 if status.child.unhealthy_reason is not None:
                     self._count_mark(name, status.child.uid)
                     continue
+                if self.memory.asks_all:
+                    self.memory.asked[name] = None
                 trouble = StepFailure(reason=status.reason, message=status.message)
-                self._remember(name, trouble, subject=decide.failure_id(status.child), about=(name, status.child.ref))
+                self._remember(
+                    name,
+                    trouble,
+                    subject=decide.failure_id(status.child),
+                    about=(name, status.child.ref),
+                    policy=self._find_run_backoff(name, planner),
+                )
 
     def awaited_triggers(self, waiting: Collection[str]) -> set[retry_triggers.RetryTrigger]:
         """Return the retry triggers of the failed steps under these keys."""
@@ -102,11 +112,12 @@ class StepResults:
         subject: AttemptId,
         about: tuple[str, ObjectRef],
         missed: Collection[retry_triggers.RetryTrigger] = (),
+        policy: BackoffPolicy | None = None,
     ) -> None:
         """about: the resource and its object; missed: triggers that fired while the step was in flight."""
         now = self.services.clock.monotonic()
         attempt = backoff.after_failure(
-            self.memory.attempts.get(key), trouble, subject=subject, now=now, backoff=self._find_backoff()
+            self.memory.attempts.get(key), trouble, subject=subject, now=now, backoff=policy or self._find_backoff()
         )
         is_late = any(cause in missed for cause in trouble.causes)
         self.memory.attempts[key] = backoff.expedite(attempt, now=now) if is_late else attempt
@@ -152,6 +163,19 @@ class StepResults:
         options, usual = self.definition_sync.options, self.services.backoff
         longest = options.max_backoff if options.max_backoff is not None else usual.max_backoff
         return dataclasses.replace(usual, limit=options.retry_limit, max_backoff=longest)
+
+    def _find_run_backoff(self, name: str, planner: StackPlanner) -> BackoffPolicy:
+        """Return the backoff policy of an object that failed: slow from the first for what runs to completion."""
+        usual, desired = self._find_backoff(), planner.find_desired(name)
+        run = desired.resource.run if desired is not None else None
+        if run is None:
+            return usual
+        return dataclasses.replace(
+            usual,
+            first_delay=max(usual.first_delay, backoff.RUN_DELAY),
+            max_backoff=run.max_backoff if run.max_backoff is not None else usual.max_backoff,
+            most=run.limit + 1 if run.limit is not None else None,
+        )
 
     def _count_repair(self, name: str, repaired: str) -> None:
         """Count a repaired change; repairs of repeated changes are delayed more and more."""

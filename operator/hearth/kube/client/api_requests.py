@@ -23,6 +23,8 @@ PLAIN = re.compile(rf"[A-Za-z0-9._-]{{1,{limits.NAME_LENGTH}}}")
 """A segment that quoting leaves as it is: nearly every name."""
 GENERATED_LENGTH = 50
 """Maximum prefix length of generated names; the server adds five characters and its limit is 63."""
+TEXT = "text"
+"""The key of an answer that is no JSON, see `read_text`."""
 PAGE_SIZE = 500
 """Objects in one list response: parsing them blocks the event loop for some ten milliseconds."""
 SMALLER = 8
@@ -90,13 +92,15 @@ def delete_options(uid: str, *, version: int | None = None) -> Object:
     }
 
 
-def release_patch(metadata: Mapping[str, Any], *, uid: str, version: int) -> Object:
+def release_patch(metadata: Mapping[str, Any], *, uid: str, version: int, finalizers: Sequence[str] = ()) -> Object:
     """Return the merge patch that removes Hearth's metadata from an object in exactly this state."""
-    kept = {"uid": uid, "resourceVersion": str(version)}
+    kept: Object = {"uid": uid, "resourceVersion": str(version)}
     taken = {
         part: dict.fromkeys(key for key in metadata.get(part) or {} if names.is_ours(key))
         for part in ("labels", "annotations")
     }
+    if names.FINALIZER_COMPLETION in finalizers:
+        kept["finalizers"] = [each for each in finalizers if each != names.FINALIZER_COMPLETION]
     return {"metadata": {**kept, **{part: keys for part, keys in taken.items() if keys}}}
 
 
@@ -138,3 +142,8 @@ def access_review(
         "kind": "SubjectAccessReview" if user else "SelfSubjectAccessReview",
         "spec": {**subject, "resourceAttributes": attributes},
     }
+
+
+def read_text(data: bytes) -> Object:
+    """Return an answer that is no JSON, such as a log, under the key `TEXT`."""
+    return {TEXT: data.decode(errors="replace")}

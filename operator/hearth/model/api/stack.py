@@ -158,6 +158,19 @@ class UpdatePolicy(ReplacePolicy):
     rolling: RollingPolicy | None = None
 
 
+class RunRetry(ApiModel):
+    """How to run again what ran and failed, for example a Job."""
+
+    limit: Counter | None = None
+    """How many times failed work is run again by itself; then it waits for the annotation `hearth.dev/retry`, or for a
+    change. 0: never by itself. Default: without end; `spec.retry.limit` decides when it counts as failed."""
+    max_backoff: Duration | None = None
+    """Maximum delay between two runs, e.g. `10m`. The first one is 30 seconds. Default: `spec.retry.maxBackoff`."""
+
+
+Completion: TypeAlias = Literal["Once", "Rerun"]
+
+
 class Resource(ApiModel):
     """One entry of a template, identified by its name. It describes one object, its child, or with `forEach` several."""
 
@@ -200,6 +213,12 @@ class Resource(ApiModel):
     """What happens to an obsolete child: its resource was removed, the child was replaced, or the Stack is deleted.
     `Delete`: the operator deletes the child. `Retain`: the child stays unchanged, without an owner. Default:
     `Delete`."""
+    completion: Completion | None = None
+    """What happens when an object that succeeded is gone. `Once`: it stays finished, and is made again only if its
+    definition changes or on the annotation `hearth.dev/retry`. `Rerun`: it is made again. Default: `Once` for what goes
+    by itself (a Job with `ttlSecondsAfterFinished`, a Pod that runs to completion, a Workflow, a PipelineRun and others),
+    `Rerun` for all else."""
+    retry: RunRetry | None = None
     adoption_policy: Literal["Refuse", "Adopt"] | None = None
     """What happens if an object of that name exists and belongs to no Stack. `Adopt`: the operator adopts it and
     applies the manifest; an adopted object is never deleted once it is obsolete. `Refuse`: the resource fails. Default:

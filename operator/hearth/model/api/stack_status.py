@@ -12,6 +12,7 @@ from hearth.model.api.stack_environment import Hook
 
 PROBLEMS_LIMIT = 20
 KEPT_LIMIT = 16
+FINISHED_LIMIT = limits.FINISHED_BYTES // 64
 PASSED_LIMIT = 500
 """As many as `hearth.plan.environment.cleared_breakpoints` keeps."""
 
@@ -174,6 +175,17 @@ class TargetStatus(ApiModel):
     """What failed, for an automatic rollback."""
 
 
+class FinishedStatus(ApiModel):
+    """Work that has finished, and is not done again although its object may be gone."""
+
+    resource: str
+    """The name of the resource in the template."""
+    object: str
+    """Its last object, for example `job/shop-migrate`."""
+    definitions: list[str] = pydantic.Field(json_schema_extra={"x-kubernetes-list-type": "atomic"})
+    """Keyed hashes of the definitions that succeeded, the latest first."""
+
+
 class BatchStatus(ApiModel):
     """The last completed batch of a rolling update."""
 
@@ -274,6 +286,10 @@ class StackStatus(ConvergenceStatus):
     )
     """The first 20 resources that have a problem."""
     check: CheckStatus | None = None
+    finished: list[FinishedStatus] | None = pydantic.Field(
+        default=None, max_length=FINISHED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """Resources that ran once and succeeded. They count as ready although their objects may be gone."""
     breakpoints: list[BreakpointStatus] | None = pydantic.Field(
         default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )

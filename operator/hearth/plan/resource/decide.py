@@ -20,10 +20,12 @@ from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.resource_conditions import ManagerQuery
 from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
+from hearth.plan.state.run_policy import RunPolicy
 from hearth.plan.state.steps import Delete
 from hearth.plan.target import claim_content
 from hearth.template.blueprint import Replacement
 
+RUN_ON_REQUEST = f"it is not run again by itself; annotate the Stack with {names.REQUEST_RETRY} to run it again"
 REQUIRES_PATH: ElementPath = ("metadata", "annotations", names.ANNOTATION_REQUIRES)
 
 
@@ -156,6 +158,20 @@ def _replace(subject: ResourceContext, child: Child, change: ReplacingChange) ->
     return plan_replacement(subject)
 
 
+def plan_going(subject: ResourceContext, child: Child) -> ResourceStatus:
+    """Plan a resource whose object is being deleted: made again once it is gone.
+
+    Failed work that goes by its own lifetime is held until its next run is due. Otherwise a short lifetime would make its
+    retries fast, and never end those that wait for a request.
+    """
+    is_wanted = child.hash == subject.desired.hash and child.unhealthy_reason is None
+    if is_wanted and names.FINALIZER_COMPLETION in child.finalizers:
+        failed = assess_child(subject, dataclasses.replace(child, deleting=False))
+        if failed.is_terminal:
+            return _retry(subject, dataclasses.replace(failed, child=child))
+    return assess_child(subject, child)
+
+
 def plan_replacement(subject: ResourceContext) -> ResourceStatus:
     """Plan the next object of a resource.
 
@@ -174,32 +190,55 @@ def plan_replacement(subject: ResourceContext) -> ResourceStatus:
 def _retry(subject: ResourceContext, failed: ResourceStatus) -> ResourceStatus:
     """Plan a resource whose object has failed permanently: replace it, with growing delays."""
     child, wanted, memory = failed.child, subject.desired, subject.memory
-    if child is None or replacement.find_policy(subject.resource, wanted) is Replacement.NEVER:
+    policy = replacement.find_policy(subject.resource, wanted)
+    is_asked = subject.name in memory.asked
+    if child is None or (policy is Replacement.NEVER and wanted.run is None):
         return failed
-    if removal.is_retained(child, subject.blueprint):
-        # Every failed attempt would remain permanently, so only the object's owner makes room for the next.
-        message = f"{failed.message}; {removal.explain_retained(child)}"
-        return dataclasses.replace(failed, message=message)
-    if wait := subject.unhealthy.find_delay(is_marked=False):
-        return healing.delay_replacement(subject.name, failed, wait)
+    if (hindered := _find_hindrance(subject, failed, child, is_asked=is_asked)) is not None:
+        return hindered
     attempt = memory.attempts.get(subject.name)
     if attempt is None or child.uid not in memory.counted_failures or not matches_attempt(attempt, subject, child):
         # This failure is not recorded yet. The caller of this function counts it and plans again.
         return failed
+    if not is_asked and wanted.run is not None and _waits_for_request(subject, wanted.run, attempt):
+        return dataclasses.replace(failed, message=f"{failed.message}; {RUN_ON_REQUEST}")
     status = failed
     # A rejected apply of the next object has its own delay, set where that apply is planned.
     if attempt.attempt_id in (failure_id(child), RemovalAttempt(uid=child.uid)):
         status = dataclasses.replace(
             failed, state=ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING
         )
-        if attempt.retry_at > subject.now and subject.name not in memory.in_flight:
+        if attempt.retry_at > subject.now and subject.name not in memory.in_flight and not is_asked:
             return dataclasses.replace(status, requeue_at=attempt.retry_at)
     if subject.name in memory.in_flight:
         return status
-    if replacement.was_never_ready(child, memory):
+    if wanted.run is not None or replacement.was_never_ready(child, memory):
         # The object has no claim to stay. Failed attempts must not accumulate.
         return dataclasses.replace(status, step=Delete(child=child))
     return step_planning.plan_apply(subject, wanted.at(replacement.find_next_incarnation(subject.children)), None)
+
+
+def _find_hindrance(
+    subject: ResourceContext, failed: ResourceStatus, child: Child, *, is_asked: bool
+) -> ResourceStatus | None:
+    """Return the status of a failed object that may not be replaced, or not yet; None if it may."""
+    if removal.is_retained(child, subject.blueprint):
+        # Every failed attempt would remain permanently, so only the object's owner makes room for the next.
+        message = f"{failed.message}; {removal.explain_retained(child)}"
+        return dataclasses.replace(failed, message=message)
+    wait = None if is_asked else subject.unhealthy.find_delay(is_marked=False)
+    return healing.delay_replacement(subject.name, failed, wait) if wait else None
+
+
+def _waits_for_request(subject: ResourceContext, run: RunPolicy, attempt: Attempt) -> bool:
+    """Return whether failed work is run again only on request.
+
+    A stated retry permits what the kind or a fixed name would not, but not what the resource forbids.
+    """
+    if run.limit is not None and attempt.failures > run.limit:
+        return True
+    is_forbidden = replacement.find_policy(subject.resource, subject.desired) is Replacement.NEVER
+    return is_forbidden and (subject.resource.retry is None or subject.resource.replacement is Replacement.NEVER)
 
 
 def find_replacing_change(

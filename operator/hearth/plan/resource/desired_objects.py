@@ -12,7 +12,7 @@ from hearth.plan.ownership import applied_fields
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.resource import blocked_status
 from hearth.plan.resource.blocked_status import Unevaluated
-from hearth.plan.state import requirements
+from hearth.plan.state import requirements, run_policy
 from hearth.plan.state.desired import ChildOwner, DesiredObject, DesiredResource, hash_desired, make_desired
 from hearth.plan.state.requirements import Required, Value
 from hearth.plan.target import claim_content
@@ -129,6 +129,7 @@ class DesiredObjects:
             inputs=inputs,
             is_retained=resource.is_retained,
             inherited=inherited,
+            run=run_policy.find(resource, kind, value),
             statement=applied_fields.make_applied_fields(
                 value,
                 whole=resource.drift_policy is not DriftPolicy.REPAIR,

@@ -19,6 +19,7 @@ from hearth.plan.resource import (
     decide,
     drift,
     enforcement,
+    finished_run,
     read_limits,
     replace_unhealthy,
     replacement,
@@ -44,6 +45,7 @@ from hearth.plan.state.suspend_record import SuspendRecords
 from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.template.blueprint import (
     Blueprint,
+    Pending,
     ResourceBlueprint,
     StackIdentity,
     Values,
@@ -188,6 +190,12 @@ class ResourcePlanner:
         wanted = self._evaluate(resource, required, values)
         if not isinstance(wanted, DesiredResource):
             self._note_unsettled(resource.name)
+            if isinstance(wanted, Pending) and (
+                kept := finished_run.keep_dependent(
+                    resource, required, children, wanted, values=values, rules=self.rules
+                )
+            ):
+                return kept
             return blocked_status.explain(wanted, child=requirements.find_current(children))
         subject = ResourceContext(
             resource=resource,
@@ -210,6 +218,8 @@ class ResourcePlanner:
         status = self._decide(subject)
         if (moved := status.child) is not None and moved.is_identified and moved.resource != resource.name:
             subject = dataclasses.replace(subject, children=(*children, moved))
+        if wanted.run is not None:
+            status = finished_run.finish(subject, status)
         if (update := self.rolling.find(resource.name)) is not None:
             status = rolling_control.hold(subject, status, update)
         return enforcement.enforce(subject, status)
@@ -268,13 +278,13 @@ class ResourcePlanner:
         # If the kind or the explicit name changed, the existing objects count as earlier incarnations.
         number = child.incarnation if child is not None else replacement.find_next_incarnation(subject.children)
         desired = wanted.at(number, child=child)
-        if refused := self._refuse(subject.name, desired, child):
-            return refused
+        if settled := self._refuse(subject.name, desired, child) or finished_run.plan(subject, child, desired):
+            return settled
         if child is None:
             moved = self.find_obsolete(desired.ref)
             return self._create(subject, desired) if moved is None else self._move(subject, desired, moved)
         if child.deleting:
-            return decide.assess_child(subject, child)
+            return decide.plan_going(subject, child)
         if child.defect and child.hash == desired.hash:
             # The object shows only part of its content, so it allows no conclusion. A different definition is still
             # written.

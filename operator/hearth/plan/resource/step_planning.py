@@ -7,7 +7,7 @@ import dataclasses
 from hearth.model.child import Child
 from hearth.plan.ownership import apply_obstacles
 from hearth.plan.ownership.field_ownership import DriftFinding
-from hearth.plan.resource import drift, readiness
+from hearth.plan.resource import drift, finished_run, readiness
 from hearth.plan.resource.suspend import suspend_object
 from hearth.plan.state import steps
 from hearth.plan.state.desired import DesiredObject
@@ -32,6 +32,7 @@ def plan_apply(
     manifest = desired.manifest
     if child is not None and subject.records.is_suspended(child):
         manifest = suspend_object.mark_resumed(manifest, child, finding, subject.records)
+    manifest = finished_run.hold_object(subject, manifest, desired.hash)
     step = Apply(
         resource=subject.name,
         kind=desired.kind,

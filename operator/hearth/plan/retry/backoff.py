@@ -15,6 +15,9 @@ FIRST_DELAY = 1.0
 GROWTH = 2.0
 MAX_BACKOFF = 300.0
 """Seconds; the default of `retry.maxBackoff`."""
+RUN_DELAY = 30.0
+"""Seconds; the first delay before failed work is run again. What ran may have had effects, and its object and log are
+there to be looked at until then."""
 LIMIT = 5
 """Failures after which a resource counts as failed; retries continue."""
 EARLY_SHARE = 1 / 16
@@ -44,6 +47,8 @@ class Attempt:
     """Monotonic seconds before which even a trigger causes no retry."""
     limit: int = LIMIT
     """Failures after which the phase of the Stack ends in Failed."""
+    most: int | None = None
+    """The same as the resource itself states it; the lower one counts."""
     is_internal: bool = False
     """Whether the last failure was an error of the operator."""
     is_wait: bool = False
@@ -52,7 +57,8 @@ class Attempt:
     @property
     def is_exhausted(self) -> bool:
         """Return whether it makes the phase of the Stack end in Failed."""
-        return self.is_final or (self.failures >= self.limit and not self.is_wait)
+        limit = self.limit if self.most is None else min(self.limit, self.most)
+        return self.is_final or (self.failures >= limit and not self.is_wait)
 
 
 class ServerResponse(enum.Enum):
@@ -91,6 +97,8 @@ class BackoffPolicy:
     """Delays between retries, and the number of allowed failures."""
 
     limit: int = LIMIT
+    most: int | None = None
+    """See `Attempt.most`."""
 
     first_delay: float = FIRST_DELAY
     """Seconds."""
@@ -116,6 +124,7 @@ def after_failure(
         is_internal=trouble.is_internal,
         is_wait=trouble.is_wait,
         limit=backoff.limit,
+        most=backoff.most,
         triggers=trouble.causes,
         earliest_retry=now + max(delay * EARLY_SHARE, FIRST_DELAY, trouble.retry_after),
     )

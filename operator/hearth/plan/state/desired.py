@@ -16,6 +16,7 @@ from hearth.model.signatures import Signer
 from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership.applied_fields import AppliedFields
 from hearth.plan.ownership.keyed_hash import HashFunction
+from hearth.plan.state.run_policy import RunPolicy
 from hearth.plan.target import claim_content
 from hearth.template.blueprint import StackIdentity
 
@@ -95,6 +96,8 @@ class DesiredResource:
     """Whether the object records that it outlives the target."""
     inherited_rules: InheritedRules | None = None
     """The rules that the object inherits from the parent's environment, or None."""
+    run: RunPolicy | None = None
+    """How to treat an object that runs to completion; None if it runs on."""
     inputs: object = None
     """The inputs of the evaluation. While they are unchanged, this object stays valid."""
     _incarnation: int = 0
@@ -145,6 +148,7 @@ def make_desired(  # noqa: PLR0913 -- each is a separate part of the object
     statement: AppliedFields | None = None,
     is_retained: bool = False,
     inherited: InheritedRules | None = None,
+    run: RunPolicy | None = None,
     inputs: object = None,
 ) -> DesiredResource:
     """Create the desired resource from an evaluated manifest.
@@ -163,6 +167,7 @@ def make_desired(  # noqa: PLR0913 -- each is a separate part of the object
         applied_fields=statement,
         is_retained=is_retained,
         inherited_rules=inherited,
+        run=run,
         inputs=inputs,
     )
 

@@ -10,12 +10,13 @@ from hearth.model.child import Child, FieldOwnership
 from hearth.model.stack_tree import Node
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
 from hearth.plan.retry import backoff
-from hearth.plan.retry.attempt_ids import AttemptId
+from hearth.plan.retry.attempt_ids import AttemptId, FailedObject
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.retry.drift_conflict import DriftConflict
 from hearth.plan.retry.retry_triggers import RetryTrigger
 from hearth.plan.state import steps
 from hearth.plan.state.altered_values import Altered
+from hearth.plan.state.finished_work import FinishedWork
 from hearth.plan.state.healing import MarkBackoff
 from hearth.plan.state.memory_updates import (
     AttemptFailed,
@@ -25,6 +26,8 @@ from hearth.plan.state.memory_updates import (
     OwnershipSeen,
     ResourceReady,
     SilenceNoticed,
+    WorkFinished,
+    WorkForgotten,
 )
 from hearth.plan.state.resource_conditions import ManagerQuery
 from hearth.plan.state.steps import Apply, Delete, Release, Step
@@ -78,6 +81,12 @@ class InMemoryState:
     """UIDs of objects watched since their creation that have not been ready yet."""
     silent_since: dict[str, float] = field(default_factory=dict)
     """By UID of an object that says nothing of itself, when it was planned first. Monotonic seconds."""
+    finished: FinishedWork = field(default_factory=FinishedWork)
+    """What has finished and is not run again. It is stored in the status."""
+    asked: dict[str, None] = field(default_factory=dict)
+    """Resources whose failed object the user asked to run again, until that begins."""
+    asks_all: bool = False
+    """Whether that request also counts for failures that this process has not counted yet."""
     circle: tuple[Node, ...] = ()
     """The Stack and its ancestors, the innermost first, if it is nested in itself. The last one is among its children."""
     tidy_above: int = SLACK
@@ -88,7 +97,7 @@ class InMemoryState:
 
         now: monotonic seconds.
         """
-        has_work = self.attempts or self.in_flight or self.missed_triggers or self.manager_queries
+        has_work = self.attempts or self.in_flight or self.missed_triggers or self.manager_queries or self.has_open_runs
         has_findings = self.tolerated or self.altered or self.immutable or self.counted_failures or self.mark_backoffs
         has_conflict = any(conflict.expires_at > now for conflict in self.drift_conflicts.values())
         return not (has_work or has_findings or has_conflict)
@@ -132,11 +141,17 @@ class InMemoryState:
                     self.attempts.pop(update.key, None)
                 case SilenceNoticed():
                     self.silent_since.setdefault(update.uid, now)
+                case WorkFinished() | WorkForgotten():
+                    self.finished.apply(update)
                 case _:
                     assert_never(update)
         if self.drift_conflicts:
-            for name in [name for name, conflict in self.drift_conflicts.items() if conflict.expires_at <= now]:
-                del self.drift_conflicts[name]
+            self._forget_conflicts(now)
+
+    def _forget_conflicts(self, now: float) -> None:
+        """Forget expired drift conflicts. now: monotonic seconds."""
+        for name in [name for name, conflict in self.drift_conflicts.items() if conflict.expires_at <= now]:
+            del self.drift_conflicts[name]
 
     def record_ownership(self, uid: str, seen: tuple[str, FieldOwnership | None], finding: DriftFinding) -> None:
         """Record that an object lost only tolerated fields while `seen` is unchanged (see `ownership_baseline`)."""
@@ -194,11 +209,19 @@ class InMemoryState:
     def reset_for_target(self, wanted: Container[str]) -> None:
         """Forget attempts for other resources, deletions included, since the target now contains these."""
         self.attempts = {key: attempt for key, attempt in self.attempts.items() if key in wanted}
+        self.asked = {key: None for key in self.asked if key in wanted}
 
     def retry(self, now: float) -> None:
         """Reset the failure counts and make all attempts due immediately. now: monotonic seconds."""
+        failed = (key for key, attempt in self.attempts.items() if isinstance(attempt.attempt_id, FailedObject))
+        self.asked.update(dict.fromkeys(failed))
         self.attempts = {key: backoff.reset(attempt, now=now) for key, attempt in self.attempts.items()}
         self.immutable.clear()
+
+    @property
+    def has_open_runs(self) -> bool:
+        """Return whether the user asked for runs that have not begun."""
+        return self.asks_all or bool(self.asked)
 
     def set_limit(self, limit: int) -> bool:
         """Count the failures so far against this limit; return whether that was another one.
@@ -217,6 +240,7 @@ class InMemoryState:
     def _note_ready(self, name: str, uid: str) -> None:
         """Record that the object of a resource is ready, and forget the resource's failures."""
         self.attempts.pop(name, None)
+        self.asked.pop(name, None)
         self.never_ready.pop(uid, None)
         self.silent_since.pop(uid, None)
         if not self.never_ready:

@@ -11,6 +11,7 @@ from hearth.model.phases import Phase
 from hearth.model.text import enumeration, times
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state import internal_errors
+from hearth.plan.state.finished_work import FinishedWork
 from hearth.plan.state.internal_errors import Fault
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_conditions import ExtraCondition
@@ -58,6 +59,8 @@ class StatusInput:
     rejection: DefinitionRejection | None = None
     handled: Mapping[str, str] = field(default_factory=dict)
     """The last handled token of each request."""
+    finished: FinishedWork | None = None
+    """What ran once and succeeded."""
     refreshed_parameters: tuple[str, ...] = ()
     """The sensitive parameters whose values changed since the revision of a rollback."""
     tampered: str = ""

@@ -297,6 +297,14 @@ class CopiedWorkloadCluster:
             return True
         return await self._live.is_allowed("get", kind=kind, namespace=namespace, name=name, user=boundary.user)
 
+    async def list_pods(self, namespace: str, *, labels: str) -> list[Object]:  # noqa: ARG002 -- the port
+        """Return none: a preview tells what would be done, not what failed."""
+        return []
+
+    async def get_log_end(self, ref: ObjectRef, *, container: str, limit: int) -> str:  # noqa: ARG002 -- the port
+        """Return nothing."""
+        return ""
+
     def watch_trigger(self, cause: RetryTrigger) -> None:
         """Watch nothing: the copy stands still."""
 

@@ -296,4 +296,6 @@ def make_resource(
         is_retained=analyzed.source.is_retained,
         is_stack=analyzed.is_stack,
         adopts=analyzed.source.adopts,
+        completion=analyzed.source.completion,
+        retry=analyzed.source.retry,
     )

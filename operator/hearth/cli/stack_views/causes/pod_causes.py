@@ -10,6 +10,7 @@ from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.causes import advice
 from hearth.cli.stack_views.causes.cause import Cause, Evidence, find_condition, line_of
 from hearth.cli.stack_views.tree.snapshot import FoundChild
+from hearth.plan.health import run_end
 
 IMAGE: Final = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
@@ -36,11 +37,11 @@ def find_causes(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
     if phase == "Failed":
         reason = object_fields.text(pod.raw, "status", "reason")
         message = line_of(reason, object_fields.text(pod.raw, "status", "message"))
-        yield from explain_containers(pod)
+        yield from explain_containers(pod, evidence)
         yield make(pod, message or "its containers have failed", command=logs(pod))
         return
     yield from explain_scheduling(pod)
-    yield from explain_containers(pod)
+    yield from explain_containers(pod, evidence)
     yield from explain_start(pod, evidence)
     yield from explain_readiness(pod, evidence)
 
@@ -54,12 +55,15 @@ def explain_scheduling(pod: FoundChild) -> Iterator[Cause]:
         yield make(pod, f"cannot be scheduled: {message}", command=describe(pod), since=since)
 
 
-def explain_containers(pod: FoundChild) -> Iterator[Cause]:
+def explain_containers(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
     """Yield what its containers wait for, or how they ended."""
     for key in LISTS:
         for status in object_fields.entries(pod.raw, "status", key):
             name = object_fields.text(status, "name")
-            cause = explain_waiting(pod, name, status) or explain_terminated(pod, name, status, is_init=key == LISTS[0])
+            log = evidence.logs.get((pod.uid, name), "")
+            cause = explain_waiting(pod, name, status) or explain_terminated(
+                pod, name, status, is_init=key == LISTS[0], log=log
+            )
             if cause is not None:
                 yield cause
 
@@ -87,14 +91,18 @@ def explain_crash(pod: FoundChild, name: str, status: Mapping[str, Any]) -> Caus
     return make(pod, said, command=logs(pod, name, previous=True), since=object_fields.text(ended, "finishedAt"))
 
 
-def explain_terminated(pod: FoundChild, name: str, status: Mapping[str, Any], *, is_init: bool) -> Cause | None:
-    """Return how a container ended; None if it runs, or ended well."""
+def explain_terminated(
+    pod: FoundChild, name: str, status: Mapping[str, Any], *, is_init: bool, log: str = ""
+) -> Cause | None:
+    """Return how a container ended; None if it runs, or ended well. log: the end of its log."""
     ended = object_fields.mapping(status, "state", "terminated")
     if not ended or (object_fields.number(ended, "exitCode") == 0):
         return None
     kind = "init container" if is_init else "container"
     since = object_fields.text(ended, "finishedAt")
-    return make(pod, f"{kind} {name} ended {describe_end(ended)}", command=logs(pod, name), since=since)
+    words, line = describe_end(ended), run_end.find_last_line(log)
+    said = f"{words}; its log ends with: {line}" if line and line not in words else words
+    return make(pod, f"{kind} {name} ended {said}", command=logs(pod, name), since=since)
 
 
 def describe_end(ended: Mapping[str, Any]) -> str:

@@ -63,8 +63,8 @@ def explain_resource(snapshot: StackObjects, path: Sequence[str], evidence: Evid
     found = next((row for row in rows if row.resource == name), None)
     if found is None:
         return None
-    whole = tuple(explain_whole(snapshot.stack)) if found.state is not RowState.READY else ()
-    if found.state in (RowState.READY, RowState.EXCLUDED):
+    whole = tuple(explain_whole(snapshot.stack)) if found.state not in (RowState.READY, RowState.FINISHED) else ()
+    if found.state in stack_view.MET:
         return whole
     return (*follow(snapshot, found, {row.resource: row for row in rows}, evidence), *whole)
 

@@ -33,6 +33,8 @@ class RowState(enum.StrEnum):
     OBSOLETE = "obsolete"
     """Obsolete, but not deleted yet."""
     GONE = "gone"
+    FINISHED = "finished"
+    """It ran once and succeeded; its object may be gone."""
 
 
 def assess_problem(problem: Mapping[str, Any]) -> tuple[RowState, str]:

@@ -20,11 +20,12 @@ from hearth.model import value_class
 from hearth.model.groups import members
 from hearth.model.text import enumeration
 
-MET: Final = frozenset({RowState.READY, RowState.EXCLUDED})
+MET: Final = frozenset({RowState.READY, RowState.EXCLUDED, RowState.FINISHED})
 """States in which nothing waits for a resource."""
 SEVERITY: Final = (
     RowState.GONE,
     RowState.EXCLUDED,
+    RowState.FINISHED,
     RowState.READY,
     RowState.OBSOLETE,
     RowState.WAITING,
@@ -131,6 +132,8 @@ class RowContext:
     problems: dict[str, Mapping[str, Any]] = field(init=False)
     waits: dict[str, str] = field(init=False)
     """By resource, the hook at which it waits."""
+    finished: dict[str, str] = field(init=False)
+    """By resource that ran once and succeeded, its object."""
     unready: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -140,19 +143,23 @@ class RowContext:
         self.requirements = requirements.find_requirements(self.snapshot.resources, self.chosen)
         self.problems = {object_fields.text(problem, "resource"): problem for problem in reversed(stack.problems)}
         self.waits = {wait.resource: wait.hook for wait in stack.breakpoints}
+        self.finished = {
+            object_fields.text(each, "resource"): object_fields.text(each, "object")
+            for each in object_fields.entries(stack.status, "finished")
+        }
         self.unready = set()
 
     def describe_entry(self, name: str) -> ResourceRow:
         """Describe an entry of the template: a resource, or a collection with its members below."""
         if not object_fields.text(self.snapshot.resources, name, "forEach"):
             return self.describe_resource(name)
-        known = {*self.chosen, *self.problems, *self.waits}
+        known = {*self.chosen, *self.problems, *self.waits, *self.finished}
         inner = tuple(
             self.describe_resource(each)
             for each in sorted(known)
             if members.is_member(each) and members.root_of(each) == name
         )
-        ready = sum(1 for row in inner if row.state is RowState.READY)
+        ready = sum(1 for row in inner if row.state in (RowState.READY, RowState.FINISHED))
         state = max((row.state for row in inner), key=SEVERITY.index, default=RowState.PROGRESSING)
         if not inner:
             state, note = self.assess_absent(name, self.snapshot.stack)
@@ -172,7 +179,7 @@ class RowContext:
         nested = self.snapshot.nested.get(child.uid) if child is not None else None
         return ResourceRow(
             resource=safe_text.one_line(name),
-            object=str(child) if child is not None else self.find_kind(name),
+            object=str(child) if child is not None else self.find_absent_object(name, state),
             state=state,
             note=note,
             created=child.created if child is not None else "",
@@ -190,13 +197,19 @@ class RowContext:
             return RowState.STOPPED, f"at breakpoint {safe_text.one_line(self.waits[name])}"
         if name in self.problems:
             return resource_state.assess_problem(self.problems[name])
-        if child is None:
-            return self.assess_absent(name, stack)
-        if child.is_deleting:
-            return RowState.PROGRESSING, f"{resource_state.describe_deletion(child)}, and is created again"
+        if child is None or child.is_deleting:
+            return self.assess_leaving(name, child)
         if stack.is_ready:
             return RowState.READY, ""
         return self.assess_child(name, child)
+
+    def assess_leaving(self, name: str, child: FoundChild | None) -> tuple[RowState, str]:
+        """Return state and note of a resource whose object is being deleted, or does not exist."""
+        if name in self.finished:
+            return RowState.FINISHED, "it ran once; its object is gone" if child is None else "its object is deleted"
+        if child is None:
+            return self.assess_absent(name, self.snapshot.stack)
+        return RowState.PROGRESSING, f"{resource_state.describe_deletion(child)}, and is created again"
 
     def assess_child(self, name: str, child: FoundChild) -> tuple[RowState, str]:
         """Return state and note of a resource by its object."""
@@ -224,6 +237,10 @@ class RowContext:
             RowState.PROGRESSING,
             "is being applied, unless its when is false" if has_condition else "is being applied",
         )
+
+    def find_absent_object(self, name: str, state: RowState) -> str:
+        """Return what stands for a resource without an object: the one that has finished, else its kind."""
+        return safe_text.one_line(self.finished[name]) if state is RowState.FINISHED else self.find_kind(name)
 
     def find_kind(self, name: str) -> str:
         """Return the kind of a resource as kubectl writes it."""
