@@ -96,12 +96,12 @@ class FakeServer:
         if "name" not in metadata:
             metadata["name"] = f"{metadata['generateName']}{self._uids:05d}"
         namespace, name = metadata.get("namespace", ""), metadata["name"]
-        existing = self.find(kind, namespace, name)
-        if existing is not None:
-            raise api_errors.exists(kind, name, deleting="deletionTimestamp" in existing["metadata"])
         self._admit_new(kind, namespace, name)
         wanted = {**raw, "metadata": metadata}
         fake_objects.check(served, None, wanted)
+        existing = self.find(kind, namespace, name)
+        if existing is not None:
+            raise api_errors.exists(kind, name, deleting="deletionTimestamp" in existing["metadata"])
         if dry_run:
             return wanted
         return self._store_new(served, self._record_update(served, None, wanted, manager=manager))

@@ -38,6 +38,23 @@ async def apply_without_obstacle(step: Apply, live: Object, *, cluster: Workload
         raise Unreachable(f"no answers within {WITHIN:g} s") from error
 
 
+async def apply_in_new_version(step: Apply, live: Object, *, cluster: WorkloadCluster, manager: str) -> Child | None:
+    """Apply another apiVersion than the last time; return the written object, or None if it is the same version.
+
+    The API server converts the result to the version of the operator's last apply, and fails if that does not have all
+    its fields. So the record of that apply gets the new version first. Raises ApiStatusError and Unreachable.
+    """
+    metadata = live["metadata"]
+    entries = apply_obstacles.renew_version(live, step.kind.api_version)
+    if entries is None or metadata["uid"] != step.uid:
+        return None
+    preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    await cluster.change(step.ref, {"metadata": {**preconditions, "managedFields": entries}}, kind=step.kind)
+    logger.info("field ownership converted", child=str(step.ref), version=step.kind.api_version)
+    sent = {**step.sent_manifest, "metadata": {**step.sent_manifest["metadata"], "uid": metadata["uid"]}}
+    return await cluster.apply(sent, kind=step.kind, manager=manager, force=True)
+
+
 async def suspend_without_obstacle(step: Suspend, live: Object, *, cluster: WorkloadCluster) -> Child | None:
     """Remove the suspending fields that alone fill a map, and apply; return None if there are none.
 
