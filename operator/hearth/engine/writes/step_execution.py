@@ -9,13 +9,14 @@ from typing import Any, TypeAlias, assert_never
 import orjson
 
 from hearth.engine.ports import WorkloadCluster
-from hearth.engine.writes import nested_accounts, obstacle_removal
+from hearth.engine.writes import field_removal, nested_accounts, obstacle_removal
 from hearth.model import child, names, tenancy, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.signatures import Signatures
 from hearth.model.tenancy import Boundary
+from hearth.model.text import redaction
 from hearth.plan.ownership import adoption, apply_obstacles, merge_patch
 from hearth.plan.ownership.adoption import StackMayExist
 from hearth.plan.ownership.field_ownership import LostField
@@ -148,13 +149,29 @@ async def _apply(
     return await _take_over(step, live, cluster=cluster, manager=manager, may_exist=may_exist, ours=ours)
 
 
-async def _change(step: Apply, *, uid: str, cluster: WorkloadCluster, manager: str) -> StepDone:
+async def _change(step: Apply, *, uid: str, cluster: WorkloadCluster, manager: str) -> StepResult:
     """Change an object of the Stack, or one that it adopts."""
-    written = await _empty_maps(step, cluster=cluster, manager=manager) if step.leaves_null else None
+    prepared = await field_removal.prepare(step, cluster=cluster, manager=manager)
+    if isinstance(prepared, api_errors.MaybeImmutable):
+        return _explain_kept(prepared, step)
+    written = await _empty_maps(prepared, cluster=cluster, manager=manager) if step.leaves_null else None
     if written is None:
-        manifest = with_preconditions(step.sent_manifest, uid=uid)
+        manifest = with_preconditions(prepared.sent_manifest, uid=uid)
         written = await cluster.apply(manifest, kind=step.kind, manager=manager, force=True)
     return StepDone(written, step.tolerated)
+
+
+def _explain_kept(kept: api_errors.MaybeImmutable, step: Apply) -> StepFailure:
+    """Return the failure of an apply after which the object would not have its definition."""
+    message, fields = (
+        redaction.redact(text, step.sensitive_texts or ()) for text in (kept.message, ", ".join(kept.fields))
+    )
+    return StepFailure(
+        reason=REASONS[api_errors.MaybeImmutable],
+        message=f"cannot apply {step.ref}: {message}",
+        is_final=True,
+        immutable=fields,
+    )
 
 
 async def _empty_maps(step: Apply, *, cluster: WorkloadCluster, manager: str) -> Child | None:
@@ -204,6 +221,7 @@ async def _take_over(
             step,
             tolerated=drift.check_before_change(present, step).tolerated,
             leaves_null=apply_obstacles.leaves_null(step.manifest, present),
+            owned_before=present.ownership if present.hash != step.hash else None,
         )
     return await _change(step, uid=metadata["uid"], cluster=cluster, manager=manager)
 

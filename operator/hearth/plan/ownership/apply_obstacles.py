@@ -305,10 +305,12 @@ def renew_version(live: Object, version: str) -> list[Object] | None:
 
 
 def with_item(fields: Node, path: FieldsPath) -> Object:
-    """Return the fields with the item at `path`, which is owned with its keys only."""
-    if not path:
-        return {".": {}, **fields}
-    return {**fields, path[0]: with_item(fields.get(path[0]) or {}, path[1:])}
+    """Return the fields with the field or item at `path`. An item is owned with its keys only."""
+    first, rest = path[0], path[1:]
+    below = fields.get(first) or {}
+    if rest:
+        return {**fields, first: with_item(below, rest)}
+    return {**fields, first: {".": {}, **below} if first.startswith("k:") else below}
 
 
 def without_item(fields: Node, path: FieldsPath) -> Object:

@@ -242,6 +242,8 @@ class CopiedWorkloadCluster:
 
     async def apply_dry_run(self, manifest: Object, *, kind: Kind, manager: str) -> Object:
         """Return the result of a forced server-side apply."""
+        known = self._copies.find(object_copies.find_place(kind, manifest))
+        manifest = self._unknown.fill(manifest, known.raw if known is not None else None)
         return await self._live.try_apply(manifest, kind=kind, manager=manager, force=True, user=self._user)
 
     async def check_definition(self, manifest: Object, *, kind: Kind) -> None:
