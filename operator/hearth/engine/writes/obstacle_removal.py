@@ -38,21 +38,20 @@ async def apply_without_obstacle(step: Apply, live: Object, *, cluster: Workload
         raise Unreachable(f"no answers within {WITHIN:g} s") from error
 
 
-async def apply_in_new_version(step: Apply, live: Object, *, cluster: WorkloadCluster, manager: str) -> Child | None:
-    """Apply another apiVersion than the last time; return the written object, or None if it is the same version.
+async def convert_ownership(step: Apply, live: Object, *, cluster: WorkloadCluster) -> bool:
+    """Give the record of the last apply the apiVersion of this one; return False if it has that already.
 
-    The API server converts the result to the version of the operator's last apply, and fails if that does not have all
-    its fields. So the record of that apply gets the new version first. Raises ApiStatusError and Unreachable.
+    The API server converts the result of an apply to the version of the last one, and fails if that does not have all
+    its fields. Raises ApiStatusError and Unreachable.
     """
     metadata = live["metadata"]
     entries = apply_obstacles.renew_version(live, step.kind.api_version)
     if entries is None or metadata["uid"] != step.uid:
-        return None
+        return False
     preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
     await cluster.change(step.ref, {"metadata": {**preconditions, "managedFields": entries}}, kind=step.kind)
     logger.info("field ownership converted", child=str(step.ref), version=step.kind.api_version)
-    sent = {**step.sent_manifest, "metadata": {**step.sent_manifest["metadata"], "uid": metadata["uid"]}}
-    return await cluster.apply(sent, kind=step.kind, manager=manager, force=True)
+    return True
 
 
 async def suspend_without_obstacle(step: Suspend, live: Object, *, cluster: WorkloadCluster) -> Child | None:

@@ -247,7 +247,7 @@ async def _resolve(error: ApiStatusError, step: Step, *, cluster: WorkloadCluste
             reaction = api_errors.after_access_review(reaction, is_allowed=is_allowed)
         elif isinstance(reaction, api_errors.NeedsDryRun | api_errors.MaybeImmutable) and isinstance(step, Apply):
             outcome = await _try_change(reaction, step, cluster=cluster, manager=manager)
-            if isinstance(outcome, StepDone):
+            if isinstance(outcome, StepDone | StepFailure):
                 return outcome
             reaction = outcome
         elif isinstance(reaction, api_errors.NeedsDryRun | api_errors.MaybeImmutable) and isinstance(step, Suspend):
@@ -340,7 +340,7 @@ async def _try_change(
     *,
     cluster: WorkloadCluster,
     manager: str,
-) -> api_errors.ErrorClass | StepDone:
+) -> api_errors.ErrorClass | StepResult:
     """Find out by dry runs why the API server rejects the apply, and remove an obstacle if there is one."""
     verdict = await _judge_definition(refused, step, cluster=cluster)
     is_change = isinstance(refused, api_errors.MaybeImmutable) or step.uid is not None
@@ -350,26 +350,15 @@ async def _try_change(
     live = await cluster.get(step.ref, kind=step.kind)
     if isinstance(reaction, api_errors.MaybeImmutable) and await _is_immutable(step, live, cluster=cluster):
         return reaction
-    written = await _mend(refused, step, live, cluster=cluster, manager=manager)
+    if isinstance(refused, api_errors.NeedsDryRun) and await obstacle_removal.convert_ownership(
+        step, live, cluster=cluster
+    ):
+        return await _change(step, uid=live["metadata"]["uid"], cluster=cluster, manager=manager)
+    # Items of others or an emptied map cause the error, so a replacement would not help.
+    written = await obstacle_removal.apply_without_obstacle(step, live, cluster=cluster, manager=manager)
     if written is not None:
         return StepDone(written, step.tolerated)
     return api_errors.Denied(message=reaction.message) if verdict is Verdict.VALID else reaction
-
-
-async def _mend(
-    refused: api_errors.NeedsDryRun | api_errors.MaybeImmutable,
-    step: Apply,
-    live: Object,
-    *,
-    cluster: WorkloadCluster,
-    manager: str,
-) -> Child | None:
-    """Apply without what of the live object is in the way, so that a replacement would not help; None if nothing is."""
-    if isinstance(refused, api_errors.NeedsDryRun):
-        written = await obstacle_removal.apply_in_new_version(step, live, cluster=cluster, manager=manager)
-        if written is not None:
-            return written
-    return await obstacle_removal.apply_without_obstacle(step, live, cluster=cluster, manager=manager)
 
 
 async def _judge_definition(
