@@ -138,7 +138,7 @@ def service(address: str) -> Object:
         "type": "NodePort",
         "clusterIP": address,
         "selector": {"a": "b"},
-        "ports": [{"port": 80, "nodePort": 31977}],
+        "ports": [{"port": 80, "nodePort": 30083}],
     }
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "fixed"}, "spec": spec}
 
