@@ -102,8 +102,11 @@ class WorkloadCluster(Protocol):
     async def apply_dry_run(self, manifest: Object, *, kind: Kind, manager: str) -> Object:
         """Return the result of a forced server-side apply without writing it."""
 
-    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
-        """Create the object in a strict dry run under a generated name; return if the definition is valid."""
+    async def check_definition(self, manifest: Object, *, kind: Kind) -> None:
+        """Create the object in a strict dry run; return if nothing but an existing object of that name prevents it."""
+
+    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> Object:
+        """Return what the object would be if it was created under a generated name. Strict; writes nothing."""
 
     async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
         """Return the result of a merge patch of the live object without writing it."""

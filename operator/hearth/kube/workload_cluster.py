@@ -156,11 +156,24 @@ class KubeWorkloadCluster:
         query = api_requests.apply_dry_run_query(manager)
         return await self._sender.send("apply", kind, path, query=query, body=manifest)
 
-    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
-        """Send a strict dry-run create with a generated name; return if the API server accepts the definition."""
+    async def check_definition(self, manifest: Object, *, kind: Kind) -> None:
+        """Send a strict dry-run create with the same name; return if the API server accepts the definition.
+
+        It looks for an object of that name last, so that such a conflict means that all else is in order.
+        """
+        path = api_requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
+        body = api_requests.without_state(manifest)
+        try:
+            await self._sender.send("create", kind, path, query=api_requests.DRY_RUN_QUERY, body=body)
+        except errors.ApiStatusError as refused:
+            if not refused.is_already_exists:
+                raise
+
+    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> Object:
+        """Return the answer to a strict dry-run create with a generated name."""
         path = api_requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
         body = api_requests.generated(manifest)
-        await self._sender.send("create", kind, path, query=api_requests.DRY_RUN_QUERY, body=body)
+        return await self._sender.send("create", kind, path, query=api_requests.DRY_RUN_QUERY, body=body)
 
     async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
         """Return the result of a merge patch of the live object; write nothing."""

@@ -297,6 +297,12 @@ def is_ours(entry: Mapping[str, Any]) -> bool:
     )
 
 
+def is_applied_by_us(entry: Mapping[str, Any]) -> bool:
+    """Return whether Hearth made this `managedFields` entry, by an apply of a definition or by suspending."""
+    is_suspending = entry.get("manager") == names.SUSPEND_FIELD_MANAGER and entry.get("operation") == "Apply"
+    return is_suspending or is_ours(entry)
+
+
 def is_held(entry: Mapping[str, Any]) -> bool:
     """Return whether a `managedFields` entry owns a field of the spec."""
     return "f:spec" in (entry.get("fieldsV1") or {})

@@ -78,7 +78,7 @@ def explain_replacement(step: Apply, old: Child, plan: StackPlan, memory: InMemo
     if (old.kind.key, old.namespace) != (step.kind.key, step.ref.namespace):
         return "its kind or namespace changed"
     if refused is not None:
-        return f"{refused[1]} cannot be changed in place"
+        return f"{refused.field} cannot be changed in place"
     if resource.replace_on and (
         named := replaced_fields.find_replaced_field(resource, old, step.manifest, step.applied_fields)
     ):

@@ -123,13 +123,23 @@ class FakeWorkloadCluster:
         )
         return found
 
-    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
+    async def check_definition(self, manifest: Object, *, kind: Kind) -> None:
         """As the port says."""
-        metadata = {key: value for key, value in manifest["metadata"].items() if key not in {"uid", "resourceVersion"}}
-        name = metadata.pop("name")
-        sent = copy({**manifest, "metadata": {**metadata, "generateName": f"{name[:50]}-"}})
-        request = describe("dry-run", kind, manifest)
-        await self._wire.send(request, lambda: self._server.create(sent, manager=MANAGER, dry_run=True))
+        try:
+            await self._try_create(api_requests.without_state(manifest), describe("dry-run", kind, manifest))
+        except errors.ApiStatusError as error:
+            if not error.is_already_exists:
+                raise
+
+    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> Object:
+        """As the port says."""
+        return await self._try_create(api_requests.generated(manifest), describe("dry-run", kind, manifest))
+
+    async def _try_create(self, manifest: Object, request: Request) -> Object:
+        sent = copy(manifest)
+        answer = await self._wire.send(request, lambda: self._server.create(sent, manager=MANAGER, dry_run=True))
+        found: Object = copy(answer)
+        return found
 
     async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
         """As the port says."""

@@ -68,10 +68,15 @@ class RecordedWorkloadCluster:
             self._log, request, lambda: self._inner.apply_dry_run(manifest, kind=kind, manager=manager)
         )
 
-    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
+    async def check_definition(self, manifest: Object, *, kind: Kind) -> None:
         """As the port says."""
         request = fake_workload_cluster.describe("dry-run", kind, manifest)
-        await pass_on(self._log, request, lambda: self._inner.create_dry_run(manifest, kind=kind))
+        await pass_on(self._log, request, lambda: self._inner.check_definition(manifest, kind=kind))
+
+    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> Object:
+        """As the port says."""
+        request = fake_workload_cluster.describe("dry-run", kind, manifest)
+        return await pass_on(self._log, request, lambda: self._inner.create_dry_run(manifest, kind=kind))
 
     async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
         """As the port says."""

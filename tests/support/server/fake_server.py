@@ -96,14 +96,14 @@ class FakeServer:
         if "name" not in metadata:
             metadata["name"] = f"{metadata['generateName']}{self._uids:05d}"
         namespace, name = metadata.get("namespace", ""), metadata["name"]
-        existing = self.find(kind, namespace, name)
-        if existing is not None:
-            raise api_errors.exists(kind, name, deleting="deletionTimestamp" in existing["metadata"])
         self._admit_new(kind, namespace, name)
         wanted = {**raw, "metadata": metadata}
         fake_objects.check(served, None, wanted)
+        existing = self.find(kind, namespace, name)
+        if existing is not None:
+            raise api_errors.exists(kind, name, deleting="deletionTimestamp" in existing["metadata"])
         if dry_run:
-            return wanted
+            return fake_objects.fill(wanted, served)
         return self._store_new(served, self._record_update(served, None, wanted, manager=manager))
 
     def replace(self, raw: Object, *, manager: str) -> Object:
@@ -125,7 +125,7 @@ class FakeServer:
             raise api_errors.stale(kind, name)
         fake_objects.check_preconditions(kind, live, {"name": name, **stated})
         wanted = fake_objects.keep_system_fields(live, fake_objects.merge_patch(live, patch), served)
-        fake_objects.check(served, live, wanted)
+        fake_objects.check(served, live, fake_objects.fill(wanted, served, live))
         entries = stated.get("managedFields")
         owned = live if entries is None else fake_objects.with_managed_fields(live, entries)
         wanted = wanted if entries is None else fake_objects.with_managed_fields(wanted, entries)
@@ -136,6 +136,7 @@ class FakeServer:
         served = self._served(kind)
         live = self.get(kind, namespace, name)
         wanted = fake_objects.keep_system_fields(live, fake_objects.merge_patch(live, patch), served)
+        wanted = fake_objects.fill(wanted, served, live)
         fake_objects.check(served, live, wanted)
         return wanted
 
@@ -168,6 +169,7 @@ class FakeServer:
         fake_objects.check_preconditions(kind, live, metadata)
         wanted = managed_fields.apply(live, manifest, served.shape, manager=manager, force=force, time=self._time())
         fake_objects.check_nulls(served, manifest, wanted, live=live, manager=manager)
+        wanted = fake_objects.fill(wanted, served, live)
         if live is None:
             self._admit_new(kind, namespace, name)
             fake_objects.check(served, None, wanted)
@@ -253,7 +255,7 @@ class FakeServer:
 
     def _change(self, served: ServedKind, live: Object, wanted: Object, *, manager: str) -> Object:
         """Store what a user made of `live` by an update or a patch."""
-        fake_objects.check(served, live, wanted)
+        fake_objects.check(served, live, fake_objects.fill(wanted, served, live))
         return self._finish_change(served, live, self._record_update(served, live, wanted, manager=manager))
 
     def _record_update(self, served: ServedKind, live: Object | None, wanted: Object, *, manager: str) -> Object:
@@ -264,7 +266,7 @@ class FakeServer:
 
     def _finish_change(self, served: ServedKind, live: Object, wanted: Object) -> Object:
         """Store a change, or nothing where there is none; an object that only its finalizers held goes."""
-        wanted = fake_objects.fill(wanted, served)
+        wanted = fake_objects.fill(wanted, served, live)
         if fake_objects.is_same(live, wanted):
             return live
         if "deletionTimestamp" in live["metadata"] and not wanted["metadata"].get("finalizers"):

@@ -79,7 +79,11 @@ class NoCluster:
         """Raise `Unreachable`."""
         raise _away()
 
-    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
+    async def check_definition(self, manifest: Object, *, kind: Kind) -> None:
+        """Raise `Unreachable`."""
+        raise _away()
+
+    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> Object:
         """Raise `Unreachable`."""
         raise _away()
 

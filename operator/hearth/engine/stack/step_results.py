@@ -25,7 +25,7 @@ from hearth.plan.retry.backoff import BackoffPolicy, StepFailure
 from hearth.plan.stack.plan_index import RefreshResult
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import healing, steps
-from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.memory import InMemoryState, RefusedChange
 from hearth.plan.state.steps import Apply, Delete, Step, Suspend
 
 logger = structlog.get_logger(__name__)
@@ -49,8 +49,10 @@ class StepResults:
                 self.memory.asked.pop(key, None)
         match result, step:
             case StepFailure(immutable=field), Apply(uid=str(uid)) if field:
-                # Not a failure yet: the resource's policy decides what follows.
-                self.memory.immutable[uid] = (step.hash, field)
+                self.memory.immutable[uid] = RefusedChange(step.hash, field, result.is_proven)
+                # If it is proven, this is no failure yet: the resource's policy decides what follows.
+                if not result.is_proven:
+                    self._remember(key, result, subject=steps.attempt_id(step), missed=missed, about=find_subject(step))
             case StepFailure(), _:
                 self._remember(key, result, subject=steps.attempt_id(step), missed=missed, about=find_subject(step))
             case step_execution.StepDone(child, left, is_created=is_created), Apply() if child is not None:

@@ -12,18 +12,20 @@ import structlog
 from hearth.engine import relatives
 from hearth.engine.ports import WorkloadCluster
 from hearth.engine.relatives import Kin, Objection
-from hearth.engine.writes import nested_accounts, obstacle_removal
+from hearth.engine.writes import field_removal, nested_accounts, obstacle_removal
 from hearth.model import child, names, tenancy, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.signatures import Signatures
 from hearth.model.tenancy import Boundary
+from hearth.model.text import redaction
 from hearth.plan.ownership import adoption, apply_obstacles, merge_patch
 from hearth.plan.ownership.adoption import StackMayExist
 from hearth.plan.ownership.field_ownership import LostField
 from hearth.plan.resource import drift
 from hearth.plan.retry import api_errors, retry_triggers
+from hearth.plan.retry.api_errors import Verdict
 from hearth.plan.retry.backoff import ServerResponse, StepFailure
 from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 from hearth.plan.state import desired, internal_errors
@@ -49,6 +51,12 @@ REASONS: Mapping[type[object], str] = {
 """Reason in the status, by error class."""
 FORBIDDEN = "Forbidden"
 """Reason of a step that the account of the Stack has no right to."""
+OPEN_QUESTION = (
+    "; the API server does not tell whether a new object would be accepted: correct or revert the change, or set "
+    "updatePolicy.replace: DeleteFirst on the resource, which deletes the object, and all that it holds, before it is "
+    "made again"
+)
+"""What a message adds about a change that may be of an immutable field."""
 FINAL = api_errors.InvalidManifest | api_errors.MaybeImmutable
 """Error classes that only a changed definition resolves."""
 
@@ -202,13 +210,29 @@ async def _clear_former(step: Apply, live: Object, written: Child, *, cluster: W
     return written
 
 
-async def _change(step: Apply, *, uid: str, cluster: WorkloadCluster, manager: str) -> StepDone:
+async def _change(step: Apply, *, uid: str, cluster: WorkloadCluster, manager: str) -> StepResult:
     """Change an object of the Stack, or one that it adopts."""
-    written = await _empty_maps(step, cluster=cluster, manager=manager) if step.leaves_null else None
+    prepared = await field_removal.prepare(step, cluster=cluster, manager=manager)
+    if isinstance(prepared, api_errors.MaybeImmutable):
+        return _explain_kept(prepared, step)
+    written = await _empty_maps(prepared, cluster=cluster, manager=manager) if step.leaves_null else None
     if written is None:
-        manifest = with_preconditions(step.sent_manifest, uid=uid)
+        manifest = with_preconditions(prepared.sent_manifest, uid=uid)
         written = await cluster.apply(manifest, kind=step.kind, manager=manager, force=True)
     return StepDone(written, step.tolerated)
+
+
+def _explain_kept(kept: api_errors.MaybeImmutable, step: Apply) -> StepFailure:
+    """Return the failure of an apply after which the object would not have its definition."""
+    message, fields = (
+        redaction.redact(text, step.sensitive_texts or ()) for text in (kept.message, ", ".join(kept.fields))
+    )
+    return StepFailure(
+        reason=REASONS[api_errors.MaybeImmutable],
+        message=f"cannot apply {step.ref}: {message}",
+        is_final=True,
+        immutable=fields,
+    )
 
 
 async def _empty_maps(step: Apply, *, cluster: WorkloadCluster, manager: str) -> Child | None:
@@ -258,6 +282,7 @@ async def _take_over(
             step,
             tolerated=drift.check_before_change(present, step).tolerated,
             leaves_null=apply_obstacles.leaves_null(step.manifest, present),
+            owned_before=present.ownership if present.hash != step.hash else None,
         )
     return await _change(step, uid=metadata["uid"], cluster=cluster, manager=manager)
 
@@ -283,7 +308,7 @@ async def _resolve(error: ApiStatusError, step: Step, *, cluster: WorkloadCluste
             reaction = api_errors.after_access_review(reaction, is_allowed=is_allowed)
         elif isinstance(reaction, api_errors.NeedsDryRun | api_errors.MaybeImmutable) and isinstance(step, Apply):
             outcome = await _try_change(reaction, step, cluster=cluster, manager=manager)
-            if isinstance(outcome, StepDone):
+            if isinstance(outcome, StepDone | StepFailure):
                 return outcome
             reaction = outcome
         elif isinstance(reaction, api_errors.NeedsDryRun | api_errors.MaybeImmutable) and isinstance(step, Suspend):
@@ -294,19 +319,29 @@ async def _resolve(error: ApiStatusError, step: Step, *, cluster: WorkloadCluste
         elif isinstance(reaction, api_errors.KindNotServed):
             await cluster.refresh_kinds()
     except (ApiStatusError, Unreachable) as unanswered:
-        message = f"cannot {verb} {ref}: {reaction.message}; the query for the cause also failed: {unanswered}"
+        message = f"cannot {verb} {ref}: {reaction.message}; the query for the cause also failed; the operator retries"
         after, server = unanswered.retry_after or 0.0, _judge_server(unanswered)
         return StepFailure(
             reason="Unreachable", message=message, retry_after=after, causes=(retry_triggers.SERVER,), server=server
         )
-    # The requested delay of the API server counts in any case.
-    after = max(error.retry_after or 0.0, _find_delay(reaction))
+    return _fail(reaction, error, step, first=first)
+
+
+def _fail(
+    reaction: api_errors.ErrorClass, error: ApiStatusError, step: Step, *, first: api_errors.ErrorClass
+) -> StepFailure:
+    """Return the failure of a step. first: what the error seemed to be before its cause was looked for."""
+    kind, ref, verb = _subject(step)
+    immutable = reaction if isinstance(reaction, api_errors.MaybeImmutable) else None
+    is_open = immutable is not None and not immutable.is_proven
     return StepFailure(
         reason=REASONS.get(type(reaction), "Rejected"),
-        message=f"cannot {verb} {ref}: {reaction.message}",
+        message=f"cannot {verb} {ref}: {reaction.message}{OPEN_QUESTION if is_open else ''}",
         is_final=isinstance(reaction, FINAL),
-        retry_after=after,
-        immutable=", ".join(reaction.fields) if isinstance(reaction, api_errors.MaybeImmutable) else "",
+        # The requested delay of the API server counts in any case.
+        retry_after=max(error.retry_after or 0.0, _find_delay(reaction)),
+        immutable=", ".join(immutable.fields) if immutable is not None else "",
+        is_proven=not is_open,
         causes=retry_triggers.find_triggers(first, reaction, code=error.code, kind=kind, ref=ref),
         server=_judge_server(error),
     )
@@ -366,27 +401,36 @@ async def _try_change(
     *,
     cluster: WorkloadCluster,
     manager: str,
-) -> api_errors.ErrorClass | StepDone:
+) -> api_errors.ErrorClass | StepResult:
     """Find out by dry runs why the API server rejects the apply, and remove an obstacle if there is one."""
-    verdict = await _probe(step, cluster=cluster)
-    reaction = api_errors.after_dry_run(refused, verdict)
-    if verdict is not None or (step.uid is None and not isinstance(reaction, api_errors.MaybeImmutable)):
+    verdict = await _judge_definition(refused, step, cluster=cluster)
+    is_change = isinstance(refused, api_errors.MaybeImmutable) or step.uid is not None
+    reaction = api_errors.after_dry_run(refused, verdict, is_new=not is_change)
+    if verdict in (Verdict.INVALID, Verdict.UNANSWERED) or not is_change:
         return reaction
     live = await cluster.get(step.ref, kind=step.kind)
     if isinstance(reaction, api_errors.MaybeImmutable) and await _is_immutable(step, live, cluster=cluster):
         return reaction
+    if isinstance(refused, api_errors.NeedsDryRun) and await obstacle_removal.convert_ownership(
+        step, live, cluster=cluster
+    ):
+        return await _change(step, uid=live["metadata"]["uid"], cluster=cluster, manager=manager)
     # Items of others or an emptied map cause the error, so a replacement would not help.
     written = await obstacle_removal.apply_without_obstacle(step, live, cluster=cluster, manager=manager)
-    return StepDone(written, step.tolerated) if written is not None else api_errors.Denied(message=reaction.message)
+    if written is not None:
+        return StepDone(written, step.tolerated)
+    return api_errors.Denied(message=reaction.message) if verdict is Verdict.VALID else reaction
 
 
-async def _probe(step: Apply, *, cluster: WorkloadCluster) -> api_errors.ErrorClass | None:
-    """Test the same definition as a new object; return the error, or None if the API server accepts it."""
+async def _judge_definition(
+    refused: api_errors.NeedsDryRun | api_errors.MaybeImmutable, step: Apply, *, cluster: WorkloadCluster
+) -> Verdict:
+    """Judge by a dry run whether the API server would accept the definition as a new object of the same name."""
     try:
-        await cluster.create_dry_run(step.manifest, kind=step.kind)
+        await cluster.check_definition(step.manifest, kind=step.kind)
     except ApiStatusError as error:
-        return _classify(error, step)
-    return None
+        return api_errors.judge_definition(refused, _classify(error, step))
+    return Verdict.VALID
 
 
 async def _is_immutable(step: Apply, live: Object, *, cluster: WorkloadCluster) -> bool:

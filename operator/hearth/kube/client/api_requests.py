@@ -70,11 +70,15 @@ def apply_dry_run_query(manager: str) -> dict[str, str]:
 DRY_RUN_QUERY = {"dryRun": "All", "fieldValidation": "Strict"}
 
 
+def without_state(manifest: Object) -> Object:
+    """Return the manifest without preconditions on an existing object."""
+    stated = manifest["metadata"].items()
+    return {**manifest, "metadata": {key: value for key, value in stated if key not in ("resourceVersion", "uid")}}
+
+
 def generated(manifest: Object) -> Object:
     """Return the manifest with a generated name, not bound to any existing object."""
-    metadata = {
-        key: value for key, value in manifest["metadata"].items() if key not in ("name", "resourceVersion", "uid")
-    }
+    metadata = {key: value for key, value in without_state(manifest)["metadata"].items() if key != "name"}
     prefix = str(manifest["metadata"].get("name", "hearth"))[:GENERATED_LENGTH].rstrip("-.")
     return {**manifest, "metadata": {**metadata, "generateName": f"{prefix}-"}}
 

@@ -292,11 +292,25 @@ def hand_over(live: Object, items: Collection[FieldsPath]) -> list[Object]:
     return handed
 
 
+def renew_version(live: Object, version: str) -> list[Object] | None:
+    """Return the `managedFields` in which the operator's entries have this apiVersion; None if they have it already.
+
+    A field has the same path in all versions, or the version that the definition states now has another one for it.
+    """
+    entries = live["metadata"].get("managedFields") or ()
+    outdated = [each for each in entries if child.is_applied_by_us(each) and each.get("apiVersion") != version]
+    if not outdated:
+        return None
+    return [{**each, "apiVersion": version} if each in outdated else each for each in entries]
+
+
 def with_item(fields: Node, path: FieldsPath) -> Object:
-    """Return the fields with the item at `path`, which is owned with its keys only."""
-    if not path:
-        return {".": {}, **fields}
-    return {**fields, path[0]: with_item(fields.get(path[0]) or {}, path[1:])}
+    """Return the fields with the field or item at `path`. An item is owned with its keys only."""
+    first, rest = path[0], path[1:]
+    below = fields.get(first) or {}
+    if rest:
+        return {**fields, first: with_item(below, rest)}
+    return {**fields, first: {".": {}, **below} if first.startswith("k:") else below}
 
 
 def without_item(fields: Node, path: FieldsPath) -> Object:

@@ -252,9 +252,11 @@ def find_replacing_change(
         if field is not None:
             return ReplacingChange(field=field, is_named=True)
     refused = subject.memory.immutable.get(child.uid)
-    if refused is not None and refused[0] == subject.desired.hash:
-        return ReplacingChange(field=refused[1], is_named=False)
-    return None
+    if refused is None or refused.hash != subject.desired.hash:
+        return None
+    # Where nothing proves that a new object would be accepted, only the user's own choice risks the old one.
+    is_risked = subject.resource.replacement is Replacement.DELETE_FIRST
+    return ReplacingChange(field=refused.field, is_named=False) if refused.is_proven or is_risked else None
 
 
 def is_requirement_changed(child: Child, desired: DesiredObject, finding: DriftFinding) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from hearth.model.child import Child
+from hearth.model.child import Child, FieldOwnership
 from hearth.plan.ownership import apply_obstacles
 from hearth.plan.ownership.field_ownership import DriftFinding
 from hearth.plan.resource import drift, finished_run, readiness
@@ -46,6 +46,7 @@ def plan_apply(
         repaired_fields=repairs,
         lost=finding.to_repair if repairs else (),
         leaves_null=child is not None and apply_obstacles.leaves_null(manifest, child),
+        owned_before=find_former(subject, child) if child is not None and child.hash != desired.hash else None,
         takes_up=takes_up,
         may_adopt=subject.adopts,
         sensitive_texts=subject.resource.hidden,
@@ -60,6 +61,12 @@ def plan_apply(
         step=step,
     )
     return _when_due(subject, status, step)
+
+
+def find_former(subject: ResourceContext, child: Child) -> FieldOwnership | None:
+    """Return what the operator owns of the object, or owned before another client cleared the record of it."""
+    baseline = subject.memory.ownership_baseline.get(child.uid)
+    return child.ownership or (baseline[1] if baseline is not None else None)
 
 
 def plan_delete(subject: ResourceContext, child: Child, message: str) -> ResourceStatus:

@@ -83,6 +83,8 @@ class StepFailure:
     """Seconds that the API server asks to wait."""
     immutable: str = ""
     """The immutable field that caused the failure, if any."""
+    is_proven: bool = True
+    """Whether it is proven that a new object would help. If not, only a policy that deletes first may rely on it."""
     causes: RetryTriggers = ()
     """Events that may end the failure, if a watch can observe them."""
     server: ServerResponse = ServerResponse.ANSWERS

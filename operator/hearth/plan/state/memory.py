@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, assert_never
+from typing import Any, NamedTuple, Protocol, assert_never
 
 from hearth.model.child import Child, FieldOwnership
 from hearth.model.stack_tree import Node
@@ -46,6 +46,17 @@ class ObservedChildren(Protocol):
         """Return the resource labels of all children."""
 
 
+class RefusedChange(NamedTuple):
+    """A change of an object that the API server rejects because of an immutable field."""
+
+    hash: str
+    """Keyed hash of the definition."""
+    field: str
+    """The field, or fields."""
+    is_proven: bool = True
+    """Whether a new object of the definition would be accepted. Otherwise no dry run could show that."""
+
+
 @dataclass(slots=True)
 class InMemoryState:
     """In-memory state of one Stack. Losing it costs at most one extra read or retry, never correctness.
@@ -71,8 +82,8 @@ class InMemoryState:
     """By UID, the fields of the last manager query and the text of its result."""
     manager_queries: dict[str, ManagerQuery] = field(default_factory=dict)
     """By resource, the query that its condition needs to name a field manager."""
-    immutable: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """By UID, the hash of a definition that the API server rejects for the object, and the immutable field."""
+    immutable: dict[str, RefusedChange] = field(default_factory=dict)
+    """By UID, the change of the object that the API server rejects because of an immutable field."""
     counted_failures: dict[str, None] = field(default_factory=dict)
     """UIDs of objects whose terminal failure or whose mark is already counted."""
     mark_backoffs: dict[str, MarkBackoff] = field(default_factory=dict)

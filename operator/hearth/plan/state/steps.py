@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import TypeAlias
 
 from hearth.model import field_paths, names, value_class
-from hearth.model.child import Child, Object, Path
+from hearth.model.child import Child, FieldOwnership, Object, Path
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership.applied_fields import AppliedFields
@@ -45,6 +45,8 @@ class Apply:
     """The same fields."""
     leaves_null: bool = False
     """Whether the apply alone may leave null where the manifest sets an empty map, so that the keys must go before it."""
+    owned_before: FieldOwnership | None = None
+    """What the operator owns of the object if the definition changed, else None. What of it is not set any more leaves."""
     takes_up: str | None = None
     """UID of an unsigned object to reclaim of which too little is cached to apply to it directly, or None."""
     may_adopt: bool = False

@@ -242,12 +242,23 @@ class CopiedWorkloadCluster:
 
     async def apply_dry_run(self, manifest: Object, *, kind: Kind, manager: str) -> Object:
         """Return the result of a forced server-side apply."""
+        known = self._copies.find(object_copies.find_place(kind, manifest))
+        manifest = self._unknown.fill(manifest, known.raw if known is not None else None)
         return await self._live.try_apply(manifest, kind=kind, manager=manager, force=True, user=self._user)
 
-    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
-        """Try to create the object under a generated name."""
+    async def check_definition(self, manifest: Object, *, kind: Kind) -> None:
+        """Try to create the object; one of that name may exist."""
         filled = self._unknown.fill(manifest, None)
-        await self._live.try_create(api_requests.generated(filled), kind=kind, user=self._user)
+        try:
+            await self._live.try_create(api_requests.without_state(filled), kind=kind, user=self._user)
+        except ApiStatusError as error:
+            if not error.is_already_exists:
+                raise
+
+    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> Object:
+        """Return what the object would be under a generated name."""
+        filled = self._unknown.fill(manifest, None)
+        return await self._live.try_create(api_requests.generated(filled), kind=kind, user=self._user)
 
     async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
         """Return the result of a merge patch."""

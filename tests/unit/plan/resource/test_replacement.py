@@ -14,6 +14,7 @@ from hearth.plan.retry.backoff import Attempt
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import desired, steps
 from hearth.plan.state.desired import ChildOwner
+from hearth.plan.state.memory import RefusedChange
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.steps import Apply, Delete, Step
 from hearth.template.blueprint import Blueprint, Replacement, ResourceBlueprint
@@ -39,7 +40,7 @@ def refused(world: World, blueprint: Blueprint) -> StackPlanner:
     step = board.take_step("a")
     assert isinstance(step, Apply)
     assert step.uid is not None
-    world.memory.immutable[step.uid] = (step.hash, "data")
+    world.memory.immutable[step.uid] = RefusedChange(step.hash, "data")
     world.refresh(board, "a")
     return board
 
