@@ -40,7 +40,11 @@ def find_policy(resource: ResourceBlueprint, wanted: DesiredResource, *, is_name
 
 def find_candidates(children: Iterable[Child], wanted: DesiredResource) -> list[Child]:
     """Find the objects that can represent the resource as desired now: same kind, name and namespace."""
-    return [child for child in children if child.is_identified and is_at(child, wanted.ref_at(child.incarnation))]
+    return [
+        child
+        for child in children
+        if child.is_identified and any(is_at(child, ref) for ref in wanted.refs_at(child.incarnation))
+    ]
 
 
 def is_at(child: Child, ref: ObjectRef) -> bool:
