@@ -14,7 +14,7 @@ from hearth.model.kinds import ObjectRef
 from hearth.plan.resource import replaced_fields
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.memory import InMemoryState
-from hearth.plan.state.steps import Apply, Delete, Release, Step, Suspend, WriteHealthMark
+from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step, Suspend, WriteHealthMark
 from hearth.preview import field_changes
 from hearth.preview.changes import Action, Change
 from hearth.preview.copies.dry_run_writes import DryRunWrite
@@ -38,7 +38,7 @@ def describe_plan(
     step: Step, plan: StackPlan, memory: InMemoryState, children: tuple[Child, ...], unknown: UnknownValues
 ) -> PlannedStep:
     """Return the step with its reason. children: the objects of its resource."""
-    if isinstance(step, Delete):
+    if isinstance(step, Delete | Detach):
         status = plan.statuses.get(step.child.resource)
         if status is None or status.step is not step:
             return PlannedStep(step)
@@ -109,7 +109,7 @@ class StepRecorder:
         match step:
             case Apply():
                 self._record_apply(planned, step, write)
-            case Delete():
+            case Delete() | Detach():
                 self._record_deletion(planned, step, write)
             case Release():
                 self._add(
@@ -165,7 +165,7 @@ class StepRecorder:
         )
         return next(found, None)
 
-    def _record_deletion(self, planned: PlannedStep, step: Delete, write: DryRunWrite) -> None:
+    def _record_deletion(self, planned: PlannedStep, step: Delete | Detach, write: DryRunWrite) -> None:
         resource, ref = step.child.resource, step.child.ref
         if planned.replaced is not None:
             self._add(

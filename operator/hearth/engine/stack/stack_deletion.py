@@ -63,8 +63,8 @@ class StackDeletion:
         self._unusable_since: float | None = None
         """Monotonic time since which the cluster cannot be used; None while it can."""
 
-    def update(self, plan: StackPlan) -> None:
-        """Finalize what can be finalized after a reconcile."""
+    def update(self, plan: StackPlan, *, left_pods: str = "") -> None:
+        """Finalize what can be finalized after a reconcile. left_pods: why Pods of a deleted StatefulSet are left."""
         is_cut_off = self._note_cluster()
         if not self._definition_sync.is_deleting:
             return
@@ -72,6 +72,8 @@ class StackDeletion:
             # Without the cluster, no list tells what is left.
             if self._may_let_go(plan):
                 self._tasks.run("part", self._let_go)
+        elif left_pods:
+            self.blocked_by = left_pods
         elif plan.is_complete:
             self._tasks.run("part", self._part)
         if (

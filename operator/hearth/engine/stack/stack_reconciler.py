@@ -24,6 +24,7 @@ from hearth.engine.stack.broadcasts import BroadcastHandler
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.stack.checks.check_control import CheckControl
 from hearth.engine.stack.checks.unproven_objects import UnprovenObjects
+from hearth.engine.stack.detached_sets import DetachedSets
 from hearth.engine.stack.repair_reports import RepairReports
 from hearth.engine.stack.requeue_timer import RequeueTimer
 from hearth.engine.stack.rolling_progress import RollingProgress
@@ -70,6 +71,7 @@ class StackReconciler:
             services=services, definition_sync=self.definition, tasks=self._tasks, memory=self.memory
         )
         self._rolling = RollingProgress(services, self.definition)
+        self._detached = DetachedSets(uid, services=services, definition_sync=self.definition, tasks=self._tasks)
         self._tampered = TamperedRevisions(self.definition)
         self._unproven = UnprovenObjects(uid, services=services, tasks=self._tasks)
         self._cache_sync = CacheSync(
@@ -131,12 +133,13 @@ class StackReconciler:
         field_manager_lookup.resolve_queries(self.uid, planner, self.memory, tasks=self._tasks, services=self._services)
         self._stopping.after_reconcile(stack, planner, self.memory, grace_left=self._cache_sync.grace_left())
         self._rolling.update(planner, is_group=stack.is_group)
+        self._detached.update(planner, refreshed.planned)
         if not self.is_superseded:
             # A stop that the newer spec no longer has must not complete the target, since after a restart it would not.
             self._progress.update(planner, describe=self.make_status_input, grace_left=self._cache_sync.grace_left())
         self._check(stack, planner)
         self._timer.arm(self._progress.seconds_left(), nesting.seconds_left(self.memory))
-        self._leaving.update(planner)
+        self._leaving.update(planner, left_pods=self._detached.find_problem(planner))
         was_held, self._was_held = self._was_held, self._is_held
         if self._was_held:
             return []
@@ -166,6 +169,7 @@ class StackReconciler:
         )
         if self._cache_sync.take_full_refresh() or is_all or DirtyScope.ALL_RESOURCES in dirty:
             keys |= planner.all_names(children)
+        keys |= planner.set_target(self.definition.targets.current)
         keys |= planner.set_healing(self.definition.options.healing, is_completed=self.definition.targets.is_completed)
         if DirtyScope.EVALUATED in dirty:
             keys |= planner.find_evaluating()
@@ -284,7 +288,7 @@ class StackReconciler:
 
     def find_idle_kinds(self) -> Collection[Kind] | None:
         """Return the kinds that the state of an idle Stack depends on; None if it is not idle."""
-        is_busy = self._tasks.has_any or self.is_faulty or self._unproven.has_any or not self._checking.is_idle
+        is_busy = self._tasks.has_any or self.is_faulty or self._unproven.has_any or self._detached.has_any or not self._checking.is_idle
         if self.planner is None or is_busy:
             return None
         return idle_check.find_kinds(self.planner, self.memory, self.definition, cache_sync=self._cache_sync)

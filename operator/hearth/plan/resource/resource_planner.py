@@ -24,6 +24,7 @@ from hearth.plan.resource import (
     replace_unhealthy,
     replacement,
     rolling_control,
+    set_replacement,
     step_planning,
 )
 from hearth.plan.resource.blocked_status import Unevaluated
@@ -42,6 +43,7 @@ from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStat
 from hearth.plan.state.rolling_updates import RollingUpdates
 from hearth.plan.state.suspend_record import SuspendRecords
 from hearth.plan.state.watched_kinds import WatchedKinds
+from hearth.plan.target.target import DetachedSet
 from hearth.template.blueprint import (
     Blueprint,
     ResourceBlueprint,
@@ -76,6 +78,9 @@ class ResourcePlanner:
         self.rolling = RollingUpdates(blueprint.rolling)
         self.is_protected: Callable[[str], bool] = lambda _name: False
         """Whether a completed revision has, or may have, an object of that resource."""
+        self.detached: Mapping[str, DetachedSet] = {}
+        """By resource: the StatefulSets whose successors must have their names."""
+        self.is_rollback = False
         self.is_paused = False
         self.is_at_rest = False
         """See `ResourceContext`."""
@@ -202,6 +207,7 @@ class ResourcePlanner:
             records=self.records,
             reader=self.reader,
             environment=self.environment,
+            is_rollback=self.is_rollback,
             is_paused=self.is_paused,
             is_at_rest=self.is_at_rest,
             awaits_repair=any(found.is_held for found in required.values()),
@@ -256,6 +262,10 @@ class ResourcePlanner:
         """Plan a resource whose manifest is known."""
         wanted = subject.desired
         candidates = replacement.find_candidates(subject.children, wanted)
+        detached = self._find_detached(subject)
+        if detached is not None:
+            # Objects of other incarnations do not have its claims.
+            candidates = [each for each in candidates if each.uid == detached.uid]
         child = replacement.choose_child(candidates, wanted, lambda each: decide.assess_child(subject, each))
         if child is None and not subject.children and (child := self.unproven.find(wanted)) is not None:
             subject = dataclasses.replace(subject, children=(child,))
@@ -263,7 +273,11 @@ class ResourcePlanner:
                 return self._take_up(subject, child)
         # If the kind or the explicit name changed, the existing objects count as earlier incarnations.
         number = child.incarnation if child is not None else replacement.find_next_incarnation(subject.children)
-        desired = wanted.at(number, child=child)
+        desired = (
+            wanted.at(number, child=child)
+            if child is not None or detached is None
+            else wanted.at(detached.incarnation, name=detached.name)
+        )
         if refused := self._refuse(subject.name, desired, child):
             return refused
         if child is None:
@@ -281,6 +295,13 @@ class ResourcePlanner:
             # object.
             return step_planning.await_deletion(child)
         return self._decide_existing(subject, child, desired)
+
+    def _find_detached(self, subject: ResourceContext) -> DetachedSet | None:
+        """Return the StatefulSet that the resource had, if its Pods and claims still wait for the next one."""
+        detached = self.detached.get(subject.name)
+        if detached is None or not set_replacement.is_followed_by(detached, subject.desired):
+            return None
+        return None if set_replacement.find_next(detached, subject.children) is not None else detached
 
     def _decide_existing(self, subject: ResourceContext, child: Child, desired: DesiredObject) -> ResourceStatus:
         """Plan a resource by comparing its object with the definition."""

@@ -37,6 +37,7 @@ from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStat
 from hearth.plan.state.rolling_updates import RollingUpdates
 from hearth.plan.state.steps import Step
 from hearth.plan.state.watched_kinds import WatchedKinds
+from hearth.plan.target.target import Target
 from hearth.template.blueprint import Blueprint, StackIdentity
 
 NEXT_BATCH = "/next-batch"
@@ -200,6 +201,18 @@ class StackPlanner:
     def reader(self) -> Reader:
         """Return as which account the Stack reads its objects."""
         return self._resolver.reader
+
+    def set_target(self, target: Target | None) -> set[str]:
+        """Set what the target says of single resources; return the resources that must be planned again."""
+        resolver, is_rollback = self._resolver, target is not None and target.is_rollback
+        changed = set(self.by_state[ResourceState.FAILED]) if is_rollback is not resolver.is_rollback else set()
+        resolver.is_rollback = is_rollback
+        if resolver.detached or (target is not None and target.detached):
+            before = resolver.detached
+            resolver.detached = {each.resource: each for each in target.detached} if target is not None else {}
+            found = {*before.items(), *resolver.detached.items()} - (before.items() & resolver.detached.items())
+            changed |= {name for name, _ in found}
+        return changed
 
     def set_paused(self, *, is_paused: bool, is_completed: bool) -> bool:
         """Set whether steps may start; return whether that changed, so that all names need a refresh.

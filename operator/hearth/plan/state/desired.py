@@ -114,13 +114,15 @@ class DesiredResource:
         """Return whether every incarnation has the same name."""
         return bool(self.name)
 
-    def at(self, incarnation: int, *, child: Child | None = None) -> DesiredObject:
-        """Return the desired object of that incarnation. child: the existing object."""
+    def at(self, incarnation: int, *, child: Child | None = None, name: str = "") -> DesiredObject:
+        """Return the desired object of that incarnation. child: the existing object; name: of one that existed."""
+        present = child.name if child is not None else name
+        ref = next((ref for ref in self.refs_at(incarnation) if ref.name == present), None) if present else None
         if child is None:
-            return DesiredObject(resource=self, ref=self.ref_at(incarnation), incarnation=incarnation)
+            return DesiredObject(resource=self, ref=ref or self.ref_at(incarnation), incarnation=incarnation)
         return DesiredObject(
             resource=self,
-            ref=next((ref for ref in self.refs_at(incarnation) if ref.name == child.name), self.ref_at(incarnation)),
+            ref=ref or self.ref_at(incarnation),
             incarnation=incarnation,
             is_adopted=child.is_adopted,
             data_source=claim_content.find_data_source(child),
