@@ -243,6 +243,7 @@ BUILT_IN = (
     built_in("", "Pod", "pods"),
     built_in("", "PersistentVolumeClaim", "persistentvolumeclaims", guard_claim),
     built_in("", "PersistentVolume", "persistentvolumes", namespaced=False),
+    built_in("storage.k8s.io", "StorageClass", "storageclasses", namespaced=False, has_status=False),
     built_in("apps", "StatefulSet", "statefulsets", guard_set, fills={"replicas": 1}),
     RESOURCE_QUOTA,
     DEPLOYMENT,
