@@ -211,9 +211,7 @@ class KubeWorkloadCluster:
 
     async def _delete(self, child: Child, *, keeps_dependents: bool) -> bool:
         path = api_requests.object_path(child.kind, child.namespace, child.name)
-        body = api_requests.delete_options(
-            child.uid, version=child.resource_version, keeps_dependents=keeps_dependents
-        )
+        body = api_requests.delete_options(child.uid, version=child.resource_version, keeps_dependents=keeps_dependents)
         try:
             answer = await self._sender.send("delete", child.kind, path, body=body)
         except errors.ApiStatusError as refused:

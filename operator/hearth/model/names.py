@@ -165,6 +165,10 @@ def object_part(resource: str) -> str:
     return f"{kebab(root)}-{key}" if key else kebab(root)
 
 
+STRICT_LENGTHS = {"CronJob.batch": 52, "Job.batch": 63, "Service": 63, "Namespace": 63}
+"""Characters of a name by `Kind.group`, above which the API server rejects a new object."""
+
+
 def find_length(kind: str) -> int:
     """Return how many characters the name of a child may have. kind: `Kind.group`."""
     return NAME_LENGTHS.get(kind, NAME_LENGTH)

@@ -110,9 +110,7 @@ class RecordedWorkloadCluster:
     async def delete(self, child: Child, *, keeps_dependents: bool = False) -> bool:
         """As the port says."""
         request = fake_workload_cluster.describe_child("delete", child)
-        return await pass_on(
-            self._log, request, lambda: self._inner.delete(child, keeps_dependents=keeps_dependents)
-        )
+        return await pass_on(self._log, request, lambda: self._inner.delete(child, keeps_dependents=keeps_dependents))
 
     async def release(self, child: Child) -> None:
         """As the port says."""

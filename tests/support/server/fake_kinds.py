@@ -156,13 +156,17 @@ def guard_claim(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_erro
     if change < 0:
         wrong.append(api_errors.cause(".".join(path), "Forbidden: field can not be less than previous value"))
     if change > 0 and dig(new, ("spec", "storageClassName")) == "fixed":
-        wrong.append(api_errors.cause("spec", "Forbidden: the storage class that provisions the pvc must support resize"))
+        wrong.append(
+            api_errors.cause("spec", "Forbidden: the storage class that provisions the pvc must support resize")
+        )
     return wrong
 
 
 def guard_set(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors.Cause]:
     """The rule of StatefulSet: most of its spec never changes."""
-    before, after = ({key: value for key, value in each["spec"].items() if key not in SET_CHANGES} for each in (old, new))
+    before, after = (
+        {key: value for key, value in each["spec"].items() if key not in SET_CHANGES} for each in (old, new)
+    )
     message = "Forbidden: updates to statefulset spec for fields other than 'replicas', 'template' … are forbidden"
     return [] if before == after else [api_errors.cause("spec", message, reason="FieldValueForbidden")]
 

@@ -185,7 +185,9 @@ async def smaller_claims(scene: Scene) -> None:
     before = await begin(scene, size="2Gi")
     claims = await find_claims(scene, before)
     await apply(scene, make_set(scene, "1Gi", replace="KeepClaims"))
-    await scene.reach_reason("ClaimsNotEnlarged", message="spec.volumeClaimTemplates[data] would get smaller (2Gi → 1Gi)")
+    await scene.reach_reason(
+        "ClaimsNotEnlarged", message="spec.volumeClaimTemplates[data] would get smaller (2Gi → 1Gi)"
+    )
     await expect_untouched(scene, before, claims)
     await end(scene)
 

@@ -66,8 +66,14 @@ class RepairReports:
         if not isinstance(result, step_execution.StepDone):
             return
         if isinstance(step, Detach) and result.note:
-            self._report(step.child.resource, step.child.ref, CLAIMS_KEPT, f"was deleted to be created again; {result.note}")
-        if isinstance(step, Delete | Detach) and planner is not None and step.child.resource in planner.blueprint.resources:
+            self._report(
+                step.child.resource, step.child.ref, CLAIMS_KEPT, f"was deleted to be created again; {result.note}"
+            )
+        if (
+            isinstance(step, Delete | Detach)
+            and planner is not None
+            and step.child.resource in planner.blueprint.resources
+        ):
             self._deleted[step.child.resource] = None
         if not isinstance(step, Apply):
             return
@@ -76,7 +82,12 @@ class RepairReports:
             return
         self._deleted.pop(step.resource, None)
         if is_recreated and self._take_place(step.resource, self.services.clock.monotonic()):
-            self._report(step.resource, step.ref, RECREATED, "did not exist although the Stack was complete, and was created again")
+            self._report(
+                step.resource,
+                step.ref,
+                RECREATED,
+                "did not exist although the Stack was complete, and was created again",
+            )
 
     def _is_missing(self, name: str, planner: StackPlanner) -> bool:
         """Return whether another client deleted the object of a resource of the completed target."""
@@ -106,6 +117,4 @@ class RepairReports:
                 f"; for {limits.REPAIR_EVENT_SECONDS / 60:g} minutes, only the operator's log has further repairs"
             )
         emit = self.services.management_cluster.emit_event
-        self.tasks.run(
-            f"repair of {resource}", lambda: emit(stack, type_="Normal", reason=reason, message=message)
-        )
+        self.tasks.run(f"repair of {resource}", lambda: emit(stack, type_="Normal", reason=reason, message=message))

@@ -288,7 +288,13 @@ class StackReconciler:
 
     def find_idle_kinds(self) -> Collection[Kind] | None:
         """Return the kinds that the state of an idle Stack depends on; None if it is not idle."""
-        is_busy = self._tasks.has_any or self.is_faulty or self._unproven.has_any or self._detached.has_any or not self._checking.is_idle
+        is_busy = (
+            self._tasks.has_any
+            or self.is_faulty
+            or self._unproven.has_any
+            or self._detached.has_any
+            or not self._checking.is_idle
+        )
         if self.planner is None or is_busy:
             return None
         return idle_check.find_kinds(self.planner, self.memory, self.definition, cache_sync=self._cache_sync)

@@ -124,11 +124,15 @@ async def _enlarge(
         # Neither a name nor a template of the tenant's makes it the tenant's claim.
         foreign = claim_replacement.find_foreign(each.claim, live) or boundary.find_denial(each.ref)
         if foreign:
-            return _fail(step, f"{each.ref} {foreign}, so it is not enlarged to {each.size.wanted}; enlarge it yourself")
+            return _fail(
+                step, f"{each.ref} {foreign}, so it is not enlarged to {each.size.wanted}; enlarge it yourself"
+            )
     for is_written in (False, True):
         for number, each in enumerate(found):
             try:
-                await (cluster.change_object if is_written else cluster.change_dry_run)(each.ref, each.patch, kind=CLAIMS)
+                await (cluster.change_object if is_written else cluster.change_dry_run)(
+                    each.ref, each.patch, kind=CLAIMS
+                )
             except ApiStatusError as error:
                 if error.code not in REFUSED:
                     raise
@@ -144,7 +148,13 @@ async def _enlarge(
 
 
 async def _explain(
-    step: Detach, refused: Enlargement, error: ApiStatusError, *, done: str, cluster: WorkloadCluster, boundary: Boundary
+    step: Detach,
+    refused: Enlargement,
+    error: ApiStatusError,
+    *,
+    done: str,
+    cluster: WorkloadCluster,
+    boundary: Boundary,
 ) -> StepFailure:
     """Explain why a claim cannot be enlarged: a missing right, or what the API server says."""
     ref = refused.ref

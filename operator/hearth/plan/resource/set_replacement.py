@@ -15,7 +15,9 @@ from hearth.plan.target.target import DetachedSet
 from hearth.template.cel import quantity
 
 PODS: Final = Kind(group="", version="v1", name="Pod", plural="pods", namespaced=True)
-CLAIMS: Final = Kind(group="", version="v1", name="PersistentVolumeClaim", plural="persistentvolumeclaims", namespaced=True)
+CLAIMS: Final = Kind(
+    group="", version="v1", name="PersistentVolumeClaim", plural="persistentvolumeclaims", namespaced=True
+)
 POD_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
 
 

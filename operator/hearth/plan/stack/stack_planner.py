@@ -16,7 +16,7 @@ from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import EnvironmentRule
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
-from hearth.plan.resource import resource_planner
+from hearth.plan.resource import definition_warnings, resource_planner
 from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.stack import blueprint_update, refresh_queue
@@ -47,6 +47,9 @@ NEXT_BATCH = "/next-batch"
 class StackPlanner:
     """Statuses and steps of one Stack under one blueprint."""
 
+    _warned: Blueprint | None = None
+    """The blueprint of `_warnings`."""
+    _warnings: tuple[str, ...] = ()
     suspension: SuspendPlanner | None = None
     """Set while the Stack is suspended: the planner then plans nothing else."""
 
@@ -97,6 +100,13 @@ class StackPlanner:
         self._order = refresh_queue.find_order(blueprint)
         self._changed: Collection[str] = ()
         """The resources that a new blueprint changed, added or removed; the Stack is not ready before they are planned."""
+
+    @property
+    def definition_warnings(self) -> tuple[str, ...]:
+        """Return what the definition allows and its user probably does not mean."""
+        if self._warned is not self.blueprint:
+            self._warned, self._warnings = self.blueprint, definition_warnings.find_warnings(self.blueprint)
+        return self._warnings
 
     @property
     def is_ready(self) -> bool:

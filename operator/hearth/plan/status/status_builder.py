@@ -147,6 +147,7 @@ def _find_warnings(subject: StatusInput, plan: StackPlan, *, wrong_outputs: Iter
             namespace=subject.address.namespace,
         ),
         *wrong_outputs,
+        *plan.definition_warnings,
         *plan.rolling.find_warnings(),
         *breakpoint_waits.warn(plan),
         *breakpoint_waits.warn_polled(subject.polled),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.model import limits, names
-from hearth.model.kinds import Kind, Kinds
+from hearth.model.kinds import Kind, Kinds, make_key
 from hearth.template import chunked_work
 from hearth.template.blueprint import Replacement
 from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator, ValidExpression
@@ -119,6 +119,7 @@ def examine(analyzed: AnalyzedResource, examiner: ExpressionValidator, audience:
     if analyzed.served is not None and not analyzed.served.namespaced:
         examine_scope(analyzed, examiner, path)
     examine_replacement(analyzed, examiner)
+    examine_name(analyzed, examiner, path)
     source, outer = analyzed.source, examiner.scope
     if source.is_collection:
         analyzed.collection = collection_analysis.examine(source, examiner)
@@ -156,6 +157,16 @@ def examine_replacement(analyzed: AnalyzedResource, examiner: ExpressionValidato
     if analyzed.source.replacement is Replacement.KEEP_CLAIMS and analyzed.kind and not is_set:
         message = f"KeepClaims is for a StatefulSet, and this is a {analyzed.kind}; write another policy, or remove it"
         examiner.note(f"{analyzed.source.path}.updatePolicy.replace", message)
+
+
+def examine_name(analyzed: AnalyzedResource, examiner: ExpressionValidator, path: str) -> None:
+    """Check that a stated name is not longer than the API server accepts for the kind."""
+    metadata = analyzed.source.manifest.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    longest = names.STRICT_LENGTHS.get(make_key(analyzed.group, analyzed.kind))
+    if longest is not None and isinstance(name, str) and "${" not in name and len(name) > longest:
+        message = f"has {len(name)} characters, and a {analyzed.kind} may have {longest}; shorten it"
+        examiner.note(f"{path}.metadata.name", message)
 
 
 def examine_scope(analyzed: AnalyzedResource, examiner: ExpressionValidator, path: str) -> None:

@@ -19,6 +19,7 @@ from hearth.cli.stack_views.files.stack_files import StackFile
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kinds
+from hearth.plan.resource import definition_warnings
 from hearth.template.text import kubectl_yaml
 
 if TYPE_CHECKING:
@@ -140,7 +141,8 @@ def count_kinds(stacks: Sequence[StackFile]) -> str:
 def find_mistakes(found: StackFile, kinds: Kinds) -> list[Object]:
     """Return the mistakes of one Stack."""
     try:
-        stack_files.compile_stack(found, kinds)
+        for warning in definition_warnings.find_warnings(stack_files.compile_stack(found, kinds)):
+            click.echo(safe_text.clean(f"note: {found.source}: {found.title}: {warning}"), err=True)
     except errors.InvalidDefinition as error:
         where = {"file": found.source, "kind": found.manifest["kind"], "stack": found.identity.name}
         return [{**where, "path": mistake.path, "message": mistake.message} for mistake in error.mistakes]
