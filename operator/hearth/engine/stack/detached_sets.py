@@ -1,7 +1,8 @@
 """StatefulSets of one Stack that are deleted without their Pods and claims: recorded first, until the next ones exist.
 
 The record survives the operator, so that the next StatefulSet has the same name and takes over what is there. If none is
-wanted any more, the Pods that were left are deleted; claims stay, as they do whenever a StatefulSet is deleted.
+wanted any more, or the Stack is suspended meanwhile, the Pods that were left are deleted; claims stay, as they do
+whenever a StatefulSet is deleted.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class DetachedSets:
     """Seconds until they are deleted again."""
     _due: float = 0.0
     """Monotonic seconds before which they are not."""
+    _stopped: tuple[str, ...] = ()
+    """The UIDs of StatefulSets whose Pods were deleted because the Stack is suspended."""
 
     @property
     def has_any(self) -> bool:
@@ -67,7 +70,7 @@ class DetachedSets:
         ended = {each.resource for each in self._list() if self._has_next(each)}
         if self.definition_sync.targets.record_detached(begun, ended=ended):
             self.services.queue.enqueue(self.uid, DirtyScope.STACK)
-        if self._may_delete_pods() and any(self._is_unwanted(each, planner) for each in self._list()):
+        if self._may_delete_pods() and self._list_with_pods(planner):
             self.tasks.run(TASK, lambda: self._delete_pods(planner))
 
     def find_problem(self, planner: StackPlanner) -> str:
@@ -88,10 +91,24 @@ class DetachedSets:
         is_due = self._due <= self.services.clock.monotonic()
         return is_due and not self.definition_sync.options.is_paused and self.definition_sync.cluster.problem is None
 
+    def _list_with_pods(self, planner: StackPlanner) -> list[DetachedSet]:
+        """Return those whose Pods must go: that nobody wants, or that run although the Stack is suspended."""
+        is_suspended = self.definition_sync.is_suspended
+        self._stopped = self._stopped if is_suspended else ()
+        return [
+            each
+            for each in self._list()
+            if self._is_unwanted(each, planner)
+            or (is_suspended and each.uid not in self._stopped and self._is_gone(each) and not self._has_next(each))
+        ]
+
+    def _is_gone(self, detached: DetachedSet) -> bool:
+        children = self.services.find_children_cluster(self.uid).children_of(self.uid, detached.resource)
+        return all(child.uid != detached.uid for child in children)
+
     def _is_unwanted(self, detached: DetachedSet, planner: StackPlanner) -> bool:
         """Return whether no StatefulSet will take over. The deleted one may still be there, as long as it waits."""
-        children = self.services.find_children_cluster(self.uid).children_of(self.uid, detached.resource)
-        if planner.blueprint.is_unknown or any(child.uid == detached.uid for child in children):
+        if planner.blueprint.is_unknown or not self._is_gone(detached):
             return False
         if detached.resource not in planner.blueprint.resources:
             return True
@@ -99,16 +116,16 @@ class DetachedSets:
         return desired is not None and not set_replacement.is_followed_by(detached, desired.resource)
 
     async def _delete_pods(self, planner: StackPlanner) -> None:
-        """Delete the Pods that unwanted StatefulSets left, and forget these StatefulSets."""
+        """Delete the Pods that StatefulSets left, and forget those StatefulSets that nobody wants."""
         stack = self.services.management_cluster.find_stack(self.uid)
-        unwanted = [each for each in self._list() if self._is_unwanted(each, planner)]
+        found = self._list_with_pods(planner)
         if stack is None:
             return
         try:
-            for each in unwanted if not planner.blueprint.abandons else ():
+            for each in found if not planner.blueprint.abandons else ():
                 await self._delete_pods_of(stack, each)
         except (ApiStatusError, Unreachable) as error:
-            named = ", ".join(f"statefulset/{each.name}" for each in unwanted)
+            named = ", ".join(f"statefulset/{each.name}" for each in found)
             self._problem = f"cannot delete the Pods that {named} left: {error}; the operator retries"
             logger.warning("cannot delete the pods of a deleted StatefulSet", stack=self.uid, error=str(error))
             self._due = self.services.clock.monotonic() + self._pause
@@ -116,7 +133,9 @@ class DetachedSets:
             self._pause = min(2 * self._pause, LAST_RETRY)
             return
         self._problem, self._pause = "", FIRST_RETRY
-        self.definition_sync.targets.record_detached((), ended={each.resource for each in unwanted})
+        unwanted = {each.resource for each in found if self._is_unwanted(each, planner)}
+        self._stopped += tuple(each.uid for each in found if each.resource not in unwanted)
+        self.definition_sync.targets.record_detached((), ended=unwanted)
         self.services.queue.enqueue(self.uid, DirtyScope.STACK)
 
     async def _delete_pods_of(self, stack: StackObject, detached: DetachedSet) -> None:

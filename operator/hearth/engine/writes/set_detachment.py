@@ -15,7 +15,7 @@ from hearth.engine import stateful_set_claims
 from hearth.engine.ports import WorkloadCluster
 from hearth.model import limits, value_class
 from hearth.model.errors import ApiStatusError, Unreachable
-from hearth.model.kinds import ObjectRef
+from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import Boundary
 from hearth.model.text import enumeration, redaction
 from hearth.plan.resource import set_replacement
@@ -60,12 +60,32 @@ async def detach(step: Detach, *, cluster: WorkloadCluster, boundary: Boundary) 
     """
     try:
         async with asyncio.timeout(WITHIN):
-            done = await _prepare(step, cluster=cluster, boundary=boundary)
+            done = await _prepare_within_rights(step, cluster=cluster, boundary=boundary)
             if isinstance(done, str):
                 await cluster.delete(step.child, keeps_dependents=True)
             return done
     except TimeoutError as error:
         raise Unreachable(f"no answers within {WITHIN:g} s") from error
+
+
+async def _prepare_within_rights(step: Detach, *, cluster: WorkloadCluster, boundary: Boundary) -> StepFailure | str:
+    """Do as `_prepare`, and explain a right that is missing to read what must be tried."""
+    try:
+        return await _prepare(step, cluster=cluster, boundary=boundary)
+    except ApiStatusError as error:
+        if not error.is_forbidden:
+            raise
+        is_claim = error_message.read_details(error.status or {}).get("kind") == CLAIMS.plural
+        kind = CLAIMS if is_claim else step.child.kind
+        return _forbid(step, _describe(error, step), kind=kind, boundary=boundary)
+
+
+def _forbid(step: Detach, said: str, *, kind: Kind, boundary: Boundary) -> StepFailure:
+    """Return the failure of a step that lacks a right, with the commands that grant it to the account of the Stack."""
+    namespace = step.child.namespace
+    grant = f"; to allow it, run: {boundary.explain_grant(kind, namespace)}" if boundary.account else ""
+    rights = RetryTrigger(type=TriggerType.RIGHTS, namespace=namespace)
+    return _fail(step, f"{said}{grant}", reason=FORBIDDEN, causes=(rights,), is_final=False)
 
 
 async def _prepare(step: Detach, *, cluster: WorkloadCluster, boundary: Boundary) -> StepFailure | str:
@@ -144,7 +164,7 @@ async def _enlarge(
     if not found:
         return kept
     named = enumeration.enumerate_names([f"{each.ref} to {each.size.wanted}" for each in found])
-    return f"{kept}; enlarged {named}"
+    return f"{kept}; larger claims: {named}"
 
 
 async def _explain(
@@ -161,9 +181,7 @@ async def _explain(
     said = f"{done}{ref} cannot be enlarged to {refused.size.wanted}: {_describe(error, step)}"
     is_right = error.is_forbidden and not error_message.read_causes(error.status or {})
     if is_right and not await cluster.is_allowed("patch", kind=CLAIMS, namespace=ref.namespace, name=ref.name):
-        grant = f"; to allow it, run: {boundary.explain_grant(CLAIMS, ref.namespace)}" if boundary.account else ""
-        rights = RetryTrigger(type=TriggerType.RIGHTS, namespace=ref.namespace)
-        return _fail(step, f"{said}{grant}", reason=FORBIDDEN, causes=(rights,), is_final=False)
+        return _forbid(step, said, kind=CLAIMS, boundary=boundary)
     return _fail(
         step,
         f"{said}; the StorageClass of a claim must have allowVolumeExpansion: true, and the claim must be bound; else "
