@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.plan.resource import set_replacement
+from support.stories import probe_controller
 from support.stories.snapshot_scene import Scene
 from support.stories.world import Address
 
@@ -180,6 +181,22 @@ async def fixed_class(scene: Scene) -> None:
     await end(scene)
 
 
+async def one_fixed_claim(scene: Scene) -> None:
+    """One claim of several that cannot be enlarged: no other one is, and nothing is deleted."""
+    manifest = scene.claim(storage_class=FIXED, name="data-shop-db-1", labels={"app": "db"})["manifest"]
+    manifest["metadata"]["namespace"] = scene.world.namespace
+    await scene.world.user.create(manifest)
+    before = await begin(scene)
+    claims = await find_claims(scene, before)
+    await apply(scene, make_set(scene, "2Gi", replace="KeepClaims"))
+    await scene.reach_reason(
+        "ClaimsNotEnlarged", message="persistentvolumeclaim/data-shop-db-1 cannot be enlarged to 2Gi"
+    )
+    await expect_untouched(scene, before, claims)
+    assert set(claims) == {"data-shop-db-0", "data-shop-db-1"}
+    await end(scene)
+
+
 async def smaller_claims(scene: Scene) -> None:
     """No claim gets smaller: nothing is deleted."""
     before = await begin(scene, size="2Gi")
@@ -249,6 +266,35 @@ async def later_incarnation(scene: Scene) -> None:
     assert after["metadata"]["name"] == before["metadata"]["name"]
     assert after["metadata"]["uid"] != before["metadata"]["uid"]
     assert await find_claims(scene, after) == grown(claims, "2Gi")
+    for claim in await scene.find_set_claims(first):
+        await scene.world.user.delete(Address.of(claim))
+    await end(scene)
+
+
+async def beside_an_earlier_one(scene: Scene) -> None:
+    """While an earlier StatefulSet still exists, the later one is replaced under its own name, and only that one."""
+    first = await begin(scene)
+    earlier = await find_claims(scene, first)
+    other = make_set(scene, serviceName="other", replace="CreateFirst")
+    probe = {"apiVersion": f"{probe_controller.GROUP}/v1", "kind": "Probe"}
+    await scene.apply({"db": other, "broken": {"manifest": {**probe, "spec": {"fails": "no"}}}})
+
+    async def look() -> list[str]:
+        await scene.bind()
+        found = await scene.find_children("StatefulSet")
+        counts = [len(await scene.find_set_claims(each)) for each in found]
+        return [] if counts == [REPLICAS, REPLICAS] else [f"there are {counts} claims"]
+
+    await scene.reach(look)
+    found = await scene.find_children("StatefulSet")
+    (second,) = [each for each in found if each["metadata"]["uid"] != first["metadata"]["uid"]]
+    claims = await find_claims(scene, second)
+    await scene.apply({"db": make_set(scene, "2Gi", serviceName="other", replace="KeepClaims")})
+    await scene.reach_stack("UpdateComplete")
+    after = await find_set(scene)
+    assert after["metadata"]["name"] == second["metadata"]["name"]
+    assert await find_claims(scene, after) == grown(claims, "2Gi")
+    assert await find_claims(scene, first) == earlier
     for claim in await scene.find_set_claims(first):
         await scene.world.user.delete(Address.of(claim))
     await end(scene)
@@ -372,7 +418,8 @@ async def marked(scene: Scene) -> None:
 
 
 SCENARIOS: tuple[Scenario, ...] = (
-    *(enlarged_claims, another_service, not_replaced_by_itself, fixed_class, smaller_claims, another_selector),
+    *(enlarged_claims, another_service, not_replaced_by_itself, fixed_class, one_fixed_claim, smaller_claims),
+    *(another_selector, beside_an_earlier_one),
     *(foreign_claim, rolled_back, later_incarnation, taken_up_later, rolled_back_in_between, removed_in_between),
     *(deleted_in_between, suspended_in_between, marked),
 )
