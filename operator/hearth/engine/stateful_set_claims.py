@@ -40,7 +40,7 @@ async def find_claims(
 async def list_live(
     cluster: WorkloadCluster, stateful_set: Mapping[str, Any], template: str, *, kind: Kind
 ) -> AsyncIterator[Mapping[str, Any]]:
-    """Yield the live claims with the names of one template, whoever made them, without those that are being deleted.
+    """Yield the live claims with the names of one template, also those of other clients, without those that are being deleted.
 
     They are those of all replicas, and of earlier ones, which were scaled down, or had lower ordinals. Some of their
     claims may be deleted, so the search ends after a few that are missing in a row.

@@ -354,7 +354,7 @@ async def rolled_back_in_between(scene: Scene) -> None:
 
 
 async def removed_in_between(scene: Scene) -> None:
-    """A StatefulSet that nobody wants any more leaves no Pod behind, and its claims."""
+    """A StatefulSet that is not wanted any more leaves no Pod behind, and its claims."""
     before = await begin_held(scene)
     claims = await find_claims(scene, before)
     await scene.apply({"after": scene.config(name="none")})

@@ -49,7 +49,7 @@ def make(stack: str, resource: str, *, kind: str, incarnation: int, namespace: s
 def test_a_name_is_one_that_the_kind_and_its_controller_can_have(
     stack: str, resource: str, key: str, kind: str, incarnation: int, namespace: str
 ) -> None:
-    """Whatever the lengths of the names that it is made of."""
+    """With names of all lengths that it may be made of."""
     name = make(stack, resource + key, kind=kind, incarnation=incarnation, namespace=namespace)
     assert DNS_LABEL.fullmatch(name)
     assert len(name) <= names.find_length(kind)

@@ -92,7 +92,7 @@ class DetachedSets:
         return is_due and not self.definition_sync.options.is_paused and self.definition_sync.cluster.problem is None
 
     def _list_with_pods(self, planner: StackPlanner) -> list[DetachedSet]:
-        """Return those whose Pods must go: that nobody wants, or that run although the Stack is suspended."""
+        """Return those whose Pods must go: that are unwanted, or that run although the Stack is suspended."""
         is_suspended = self.definition_sync.is_suspended
         self._stopped = self._stopped if is_suspended else ()
         return [
@@ -116,7 +116,7 @@ class DetachedSets:
         return desired is not None and not set_replacement.is_followed_by(detached, desired.resource)
 
     async def _delete_pods(self, planner: StackPlanner) -> None:
-        """Delete the Pods that StatefulSets left, and forget those StatefulSets that nobody wants."""
+        """Delete the Pods that StatefulSets left, and forget those StatefulSets that are unwanted."""
         stack = self.services.management_cluster.find_stack(self.uid)
         found = self._list_with_pods(planner)
         if stack is None:

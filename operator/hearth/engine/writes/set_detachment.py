@@ -112,7 +112,7 @@ async def _prepare(step: Detach, *, cluster: WorkloadCluster, boundary: Boundary
 
 
 def find_objection(step: Detach, live: Mapping[str, Any]) -> str:
-    """Return why the StatefulSet cannot be replaced under its name, whatever its claims are; "" if it can."""
+    """Return why the StatefulSet cannot be replaced under its name, even if all its claims can be enlarged; "" if it can."""
     if set_replacement.is_selector_changed(live, step.manifest):
         return (
             "spec.selector changes, so its Pods would be left without a controller, and they have the names of the new "

@@ -92,7 +92,7 @@ def find_next(detached: DetachedSet, children: Iterable[Child]) -> Child | None:
 
 
 def is_left_pod(pod: Mapping[str, Any], name: str) -> bool:
-    """Return whether a Pod of that name is one that a deleted StatefulSet left behind, and that nobody took over."""
+    """Return whether a Pod of that name is one that a deleted StatefulSet left behind, and that has no controller."""
     metadata = pod["metadata"]
     is_of_set = (metadata.get("labels") or {}).get(POD_NAME_LABEL) == name
     return is_of_set and not any(owner.get("controller") for owner in metadata.get("ownerReferences") or ())

@@ -55,7 +55,7 @@ def test_when_the_pods_would_not_be_found(live: Object, wanted: Object, *, is_ch
 
 
 @pytest.mark.parametrize(
-    ("labels", "owners", "is_left"),
+    ("labels", "owners", "is_leftover"),
     [
         pytest.param({set_replacement.POD_NAME_LABEL: "db-0"}, [], True, id="left"),
         pytest.param({set_replacement.POD_NAME_LABEL: "db-0"}, [{"controller": True}], False, id="taken-over"),
@@ -63,7 +63,7 @@ def test_when_the_pods_would_not_be_found(live: Object, wanted: Object, *, is_ch
         pytest.param({}, [], False, id="of-somebody"),
     ],
 )
-def test_which_pods_a_deleted_set_left(labels: Object, owners: list[Object], *, is_left: bool) -> None:
+def test_which_pods_a_deleted_set_left(labels: Object, owners: list[Object], *, is_leftover: bool) -> None:
     """A name alone makes none of them its Pod."""
     pod = {"metadata": {"name": "db-0", "labels": labels, "ownerReferences": owners}}
-    assert set_replacement.is_left_pod(pod, "db-0") is is_left
+    assert set_replacement.is_left_pod(pod, "db-0") is is_leftover
