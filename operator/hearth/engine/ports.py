@@ -123,16 +123,19 @@ class WorkloadCluster(Protocol):
     async def create_object(self, manifest: Object, *, kind: Kind) -> Object:
         """Create an object that is no child; return it as stored. Raises `ApiStatusError` with 409 if the name is taken."""
 
+    async def change_object(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
+        """Write a merge patch of an object that is no child; preconditions stand in its metadata. Return it as stored."""
+
     async def delete_object(self, raw: Object, *, kind: Kind) -> None:
         """Delete exactly this object, which is no child (precondition: UID); ignore one that is gone.
 
         Raises `ApiStatusError` with 409 if another object has the name.
         """
 
-    async def delete(self, child: Child) -> bool:
+    async def delete(self, child: Child, *, keeps_dependents: bool = False) -> bool:
         """Delete exactly this object (preconditions: UID and version) with background propagation.
 
-        An object that changed since is deleted too, unless the change forbids deletion: `ApiStatusError` with 409.
+        keeps_dependents: orphan what the object owns instead of deleting it. An object that changed since is deleted too, unless the change forbids deletion: `ApiStatusError` with 409.
         Returns True if the object is gone, also if it already was. Returns False while finalizers remain. Updates the
         cache.
         """

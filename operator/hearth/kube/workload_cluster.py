@@ -194,6 +194,11 @@ class KubeWorkloadCluster:
         path = api_requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
         return await self._sender.send("create", kind, path, body=manifest)
 
+    async def change_object(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
+        """Write a merge patch of an object that is no child, and return the response."""
+        path = api_requests.object_path(kind, ref.namespace, ref.name)
+        return await self._sender.send("patch", kind, path, body=patch)
+
     async def delete_object(self, raw: Object, *, kind: Kind) -> None:
         """Delete exactly this object, which is no child; ignore one that is gone."""
         metadata = raw["metadata"]
@@ -205,10 +210,10 @@ class KubeWorkloadCluster:
             if not refused.is_not_found:
                 raise
 
-    async def delete(self, child: Child) -> bool:
+    async def delete(self, child: Child, *, keeps_dependents: bool = False) -> bool:
         """Delete exactly this object; return whether it is gone."""
         try:
-            return await self._delete(child)
+            return await self._delete(child, keeps_dependents=keeps_dependents)
         except errors.ApiStatusError as refused:
             if not refused.is_conflict:
                 raise
@@ -218,11 +223,11 @@ class KubeWorkloadCluster:
             if live.must_not_delete and not child.must_not_delete:
                 # The object changed after the decision to delete it. The caller must observe it again.
                 raise
-        return await self._delete(live)
+        return await self._delete(live, keeps_dependents=keeps_dependents)
 
-    async def _delete(self, child: Child) -> bool:
+    async def _delete(self, child: Child, *, keeps_dependents: bool) -> bool:
         path = api_requests.object_path(child.kind, child.namespace, child.name)
-        body = api_requests.delete_options(child.uid, version=child.resource_version)
+        body = api_requests.delete_options(child.uid, version=child.resource_version, keeps_dependents=keeps_dependents)
         try:
             answer = await self._sender.send("delete", child.kind, path, body=body)
         except errors.ApiStatusError as refused:

@@ -80,6 +80,8 @@ class Replacement(enum.Enum):
 
     CREATE_FIRST = "CreateFirst"
     DELETE_FIRST = "DeleteFirst"
+    KEEP_CLAIMS = "KeepClaims"
+    """A StatefulSet is deleted without its Pods and claims, and created again under its name."""
     NEVER = "Never"
 
 

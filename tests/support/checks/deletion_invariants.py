@@ -222,8 +222,11 @@ class Oversight:
         policies |= {find_policy(each, resource) for each in self._find_followed(uid, seen)}
         if raw["kind"] == CLAIM and self._is_of_restore(raw, seen):
             policies |= {find_restore_policy(each, resource) for each in self._find_followed(uid, seen)}
-        if "DeleteFirst" not in policies and not self._is_disposable(raw, seen):
-            target = expectations.status_of(seen.raw).get("target") or {}
+        target = expectations.status_of(seen.raw).get("target") or {}
+        # A rollback replaces a StatefulSet under its name, since the earlier definition may lack the policy of the later.
+        is_taken_back = raw["kind"] == "StatefulSet" and target.get("cause", "Spec") != "Spec"
+        goes_first = is_taken_back or bool(policies & {"DeleteFirst", "KeepClaims"})
+        if not goes_first and not self._is_disposable(raw, seen):
             # What an automatic rollback leaves standing is not in use: it is kept for what it holds.
             is_spared = target.get("cause") == "AutomaticRollback" and not is_going
             live = [each for each in self._children.values() if not (is_spared and each["kind"] == CLAIM)]
@@ -235,7 +238,7 @@ class Oversight:
             return
         if raw["kind"] == CLAIM and not self._is_asked(raw, seen, policies):
             yield f"the claim {raw['metadata']['name']} was deleted, and that was not requested"
-        if raw["metadata"]["uid"] in seen.reached and "DeleteFirst" not in policies and not seen.is_waived:
+        if raw["metadata"]["uid"] in seen.reached and not goes_first and not seen.is_waived:
             missing = [list(self._find_missing(uid, template)) for template in self._find_followed(uid, seen)]
             if all(missing):
                 yield f"{raw['metadata']['name']}, which was reached, was deleted before {missing[0]} were ready"

@@ -173,6 +173,13 @@ class FakeWorkloadCluster:
         made: Object = copy(await self._wire.send(request, lambda: self._server.create(sent, manager=MANAGER)))
         return made
 
+    async def change_object(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
+        """As the port says."""
+        request = Request(verb="change", kind=kind, namespace=ref.namespace, name=ref.name)
+        return await self._wire.send(
+            request, lambda: copy(self._server.patch(kind, ref.namespace, ref.name, patch, manager=MANAGER))
+        )
+
     async def delete_object(self, raw: Object, *, kind: Kind) -> None:
         """As the port says."""
         metadata = raw["metadata"]
@@ -184,10 +191,10 @@ class FakeWorkloadCluster:
             if error.code != 404:
                 raise
 
-    async def delete(self, child: Child) -> bool:
+    async def delete(self, child: Child, *, keeps_dependents: bool = False) -> bool:
         """As the port says."""
         try:
-            return await self._delete(child)
+            return await self._delete(child, keeps_dependents=keeps_dependents)
         except errors.ApiStatusError as error:
             if error.code != 409:
                 raise
@@ -196,15 +203,22 @@ class FakeWorkloadCluster:
                 return True
             if live.must_not_delete and not child.must_not_delete:
                 raise
-        return await self._delete(live)
+        return await self._delete(live, keeps_dependents=keeps_dependents)
 
-    async def _delete(self, child: Child) -> bool:
+    async def _delete(self, child: Child, *, keeps_dependents: bool) -> bool:
         kind, version = child.kind, str(child.resource_version)
         request = describe_child("delete", child)
         try:
             is_gone = await self._wire.send(
                 request,
-                lambda: self._server.delete(kind, child.namespace, child.name, uid=child.uid, version=version),
+                lambda: self._server.delete(
+                    kind,
+                    child.namespace,
+                    child.name,
+                    uid=child.uid,
+                    version=version,
+                    keeps_dependents=keeps_dependents,
+                ),
             )
         except errors.ApiStatusError as error:
             if error.code != 404:

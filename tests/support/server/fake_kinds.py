@@ -15,6 +15,7 @@ import orjson
 from hearth.model import names
 from hearth.model.api import crd
 from hearth.model.kinds import Kind
+from hearth.template.cel import quantity
 from support.server import api_errors
 from support.server.field_sets import Shape
 
@@ -134,6 +135,15 @@ def immutable_when_said(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[
     return [api_errors.cause(key, f"Forbidden: {message}", reason="FieldValueForbidden") for key in changed]
 
 
+SET_CHANGES = frozenset(
+    {
+        *("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "minReadySeconds"),
+        "persistentVolumeClaimRetentionPolicy",
+    }
+)
+"""What may change in the spec of a StatefulSet."""
+
+
 def immutable_field(*path: str) -> Guard:
     """A guard of one field that never changes."""
 
@@ -147,9 +157,31 @@ def immutable_field(*path: str) -> Guard:
 
 
 def guard_claim(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors.Cause]:
-    """The rules of PersistentVolumeClaim: of its class and content, nothing ever changes."""
+    """The rules of PersistentVolumeClaim: of its class and content, nothing ever changes, and it never gets smaller.
+
+    One of the class `fixed` does not get larger either.
+    """
     guards = (immutable_field("spec", "storageClassName"), immutable_field("spec", "dataSource"))
-    return [cause for guard in guards for cause in guard(old, new)]
+    path = ("spec", "resources", "requests", "storage")
+    before, after = (str(dig(each, path) or "0") for each in (old, new))
+    change = quantity.compare(after, before)
+    wrong = [cause for guard in guards for cause in guard(old, new)]
+    if change < 0:
+        wrong.append(api_errors.cause(".".join(path), "Forbidden: field can not be less than previous value"))
+    if change > 0 and dig(new, ("spec", "storageClassName")) == "fixed":
+        wrong.append(
+            api_errors.cause("spec", "Forbidden: the storage class that provisions the pvc must support resize")
+        )
+    return wrong
+
+
+def guard_set(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors.Cause]:
+    """The rule of StatefulSet: most of its spec never changes."""
+    before, after = (
+        {key: value for key, value in each["spec"].items() if key not in SET_CHANGES} for each in (old, new)
+    )
+    message = "Forbidden: updates to statefulset spec for fields other than 'replicas', 'template' … are forbidden"
+    return [] if before == after else [api_errors.cause("spec", message, reason="FieldValueForbidden")]
 
 
 def guard_service(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors.Cause]:
@@ -248,7 +280,8 @@ BUILT_IN = (
     built_in("", "Pod", "pods"),
     built_in("", "PersistentVolumeClaim", "persistentvolumeclaims", guard_claim),
     built_in("", "PersistentVolume", "persistentvolumes", namespaced=False),
-    built_in("apps", "StatefulSet", "statefulsets", fills={"replicas": 1}),
+    built_in("storage.k8s.io", "StorageClass", "storageclasses", namespaced=False, has_status=False),
+    built_in("apps", "StatefulSet", "statefulsets", guard_set, fills={"replicas": 1}),
     RESOURCE_QUOTA,
     DEPLOYMENT,
     built_in("batch", "CronJob", "cronjobs", fills={"suspend": False}),

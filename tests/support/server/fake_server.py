@@ -178,9 +178,19 @@ class FakeServer:
         return wanted if dry_run else self._finish_change(served, live, wanted)
 
     def delete(
-        self, kind: Kind, namespace: str, name: str, *, uid: str | None = None, version: str | None = None
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        *,
+        uid: str | None = None,
+        version: str | None = None,
+        keeps_dependents: bool = False,
     ) -> bool:
-        """DELETE in the background policy; True when the object is gone now, False while finalizers hold it."""
+        """DELETE in the background policy; True when the object is gone now, False while finalizers hold it.
+
+        keeps_dependents: the policy Orphan, which on a real server takes a moment and a finalizer.
+        """
         self._served(kind)
         live = self.get(kind, namespace, name)
         found = live["metadata"]
@@ -189,6 +199,8 @@ class FakeServer:
             raise api_errors.conflict(kind, name, why)
         if version is not None and version != found["resourceVersion"]:
             raise api_errors.stale(kind, name)
+        if keeps_dependents:
+            self._orphan(found["uid"])
         if not found.get("finalizers") and kind not in (fake_kinds.NAMESPACE.kind, _DEFINITIONS):
             self._remove(kind, live)
             return True
@@ -307,6 +319,14 @@ class FakeServer:
         if namespace:
             self._finish_namespace(namespace)
         self._finish_definition(kind)
+
+    def _orphan(self, uid: str) -> None:
+        """Take the owner away from everything that it owns."""
+        for kind, key in list(self._owned.pop(uid, ())):
+            raw = self.find(kind, *key)
+            if raw is not None:
+                kept = [owner for owner in raw["metadata"].get("ownerReferences", ()) if owner["uid"] != uid]
+                self.patch(kind, *key, {"metadata": {"ownerReferences": kept or None}}, manager="garbage-collector")
 
     def _collect_garbage(self, uid: str) -> None:
         """Delete what had no other client as its owner."""

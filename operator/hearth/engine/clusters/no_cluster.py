@@ -103,11 +103,15 @@ class NoCluster:
         """Raise `Unreachable`."""
         raise _away()
 
+    async def change_object(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
+        """Raise `Unreachable`."""
+        raise _away()
+
     async def delete_object(self, raw: Object, *, kind: Kind) -> None:
         """Raise `Unreachable`."""
         raise _away()
 
-    async def delete(self, child: Child) -> bool:
+    async def delete(self, child: Child, *, keeps_dependents: bool = False) -> bool:
         """Raise `Unreachable`."""
         raise _away()
 

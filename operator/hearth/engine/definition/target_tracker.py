@@ -6,7 +6,7 @@ Must not decide: see `hearth.plan.target.target`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from hearth.plan.state import finished_work
 from hearth.plan.status import check_result, conditions
 from hearth.plan.status.check_result import CheckResult
 from hearth.plan.target import status_signature, suspend_transition, target_choice, target_start, target_status
-from hearth.plan.target.target import CompletedRevisions, LastBatch, RollbackRequest, Target
+from hearth.plan.target.target import CompletedRevisions, DetachedSet, LastBatch, RollbackRequest, Target
 from hearth.plan.target.target_choice import TargetChoice, TargetRequest
 from hearth.plan.target.target_start import TargetContext
 
@@ -266,6 +266,21 @@ class TargetTracker:
         if self.current is not None and (found := tuple(batches)) != self.current.batches:
             self.current = dataclasses.replace(self.current, batches=found)
 
+    def record_detached(self, found: Iterable[DetachedSet], *, ended: Collection[str] = ()) -> bool:
+        """Record StatefulSets that are about to be deleted without their Pods and claims; return whether that is news.
+
+        ended: the resources whose next StatefulSet exists.
+        """
+        if self.current is None:
+            return False
+        known = {each.resource: each for each in self.current.detached if each.resource not in ended}
+        known |= {each.resource: each for each in found}
+        detached = tuple(known.values())
+        if detached == self.current.detached or len(detached) > target_status.DETACHED_KEPT:
+            return False
+        self.current = dataclasses.replace(self.current, detached=detached)
+        return True
+
     def request_retry(self) -> None:
         """Try the target once more, at the user's request."""
         self._is_retried = True
@@ -349,7 +364,7 @@ def find_tokens(stack: StackObject) -> dict[str, str]:
 def needs_persistence(target: Target) -> bool:
     """Return whether the status must contain the target, because the spec does not determine all of it."""
     # Where objects are in another cluster is known from the status alone.
-    has_memory = bool(target.cluster or target.removed or target.surge or target.breakpoint_key)
+    has_memory = bool(target.cluster or target.removed or target.surge or target.breakpoint_key or target.detached)
     return target.is_rollback or not target.cleared.is_empty or has_memory
 
 
@@ -364,7 +379,7 @@ def persisted_identity(target: Target | None) -> object:
     return (
         (
             *(target.revision, target.cause, target.rollback, target.failed_hash, target.cleared, target.cluster),
-            *(target.removed, target.surge, target.breakpoint_key, is_deferred(target)),
+            *(target.removed, target.surge, target.breakpoint_key, target.detached, is_deferred(target)),
         )
         if target is not None
         else None

@@ -12,18 +12,20 @@ from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
 from hearth.engine.writes import step_execution
 from hearth.model import limits
+from hearth.model.kinds import ObjectRef
 from hearth.model.text import redaction
 from hearth.plan.resource import drift
 from hearth.plan.stack import cleanup_policy
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState
-from hearth.plan.state.steps import Apply, Delete, Step
+from hearth.plan.state.steps import Apply, Delete, Detach, Step
 
 REPAIRED = "DriftRepaired"
 RECREATED = "ObjectRecreated"
 DELETED = "DataDeleted"
 SHOWN = 20
 """Deleted objects that one Event names; it may not be long."""
+CLAIMS_KEPT = "ClaimsKept"
 ADVICE = "to keep such a change, edit the template, or leave the field to others with driftPolicy or ignoreFields"
 
 
@@ -70,7 +72,15 @@ class RepairReports:
             self._missing.pop(step.resource, None)
         if not isinstance(result, step_execution.StepDone):
             return
-        if isinstance(step, Delete) and planner is not None and step.child.resource in planner.blueprint.resources:
+        if isinstance(step, Detach) and result.note:
+            self._report(
+                step.child.resource, step.child.ref, CLAIMS_KEPT, f"was deleted to be created again; {result.note}"
+            )
+        if (
+            isinstance(step, Delete | Detach)
+            and planner is not None
+            and step.child.resource in planner.blueprint.resources
+        ):
             self._deleted[step.child.resource] = None
         if isinstance(step, Delete) and cleanup_policy.holds_data(step.child) and not self.definition_sync.is_deleting:
             is_replaced = planner is not None and step.child.resource in planner.blueprint.resources
@@ -80,11 +90,16 @@ class RepairReports:
         if not isinstance(step, Apply):
             return
         if result.reverted:
-            self._report(step, REPAIRED, f"reverted {result.reverted}; {ADVICE}")
+            self._report(step.resource, step.ref, REPAIRED, f"reverted {result.reverted}; {ADVICE}")
             return
         self._deleted.pop(step.resource, None)
         if is_recreated and result.is_created and self._take_place(step.resource, self.services.clock.monotonic()):
-            self._report(step, RECREATED, "did not exist although the Stack was complete, and was created again")
+            self._report(
+                step.resource,
+                step.ref,
+                RECREATED,
+                "did not exist although the Stack was complete, and was created again",
+            )
 
     def _is_missing(self, name: str, planner: StackPlanner) -> bool:
         """Return whether another client deleted the object of a resource of the completed target."""
@@ -116,16 +131,14 @@ class RepairReports:
             message = redaction.redact(message, self.definition_sync.hidden_texts)
             await self.services.management_cluster.emit_event(stack, type_="Normal", reason=DELETED, message=message)
 
-    def _report(self, step: Apply, reason: str, text: str) -> None:
+    def _report(self, resource: str, ref: ObjectRef, reason: str, text: str) -> None:
         stack = self.services.management_cluster.find_stack(self.uid)
         if stack is None:
             return
-        message = redaction.redact(f"{step.resource} ({step.ref}): {text}", self.definition_sync.hidden_texts)
-        if step.resource == self._last:
+        message = redaction.redact(f"{resource} ({ref}): {text}", self.definition_sync.hidden_texts)
+        if resource == self._last:
             message += (
                 f"; for {limits.REPAIR_EVENT_SECONDS / 60:g} minutes, only the operator's log has further repairs"
             )
         emit = self.services.management_cluster.emit_event
-        self.tasks.run(
-            f"repair of {step.resource}", lambda: emit(stack, type_="Normal", reason=reason, message=message)
-        )
+        self.tasks.run(f"repair of {resource}", lambda: emit(stack, type_="Normal", reason=reason, message=message))

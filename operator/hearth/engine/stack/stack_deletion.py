@@ -64,8 +64,11 @@ class StackDeletion:
         self._unusable_since: float | None = None
         """Monotonic time since which the cluster cannot be used; None while it can."""
 
-    def update(self, plan: StackPlan, *, is_releasing: bool = False) -> None:
-        """Finalize what can be finalized after a reconcile. is_releasing: whether objects are being released."""
+    def update(self, plan: StackPlan, *, is_releasing: bool = False, left_pods: str = "") -> None:
+        """Finalize what can be finalized after a reconcile.
+
+        is_releasing: whether objects are being released; left_pods: why Pods of a deleted StatefulSet are left.
+        """
         is_cut_off = self._note_cluster()
         if not self._definition_sync.is_deleting:
             return
@@ -75,6 +78,8 @@ class StackDeletion:
                 self._tasks.run("part", self._let_go)
         elif plan.withheld:
             self.blocked_by = f"waits until other Stacks take over what they name: {describe_withheld(plan)}"
+        elif left_pods:
+            self.blocked_by = left_pods
         elif plan.is_complete and not is_releasing:
             self._tasks.run("part", self._part)
         if (

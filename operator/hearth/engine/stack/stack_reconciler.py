@@ -25,6 +25,7 @@ from hearth.engine.stack.broadcasts import BroadcastHandler
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.stack.checks.check_control import CheckControl
 from hearth.engine.stack.checks.unproven_objects import UnprovenObjects
+from hearth.engine.stack.detached_sets import DetachedSets
 from hearth.engine.stack.finished_objects import FinishedObjects
 from hearth.engine.stack.handover_offers import HandoverOffers
 from hearth.engine.stack.repair_reports import RepairReports
@@ -77,6 +78,7 @@ class StackReconciler:
             services=services, definition_sync=self.definition, tasks=self._tasks, memory=self.memory
         )
         self._rolling = RollingProgress(services, self.definition)
+        self._detached = DetachedSets(uid, services=services, definition_sync=self.definition, tasks=self._tasks)
         self._tampered = TamperedRevisions(self.definition)
         self._unproven = UnprovenObjects(uid, services=services, tasks=self._tasks)
         self._cache_sync = CacheSync(
@@ -142,12 +144,15 @@ class StackReconciler:
         field_manager_lookup.resolve_queries(self.uid, planner, self.memory, tasks=self._tasks, services=self._services)
         self._stopping.after_reconcile(stack, planner, self.memory, grace_left=self._cache_sync.grace_left())
         self._rolling.update(planner, is_group=stack.is_group)
+        self._detached.update(planner, refreshed.planned)
         if not self.is_superseded:
             # A stop that the newer spec no longer has must not complete the target, since after a restart it would not.
             self._progress.update(planner, describe=self.make_status_input, grace_left=self._cache_sync.grace_left())
         self._check(stack, planner)
         self._timer.arm(self._progress.seconds_left(), nesting.seconds_left(self.memory))
-        self._leaving.update(planner, is_releasing=self._finished.is_releasing)
+        self._leaving.update(
+            planner, is_releasing=self._finished.is_releasing, left_pods=self._detached.find_problem(planner)
+        )
         was_held, self._was_held = self._was_held, self._is_held
         if self._was_held:
             return []
@@ -185,6 +190,7 @@ class StackReconciler:
         )
         if self._cache_sync.take_full_refresh() or is_all or DirtyScope.ALL_RESOURCES in dirty:
             keys |= planner.all_names(children)
+        keys |= planner.set_target(self.definition.targets.current)
         keys |= planner.set_healing(self.definition.options.healing, is_completed=self.definition.targets.is_completed)
         if DirtyScope.EVALUATED in dirty:
             keys |= planner.find_evaluating()
@@ -309,6 +315,7 @@ class StackReconciler:
             or self.is_faulty
             or self._finished.is_busy
             or self._unproven.has_any
+            or self._detached.has_any
             or not self._checking.is_idle
         )
         if self.planner is None or is_busy:

@@ -12,7 +12,7 @@ import structlog
 from hearth.engine import relatives
 from hearth.engine.ports import WorkloadCluster
 from hearth.engine.relatives import Kin, Objection
-from hearth.engine.writes import field_removal, nested_accounts, obstacle_removal
+from hearth.engine.writes import field_removal, nested_accounts, obstacle_removal, set_detachment
 from hearth.model import child, names, tenancy, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
@@ -23,13 +23,13 @@ from hearth.model.text import redaction
 from hearth.plan.ownership import adoption, apply_obstacles, merge_patch
 from hearth.plan.ownership.adoption import StackMayExist
 from hearth.plan.ownership.field_ownership import LostField
-from hearth.plan.resource import drift
+from hearth.plan.resource import drift, immutable_fields
 from hearth.plan.retry import api_errors, retry_triggers
 from hearth.plan.retry.api_errors import Verdict
 from hearth.plan.retry.backoff import ServerResponse, StepFailure
 from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 from hearth.plan.state import desired, internal_errors
-from hearth.plan.state.steps import Apply, Delete, Release, Step, Suspend, WriteHealthMark
+from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step, Suspend, WriteHealthMark
 
 logger = structlog.get_logger(__name__)
 CREATE_ONLY = "1"
@@ -73,6 +73,8 @@ class StepDone:
     """What a repair reverted, if that was read before it."""
     is_created: bool = False
     """Whether there was no object, so that the step made it."""
+    note: str = ""
+    """What a person should know of it besides, for an Event."""
 
 
 StepResult: TypeAlias = StepDone | StepFailure
@@ -105,10 +107,11 @@ async def execute_step(  # noqa: PLR0913 -- the step, and what it depends on
                 )
             case Delete():
                 await cluster.delete(step.child)
-                return StepDone(None)
+            case Detach():
+                done = await set_detachment.detach(step, cluster=cluster, boundary=boundary)
+                return done if isinstance(done, StepFailure) else StepDone(None, note=done)
             case Release():
                 await cluster.release(step.child)
-                return StepDone(None)
             case WriteHealthMark():
                 return StepDone(await cluster.mark(step.child, step.reason))
             case Suspend():
@@ -116,6 +119,7 @@ async def execute_step(  # noqa: PLR0913 -- the step, and what it depends on
                 return StepDone(await cluster.apply(step.manifest, kind=kind, manager=manager, force=True))
             case _:
                 assert_never(step)
+        return StepDone(None)
     except Unreachable as error:
         message = f"cannot reach the API server: {error}; the operator retries"
         return StepFailure(
@@ -300,7 +304,7 @@ def with_preconditions(manifest: Object, **metadata: str) -> Object:
 async def _resolve(error: ApiStatusError, step: Step, *, cluster: WorkloadCluster, manager: str) -> StepResult:
     """Resolve an API error: send further requests if the answer is unclear, and remove what is in the way of an apply."""
     kind, ref, verb = _subject(step)
-    right = "delete" if isinstance(step, Delete) else "patch"
+    right = "delete" if isinstance(step, Delete | Detach) else "patch"
     first = reaction = _classify(error, step)
     try:
         if isinstance(reaction, api_errors.NeedsAccessReview):
@@ -379,6 +383,8 @@ def _subject(step: Step) -> tuple[Kind, ObjectRef, str]:
             return step.kind, step.ref, "apply"
         case Delete():
             return step.child.kind, step.child.ref, "delete"
+        case Detach():
+            return step.child.kind, step.child.ref, "replace"
         case Release():
             return step.child.kind, step.child.ref, "release"
         case WriteHealthMark():
@@ -410,7 +416,9 @@ async def _try_change(
         return reaction
     live = await cluster.get(step.ref, kind=step.kind)
     if isinstance(reaction, api_errors.MaybeImmutable) and await _is_immutable(step, live, cluster=cluster):
-        return reaction
+        is_guarded = step.sensitive_texts is not None
+        fields = immutable_fields.describe(reaction.fields, step.sent_manifest, live, is_guarded=is_guarded)
+        return dataclasses.replace(reaction, fields=fields)
     if isinstance(refused, api_errors.NeedsDryRun) and await obstacle_removal.convert_ownership(
         step, live, cluster=cluster
     ):

@@ -83,15 +83,16 @@ def generated(manifest: Object) -> Object:
     return {**manifest, "metadata": {**metadata, "generateName": f"{prefix}-"}}
 
 
-def delete_options(uid: str, *, version: int | None = None) -> Object:
+def delete_options(uid: str, *, version: int | None = None, keeps_dependents: bool = False) -> Object:
     """Return the body that deletes exactly this object, in this state unless `version` is None.
 
-    It sets the propagation policy, because the default differs between kinds.
+    It sets the propagation policy, because the default differs between kinds. keeps_dependents: whether what the object
+    owns stays.
     """
     return {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
-        "propagationPolicy": "Background",
+        "propagationPolicy": "Orphan" if keeps_dependents else "Background",
         "preconditions": {"uid": uid, **({"resourceVersion": str(version)} if version is not None else {})},
     }
 

@@ -127,11 +127,12 @@ class Manifest(ApiModel):
 class ReplacePolicy(ApiModel):
     """How to update a child that cannot be changed in place."""
 
-    replace: Literal["CreateFirst", "DeleteFirst", "Never"] | None = None
+    replace: Literal["CreateFirst", "DeleteFirst", "KeepClaims", "Never"] | None = None
     """`CreateFirst`: the operator creates a new object, updates the resources that use it, and deletes the old object
     last. `DeleteFirst`: the operator deletes the old object first; required if the manifest sets `metadata.name`.
-    `Never`: the change fails. Default: `CreateFirst` for kinds that store no data (Deployment, ConfigMap, Service and
-    others), `Never` for all others."""
+    `KeepClaims`, for a StatefulSet: the operator enlarges its claims, deletes the StatefulSet without its Pods and
+    claims, and creates it again under its name. `Never`: the change fails. Default: `CreateFirst` for kinds that store
+    no data (Deployment, ConfigMap, Service and others), `Never` for all others."""
     replace_on: list[FieldPath] | None = pydantic.Field(
         default=None, min_length=1, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "set"}
     )

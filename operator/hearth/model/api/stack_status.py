@@ -197,6 +197,21 @@ class BatchStatus(ApiModel):
     """How many members were up to date then."""
 
 
+class DetachedSetStatus(ApiModel):
+    """A StatefulSet that is deleted without its Pods and claims. The next one gets its name."""
+
+    resource: str
+    """The name of the resource in the template."""
+    incarnation: Counter
+    """The incarnation that the next StatefulSet has too."""
+    namespace: str
+    """The namespace of the StatefulSet."""
+    name: str
+    """The name of the StatefulSet."""
+    uid: str
+    """The UID of the deleted StatefulSet."""
+
+
 class ControllerState(ApiModel):
     """Memory of the operator. Not part of the API: it may change in any version, and nothing else should read it."""
 
@@ -236,6 +251,10 @@ class ControllerState(ApiModel):
         default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
     """The last completed batch of each rolling update."""
+    detached_sets: list[DetachedSetStatus] | None = pydantic.Field(
+        default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """The StatefulSets that are deleted without their Pods and claims, until the next ones exist."""
 
 
 class ConvergenceStatus(ApiModel):

@@ -29,6 +29,10 @@ RUN_ON_REQUEST = f"it is not run again by itself; annotate the Stack with {names
 REQUIRES_PATH: ElementPath = ("metadata", "annotations", names.ANNOTATION_REQUIRES)
 
 
+KEPT_WHEN_FAILED = (Replacement.NEVER, Replacement.KEEP_CLAIMS)
+"""The policies under which a failed object stays. A StatefulSet that takes over the Pods of a failed one fails as well."""
+
+
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ReplacingChange:
     """Change of the definition that requires another object."""
@@ -142,10 +146,14 @@ def assess_child(subject: ResourceContext, child: Child) -> ResourceStatus:
 def _replace(subject: ResourceContext, child: Child, change: ReplacingChange) -> ResourceStatus:
     """Plan a resource whose change requires another object."""
     wanted, field = subject.desired, change.field
-    policy = replacement.find_policy(subject.resource, wanted, is_named=change.is_named)
+    policy = replacement.find_policy(
+        subject.resource, wanted, is_named=change.is_named, is_rollback=subject.is_rollback
+    )
     if policy is Replacement.NEVER:
-        message = replacement.explain_not_replaced(wanted.kind, field=field, is_pinned=wanted.is_name_pinned)
+        message = replacement.explain_not_replaced(wanted, field=field)
         return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
+    if policy is Replacement.KEEP_CLAIMS:
+        return plan_detach(subject, child, f"is replaced because {field} changed: its Pods and claims stay")
     if policy is Replacement.DELETE_FIRST and removal.is_retained(child, subject.blueprint):
         # A deletion would only release the object, and the object would keep its name.
         if wanted.is_name_pinned:
@@ -172,6 +180,14 @@ def plan_going(subject: ResourceContext, child: Child) -> ResourceStatus:
     return assess_child(subject, child)
 
 
+def plan_detach(subject: ResourceContext, child: Child, message: str) -> ResourceStatus:
+    """Plan the replacement of a StatefulSet under its name, whose Pods and claims stay."""
+    if removal.is_retained(child, subject.blueprint):
+        # The deletion would only release the object, and the object would keep its name.
+        return readiness.make_status(child, ResourceState.FAILED, "Immutable", removal.explain_retained(child))
+    return step_planning.plan_detach(subject, child, message)
+
+
 def plan_replacement(subject: ResourceContext) -> ResourceStatus:
     """Plan the next object of a resource.
 
@@ -192,7 +208,7 @@ def _retry(subject: ResourceContext, failed: ResourceStatus) -> ResourceStatus:
     child, wanted, memory = failed.child, subject.desired, subject.memory
     policy = replacement.find_policy(subject.resource, wanted)
     is_asked = subject.name in memory.asked
-    if child is None or (policy is Replacement.NEVER and wanted.run is None):
+    if child is None or (policy in KEPT_WHEN_FAILED and wanted.run is None):
         return failed
     if (hindered := _find_hindrance(subject, failed, child, is_asked=is_asked)) is not None:
         return hindered

@@ -24,6 +24,7 @@ from hearth.plan.resource import (
     replace_unhealthy,
     replacement,
     rolling_control,
+    set_replacement,
     step_planning,
 )
 from hearth.plan.resource.blocked_status import Unevaluated
@@ -43,6 +44,7 @@ from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStat
 from hearth.plan.state.rolling_updates import RollingUpdates
 from hearth.plan.state.suspend_record import SuspendRecords
 from hearth.plan.state.watched_kinds import WatchedKinds
+from hearth.plan.target.target import DetachedSet
 from hearth.template.blueprint import (
     Blueprint,
     Pending,
@@ -80,6 +82,9 @@ class ResourcePlanner:
         """Whether a completed revision has, or may have, an object of that resource."""
         self.find_obsolete: Callable[[ObjectRef], Child | None] = lambda _ref: None
         """The obsolete object at a reference, which carries the label of another resource, or None."""
+        self.detached: Mapping[str, DetachedSet] = {}
+        """By resource: the StatefulSets whose successors must have their names."""
+        self.is_rollback = False
         self.is_paused = False
         self.is_at_rest = False
         """See `ResourceContext`."""
@@ -211,6 +216,7 @@ class ResourcePlanner:
             records=self.records,
             reader=self.reader,
             environment=self.environment,
+            is_rollback=self.is_rollback,
             is_paused=self.is_paused,
             is_at_rest=self.is_at_rest,
             awaits_repair=any(found.is_held for found in required.values()),
@@ -270,6 +276,10 @@ class ResourcePlanner:
         """Plan a resource whose manifest is known."""
         wanted = subject.desired
         candidates = replacement.find_candidates(subject.children, wanted)
+        detached = self._find_detached(subject)
+        if detached is not None:
+            # Objects of other incarnations do not have its claims.
+            candidates = [each for each in candidates if each.uid == detached.uid]
         child = replacement.choose_child(candidates, wanted, lambda each: decide.assess_child(subject, each))
         if child is None and not subject.children and (child := self.unproven.find(wanted)) is not None:
             subject = dataclasses.replace(subject, children=(child,))
@@ -277,7 +287,11 @@ class ResourcePlanner:
                 return self._take_up(subject, child)
         # If the kind or the explicit name changed, the existing objects count as earlier incarnations.
         number = child.incarnation if child is not None else replacement.find_next_incarnation(subject.children)
-        desired = wanted.at(number, child=child)
+        desired = (
+            wanted.at(number, child=child)
+            if child is not None or detached is None
+            else wanted.at(detached.incarnation, name=detached.name)
+        )
         if settled := self._refuse(subject.name, desired, child) or finished_run.plan(subject, child, desired):
             return settled
         if child is None:
@@ -304,6 +318,13 @@ class ResourcePlanner:
         subject = dataclasses.replace(subject, children=(*subject.children, child))
         desired = subject.desired.at(desired.incarnation, child=child)
         return decide.relabel(subject, child, desired)
+
+    def _find_detached(self, subject: ResourceContext) -> DetachedSet | None:
+        """Return the StatefulSet that the resource had, if its Pods and claims still wait for the next one."""
+        detached = self.detached.get(subject.name)
+        if detached is None or not set_replacement.is_followed_by(detached, subject.desired):
+            return None
+        return None if set_replacement.find_next(detached, subject.children) is not None else detached
 
     def _decide_existing(self, subject: ResourceContext, child: Child, desired: DesiredObject) -> ResourceStatus:
         """Plan a resource by comparing its object with the definition."""

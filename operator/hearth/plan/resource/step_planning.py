@@ -13,7 +13,7 @@ from hearth.plan.state import steps
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
-from hearth.plan.state.steps import Apply, Delete, Step
+from hearth.plan.state.steps import Apply, Delete, Detach, Step
 
 
 def plan_apply(
@@ -72,6 +72,20 @@ def find_former(subject: ResourceContext, child: Child) -> FieldOwnership | None
 def plan_delete(subject: ResourceContext, child: Child, message: str) -> ResourceStatus:
     """Plan the deletion of an object before its successor is made."""
     status, step = readiness.make_status(child, ResourceState.PROGRESSING, "Replacing", message), Delete(child=child)
+    return _when_due(subject, dataclasses.replace(status, step=step), step)
+
+
+def plan_detach(subject: ResourceContext, child: Child, message: str) -> ResourceStatus:
+    """Plan the deletion of a StatefulSet without its Pods and claims, before the next one of its name is made."""
+    desired = subject.desired.at(child.incarnation, child=child)
+    step = Detach(
+        child=child,
+        manifest=desired.manifest,
+        hash=desired.hash,
+        keeps_larger=subject.is_rollback,
+        sensitive_texts=subject.resource.hidden,
+    )
+    status = readiness.make_status(child, ResourceState.PROGRESSING, "Replacing", message)
     return _when_due(subject, dataclasses.replace(status, step=step), step)
 
 

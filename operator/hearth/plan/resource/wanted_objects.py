@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.model import value_class
+from hearth.model import kinds, value_class
 from hearth.model.child import Child
 from hearth.model.kinds import ObjectRef
 from hearth.plan.ownership.object_claims import ObjectClaims
@@ -158,9 +158,10 @@ class WantedObjects:
         if namespace is None or (resource.is_name_pinned and not isinstance(pinned, str)):
             known.computed[resource.name] = namespace
             return
+        kind = kinds.make_key(resource.api_version.rpartition("/")[0], resource.kind)
         # A kind of cluster scope has no namespace, which only the API server tells.
         for each in (namespace, ""):
-            name = pinned or resource_binding.find_name(resource.name, self._stack, namespace=each)
+            name = pinned or resource_binding.find_name(resource.name, self._stack, namespace=each, kind=kind)
             known.resources.setdefault((each, name), []).append(resource.name)
 
     def _find_namespace(self, metadata: Mapping[str, Any]) -> str | None:

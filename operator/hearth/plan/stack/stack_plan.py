@@ -68,6 +68,10 @@ class StackPlan(Protocol):
         """Return the blueprint that was planned."""
 
     @property
+    def definition_warnings(self) -> tuple[str, ...]:
+        """Return what the definition allows and its user probably does not mean."""
+
+    @property
     def statuses(self) -> Mapping[str, ResourceStatus]:
         """Return the statuses by resource."""
 

@@ -17,7 +17,7 @@ from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import EnvironmentRule
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
-from hearth.plan.resource import resource_planner
+from hearth.plan.resource import definition_warnings, resource_planner
 from hearth.plan.resource.wanted_objects import WantedObjects
 from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
@@ -40,6 +40,7 @@ from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStat
 from hearth.plan.state.rolling_updates import RollingUpdates
 from hearth.plan.state.steps import Delete, Release, Step
 from hearth.plan.state.watched_kinds import WatchedKinds
+from hearth.plan.target.target import Target
 from hearth.template.blueprint import Blueprint, StackIdentity
 
 NEXT_BATCH = "/next-batch"
@@ -49,6 +50,9 @@ NEXT_BATCH = "/next-batch"
 class StackPlanner:
     """Statuses and steps of one Stack under one blueprint."""
 
+    _warned: Blueprint | None = None
+    """The blueprint of `_warnings`."""
+    _warnings: tuple[str, ...] = ()
     suspension: SuspendPlanner | None = None
     """Set while the Stack is suspended: the planner then plans nothing else."""
 
@@ -105,6 +109,13 @@ class StackPlanner:
         self._order = refresh_queue.find_order(blueprint)
         self._changed: Collection[str] = ()
         """The resources that a new blueprint changed, added or removed; the Stack is not ready before they are planned."""
+
+    @property
+    def definition_warnings(self) -> tuple[str, ...]:
+        """Return what the definition allows and its user probably does not mean."""
+        if self._warned is not self.blueprint:
+            self._warned, self._warnings = self.blueprint, definition_warnings.find_warnings(self.blueprint)
+        return self._warnings
 
     @property
     def is_ready(self) -> bool:
@@ -224,6 +235,18 @@ class StackPlanner:
     def reader(self) -> Reader:
         """Return as which account the Stack reads its objects."""
         return self._resolver.reader
+
+    def set_target(self, target: Target | None) -> set[str]:
+        """Set what the target says of single resources; return the resources that must be planned again."""
+        resolver, is_rollback = self._resolver, target is not None and target.is_rollback
+        changed = set(self.by_state[ResourceState.FAILED]) if is_rollback is not resolver.is_rollback else set()
+        resolver.is_rollback = is_rollback
+        if resolver.detached or (target is not None and target.detached):
+            before = resolver.detached
+            resolver.detached = {each.resource: each for each in target.detached} if target is not None else {}
+            found = {*before.items(), *resolver.detached.items()} - (before.items() & resolver.detached.items())
+            changed |= {name for name, _ in found}
+        return changed
 
     def set_paused(self, *, is_paused: bool, is_completed: bool) -> bool:
         """Set whether steps may start; return whether that changed, so that all names need a refresh.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -116,14 +117,15 @@ class DesiredResource:
         """Return whether every incarnation has the same name."""
         return bool(self.name)
 
-    def at(self, incarnation: int, *, child: Child | None = None) -> DesiredObject:
-        """Return the desired object of that incarnation. child: the existing object."""
-        ref = self.ref_at(incarnation)
+    def at(self, incarnation: int, *, child: Child | None = None, name: str = "") -> DesiredObject:
+        """Return the desired object of that incarnation. child: the existing object; name: of one that existed."""
+        present = child.name if child is not None else name
+        ref = next((ref for ref in self.refs_at(incarnation) if ref.name == present), None) if present else None
         if child is None:
-            return DesiredObject(resource=self, ref=ref, incarnation=incarnation)
+            return DesiredObject(resource=self, ref=ref or self.ref_at(incarnation), incarnation=incarnation)
         return DesiredObject(
             resource=self,
-            ref=ref,
+            ref=ref or self.ref_at(incarnation),
             incarnation=incarnation,
             is_adopted=child.is_adopted,
             data_source=claim_content.find_data_source(child),
@@ -136,6 +138,17 @@ class DesiredResource:
             self._ref = ObjectRef(group=kind.group, kind=kind.name, namespace=self.namespace, name=name)
             self._incarnation = incarnation
         return self._ref
+
+    def refs_at(self, incarnation: int) -> tuple[ObjectRef, ...]:
+        """Return the references at which the object of that incarnation may exist: the present one first.
+
+        Before names were cut to what their kind allows, an object may have got a longer name, which it keeps.
+        """
+        ref = self.ref_at(incarnation)
+        if self.name is not None or self.kind.key not in names.NAME_LENGTHS:
+            return (ref,)
+        earlier = make_name(self, incarnation=incarnation, length=names.NAME_LENGTH)
+        return (ref,) if earlier == ref.name else (ref, dataclasses.replace(ref, name=earlier))
 
 
 def make_desired(  # noqa: PLR0913 -- each is a separate part of the object
@@ -196,8 +209,8 @@ def build_manifest(desired: DesiredObject) -> Object:
     return with_adopted(manifest) if desired.is_adopted else manifest
 
 
-def make_name(wanted: DesiredResource, *, incarnation: int) -> str:
-    """Return the name of a child: the explicit one, otherwise a generated one."""
+def make_name(wanted: DesiredResource, *, incarnation: int, length: int | None = None) -> str:
+    """Return the name of a child: the explicit one, otherwise a generated one. length: other than that of the kind."""
     if wanted.name is not None:
         return wanted.name
     whose = wanted.owner
@@ -208,6 +221,7 @@ def make_name(wanted: DesiredResource, *, incarnation: int) -> str:
         resource=whose.resource,
         incarnation=incarnation,
         namespace=wanted.namespace,
+        length=names.find_length(wanted.kind.key) if length is None else length,
     )
 
 

@@ -30,7 +30,7 @@ from hearth.plan.state.memory_updates import (
     WorkForgotten,
 )
 from hearth.plan.state.resource_conditions import ManagerQuery
-from hearth.plan.state.steps import Apply, Delete, Release, Step
+from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step
 
 SLACK = 100
 """Deleted objects that may remain in memory."""
@@ -191,7 +191,7 @@ class InMemoryState:
     def is_leaving(self, child: Child) -> bool:
         """Return whether a deletion or release of that object is in flight."""
         found = (self.in_flight.get(child.uid), self.in_flight.get(child.resource))
-        return any(isinstance(step, Delete | Release) and step.child.uid == child.uid for step in found)
+        return any(isinstance(step, Delete | Detach | Release) and step.child.uid == child.uid for step in found)
 
     def forget_failures(self, key: str, subject: AttemptId) -> None:
         """Forget earlier failures of the attempt, which has now succeeded."""

@@ -14,6 +14,7 @@ from hearth.plan.ownership.field_ownership import LostField
 from hearth.plan.retry.attempt_ids import (
     ApplyAttempt,
     AttemptId,
+    DetachAttempt,
     MarkAttempt,
     RemovalAttempt,
     SuspendAttempt,
@@ -69,6 +70,24 @@ class Delete:
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class Detach:
+    """Deletion of a StatefulSet that leaves its Pods and claims, so that the next one of its name takes them over.
+
+    The claims get the size of their new templates before it.
+    """
+
+    child: Child
+    manifest: Object = field(repr=False)
+    """The definition that the next StatefulSet has."""
+    hash: str
+    """Keyed hash of that definition. Part of the attempt's ID."""
+    keeps_larger: bool = False
+    """Whether claims may be larger than their new templates. Otherwise the step fails, as no claim is made smaller."""
+    sensitive_texts: frozenset[str] | None = field(default=None, repr=False)
+    """Texts that no message may show, or None if nothing in the manifest is sensitive."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
     """Release of one obsolete object: it stays unchanged and has no owner."""
 
@@ -96,7 +115,7 @@ class Suspend:
     """The fields that another client started again, if that is the only reason for the write."""
 
 
-Step: TypeAlias = Apply | Delete | Release | WriteHealthMark | Suspend
+Step: TypeAlias = Apply | Delete | Detach | Release | WriteHealthMark | Suspend
 
 
 def attempt_id(step: Step) -> AttemptId:
@@ -107,6 +126,8 @@ def attempt_id(step: Step) -> AttemptId:
             return ApplyAttempt(hash=step.hash, uid=step.uid, may_adopt=step.may_adopt, inherited_rules=rules)
         case Delete() | Release():
             return RemovalAttempt(uid=step.child.uid)
+        case Detach():
+            return DetachAttempt(hash=step.hash, uid=step.child.uid)
         case WriteHealthMark():
             return MarkAttempt(uid=step.child.uid, reason=step.reason)
         case Suspend():
@@ -127,6 +148,8 @@ def describe_write(step: Step) -> str:
             return "object repaired" if step.repaired_fields else "object updated"
         case Delete():
             return "object deletion requested"
+        case Detach():
+            return "object deletion requested, without its pods and claims"
         case Release():
             return "object released"
         case WriteHealthMark():
@@ -142,7 +165,7 @@ def affected_keys(step: Step) -> tuple[str, ...]:
             return (step.resource,)
         case Delete() | Release():
             return (step.child.uid, step.child.resource)
-        case WriteHealthMark() | Suspend():
+        case Detach() | WriteHealthMark() | Suspend():
             return (step.child.resource,)
 
 

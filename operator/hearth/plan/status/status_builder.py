@@ -152,6 +152,7 @@ def _find_warnings(subject: StatusInput, plan: StackPlan, *, wrong_outputs: Iter
             namespace=subject.address.namespace,
         ),
         *wrong_outputs,
+        *plan.definition_warnings,
         *plan.rolling.find_warnings(),
         *_find_kept(subject, plan),
         *breakpoint_waits.warn(plan),

@@ -173,7 +173,12 @@ class CopiedWorkloadCluster:
             self._unknown.objects.add(metadata["uid"])
         return result
 
-    async def delete(self, child: Child) -> bool:
+    async def delete(
+        self,
+        child: Child,
+        *,
+        keeps_dependents: bool = False,  # noqa: ARG002 -- the copy has no dependents
+    ) -> bool:
         """Delete exactly this object in a dry run, and remove it from the copy, as if nothing held it back."""
         place = object_copies.place_of(child.ref)
         known = self._copies.find(place)
@@ -277,6 +282,10 @@ class CopiedWorkloadCluster:
     async def create_object(self, manifest: Object, *, kind: Kind) -> Object:
         """Try to create an object that is no child."""
         return await self._live.try_create(manifest, kind=kind, user=self._user)
+
+    async def change_object(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
+        """Try to change an object that is no child."""
+        return await self._live.try_change(ref, patch, kind=kind, user=self._user)
 
     async def delete_object(self, raw: Object, *, kind: Kind) -> None:
         """Try to delete an object that is no child."""

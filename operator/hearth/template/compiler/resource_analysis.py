@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.model import limits, names
-from hearth.model.kinds import Kind, Kinds
+from hearth.model.kinds import Kind, Kinds, make_key
 from hearth.template import chunked_work
+from hearth.template.blueprint import Replacement
 from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator, ValidExpression
 from hearth.template.chunked_work import ChunkedWork
 from hearth.template.compiler import collection_analysis, template_conditions
@@ -33,6 +34,7 @@ IDENTITY_AUDIENCE = AllowedNames(
 
 REVISION = ("apps", "ControllerRevision")
 """Group and kind that no resource may have."""
+STATEFUL_SET = ("apps", "StatefulSet")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -116,6 +118,8 @@ def examine(analyzed: AnalyzedResource, examiner: ExpressionValidator, audience:
         examiner.note(f"{path}.kind", "ControllerRevision stores revisions of Stacks; remove the resource")
     if analyzed.served is not None and not analyzed.served.namespaced:
         examine_scope(analyzed, examiner, path)
+    examine_replacement(analyzed, examiner)
+    examine_name(analyzed, examiner, path)
     source, outer = analyzed.source, examiner.scope
     if source.is_collection:
         analyzed.collection = collection_analysis.examine(source, examiner)
@@ -145,6 +149,24 @@ def examine_literals(analyzed: AnalyzedResource, examiner: ExpressionValidator, 
     if found:
         known = {mistake.path for mistake in examiner.mistakes}
         examiner.mistakes += [mistake for mistake in found if mistake.path not in known]
+
+
+def examine_replacement(analyzed: AnalyzedResource, examiner: ExpressionValidator) -> None:
+    """Check that only a StatefulSet is replaced with its claims kept."""
+    is_set = (analyzed.group, analyzed.kind) == STATEFUL_SET
+    if analyzed.source.replacement is Replacement.KEEP_CLAIMS and analyzed.kind and not is_set:
+        message = f"KeepClaims is for a StatefulSet, and this is a {analyzed.kind}; write another policy, or remove it"
+        examiner.note(f"{analyzed.source.path}.updatePolicy.replace", message)
+
+
+def examine_name(analyzed: AnalyzedResource, examiner: ExpressionValidator, path: str) -> None:
+    """Check that a stated name is not longer than the API server accepts for the kind."""
+    metadata = analyzed.source.manifest.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    longest = names.STRICT_LENGTHS.get(make_key(analyzed.group, analyzed.kind))
+    if longest is not None and isinstance(name, str) and "${" not in name and len(name) > longest:
+        message = f"has {len(name)} characters, and a {analyzed.kind} may have {longest}; shorten it"
+        examiner.note(f"{path}.metadata.name", message)
 
 
 def examine_scope(analyzed: AnalyzedResource, examiner: ExpressionValidator, path: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hearth.model import limits, names, value_class
+from hearth.model import kinds, limits, names, value_class
 from hearth.model.groups import members
 from hearth.model.kinds import ObjectRef
 from hearth.template.blueprint import Evaluable, StackIdentity
@@ -225,15 +225,18 @@ def find_object(bound: BoundResource, stack: StackIdentity) -> ObjectRef | None:
     namespace = metadata.get("namespace") if stated.get("namespace") is not None else stack.namespace
     if is_cluster_wide:
         namespace = ""
-    pinned = metadata.get("name")
-    name = find_name(bound.name, stack, namespace=namespace) if stated.get("name") is None else pinned
+    pinned, kind = metadata.get("name"), kinds.make_key(analyzed.group, analyzed.kind)
+    name = find_name(bound.name, stack, namespace=namespace, kind=kind) if stated.get("name") is None else pinned
     if not isinstance(name, str) or not isinstance(namespace, str):
         return None
     return ObjectRef(group=analyzed.group, kind=analyzed.kind, namespace=namespace, name=name)
 
 
-def find_name(resource: str, stack: StackIdentity, *, namespace: object) -> str | None:
-    """Return the name that the operator gives to the first object of a resource; None if its namespace is not known."""
+def find_name(resource: str, stack: StackIdentity, *, namespace: object, kind: str) -> str | None:
+    """Return the name that the operator gives to the first object of a resource; None if its namespace is not known.
+
+    kind: `Kind.group`.
+    """
     if not isinstance(namespace, str):
         return None
     return names.child_name(
@@ -243,4 +246,5 @@ def find_name(resource: str, stack: StackIdentity, *, namespace: object) -> str 
         resource=resource,
         incarnation=1,
         namespace=namespace,
+        length=names.find_length(kind),
     )

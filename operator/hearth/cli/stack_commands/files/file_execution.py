@@ -19,7 +19,7 @@ from hearth.cli.stack_views.files.stack_files import StackFile
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kinds
-from hearth.plan.state import run_policy
+from hearth.plan.resource import definition_warnings
 from hearth.template.text import kubectl_yaml
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def find_mistakes(found: StackFile, kinds: Kinds) -> list[Object]:
 
 def warn(found: StackFile, blueprint: Blueprint) -> None:
     """Write what is allowed and probably not meant."""
-    for warning in run_policy.find_warnings(blueprint.resources.values()):
+    for warning in definition_warnings.find_warnings(blueprint):
         click.echo(safe_text.one_line(f"warning: {found.source}: {found.title}: {warning}"), err=True)
 
 
