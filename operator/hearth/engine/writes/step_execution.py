@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, assert_never
 import orjson
 
 from hearth.engine.ports import WorkloadCluster
-from hearth.engine.writes import nested_accounts, obstacle_removal
+from hearth.engine.writes import claim_transfer, nested_accounts, obstacle_removal
 from hearth.model import child, names, tenancy, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
@@ -19,7 +19,7 @@ from hearth.model.tenancy import Boundary
 from hearth.plan.ownership import adoption, apply_obstacles, merge_patch
 from hearth.plan.ownership.adoption import StackMayExist
 from hearth.plan.ownership.field_ownership import LostField
-from hearth.plan.resource import drift
+from hearth.plan.resource import drift, step_planning
 from hearth.plan.retry import api_errors, retry_triggers
 from hearth.plan.retry.backoff import ServerResponse, StepFailure
 from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
@@ -127,7 +127,7 @@ async def _apply(
     if step.uid is not None:
         return await _change(step, uid=step.uid, cluster=cluster, manager=manager)
     try:
-        manifest = with_preconditions(step.manifest, resourceVersion=CREATE_ONLY)
+        manifest = claim_transfer.with_preconditions(step.manifest, resourceVersion=CREATE_ONLY)
         return StepDone(await cluster.apply(manifest, kind=step.kind, manager=manager, force=False))
     except ApiStatusError as error:
         if not isinstance(_classify(error, step), api_errors.StaleRead | api_errors.ApplyConflict):
@@ -143,9 +143,11 @@ async def _apply(
 
 async def _change(step: Apply, *, uid: str, cluster: WorkloadCluster, manager: str) -> StepDone:
     """Change an object of the Stack, or one that it adopts."""
+    if step.reclaims:
+        await claim_transfer.give_up_claims(step, cluster=cluster, manager=manager)
     written = await _empty_maps(step, cluster=cluster, manager=manager) if step.leaves_null else None
     if written is None:
-        manifest = with_preconditions(step.sent_manifest, uid=uid)
+        manifest = claim_transfer.with_preconditions(step.sent_manifest, uid=uid)
         written = await cluster.apply(manifest, kind=step.kind, manager=manager, force=True)
     return StepDone(written, step.tolerated)
 
@@ -197,18 +199,15 @@ async def _take_over(
             step,
             tolerated=drift.check_before_change(present, step).tolerated,
             leaves_null=apply_obstacles.leaves_null(step.manifest, present),
+            reclaims=step_planning.has_claims(present),
         )
-    return await _change(step, uid=metadata["uid"], cluster=cluster, manager=manager)
+        return await _change(step, uid=metadata["uid"], cluster=cluster, manager=manager)
+    return StepDone(await claim_transfer.adopt(step, live, cluster=cluster, manager=manager), step.tolerated)
 
 
 def is_taken_up(metadata: Mapping[str, Any], step: Apply) -> bool:
     """Return whether the object is the unsigned one that the step takes over, still labeled by the operator."""
     return metadata["uid"] == step.takes_up and child.is_labelled(metadata)
-
-
-def with_preconditions(manifest: Object, **metadata: str) -> Object:
-    """Return a copy of the manifest with preconditions on its object."""
-    return {**manifest, "metadata": {**manifest["metadata"], **metadata}}
 
 
 async def _resolve(error: ApiStatusError, step: Step, *, cluster: WorkloadCluster, manager: str) -> StepResult:

@@ -15,6 +15,9 @@ from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.steps import Apply, Delete, Step
 
+STRING_DATA = b'"f:stringData"'
+"""In the ownership of a Secret that was applied with `stringData`, as it no longer is."""
+
 
 def plan_apply(
     subject: ResourceContext,
@@ -45,6 +48,7 @@ def plan_apply(
         repaired_fields=repairs,
         lost=finding.to_repair if repairs else (),
         leaves_null=child is not None and apply_obstacles.leaves_null(manifest, child),
+        reclaims=child is not None and child.hash != desired.hash and has_claims(child),
         takes_up=takes_up,
         may_adopt=subject.adopts,
         sensitive_texts=subject.resource.hidden,
@@ -59,6 +63,12 @@ def plan_apply(
         step=step,
     )
     return _when_due(subject, status, step)
+
+
+def has_claims(child: Child) -> bool:
+    """Return whether an apply alone may not remove what leaves the definition."""
+    has_texts = child.kind.name == "Secret" and child.ownership is not None and STRING_DATA in child.ownership.fields
+    return child.is_shared or has_texts
 
 
 def plan_delete(subject: ResourceContext, child: Child, message: str) -> ResourceStatus:

@@ -45,6 +45,8 @@ class Apply:
     """The same fields."""
     leaves_null: bool = False
     """Whether the apply alone may leave null where the manifest sets an empty map, so that the keys must go before it."""
+    reclaims: bool = False
+    """Whether others may own what leaves the definition: a former applier of an adopted object, or nobody, as in a Secret."""
     takes_up: str | None = None
     """UID of an unsigned object to reclaim of which too little is cached to apply to it directly, or None."""
     may_adopt: bool = False
