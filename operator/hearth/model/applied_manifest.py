@@ -128,7 +128,7 @@ def has_injector(manifest: Object) -> bool:
 
 
 def is_blank(bundle: Any) -> bool:
-    """Return whether certificates in Base64 are none: a placeholder such as `Cg==`, which is one line break."""
+    """Return whether certificates in Base64 are none: a placeholder e.g. `Cg==`, which is one line break."""
     if not isinstance(bundle, str):
         return False
     try:

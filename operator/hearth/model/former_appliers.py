@@ -39,6 +39,7 @@ APPLIERS: Final[Mapping[str, str]] = {
     "kluctl": "kluctl",
     "kluctl-controller": "kluctl in a cluster",
     "kpt": "kpt live apply",
+    "kro.run/applyset": "kro",
     "pulumi-kubernetes": "Pulumi with client-side apply",
     "tanka": "Grafana Tanka with server-side apply",
     "Terraform": "Terraform: kubernetes_manifest and others with the default of field_manager",
@@ -51,7 +52,7 @@ APPLIER_PREFIXES: Final = ("pulumi-kubernetes-", "terraform-provider-", names.FI
 SERVER_SIDE_KUBECTL: Final = ("kubectl", "Apply")
 EDITORS: Final = frozenset({"before-first-apply", "k9s", "headlamp", "lens", "OpenLens", "freelens"})
 """Names of field managers by which people change single fields; and the one that the API server gives to all that an
-object had when it began to record owners, whoever wrote it."""
+object had when it began to record owners, of any writer."""
 EDITOR_PREFIX: Final = "kubectl"
 """kubectl names a manager after its command: `kubectl-edit`, `kubectl-create`, `kubectl-set`."""
 LEFT: Final = (
@@ -132,7 +133,7 @@ def unite(kept: Sequence[Object], taken: Sequence[Object], live: Object, *, mana
 def reduce_claims(live: Object, manifest: Object, *, manager: str) -> list[Object] | None:
     """Return the `managedFields` in which `manager` owns only what the manifest states; None if it does already.
 
-    After a refused removal: the fields then belong to nobody, and the next apply leaves them.
+    After a refused removal: the fields then have no owner, and the next apply leaves them.
     """
     entries = live["metadata"].get("managedFields") or ()
     own = [entry for entry in entries if is_own_apply(entry, manager)]
@@ -163,7 +164,7 @@ def give_up_claims(live: Object, manifest: Object, *, manager: str) -> list[Obje
 
 
 def own_texts(ours: Object, live: Object, manifest: Object) -> Object:
-    """Return the fields of an apply of `stringData`, with those of its `data` that nobody owns and nobody states any more.
+    """Return the fields of an apply of `stringData`, with those of its `data` without owner that the manifest lacks.
 
     The API server records no owner of what it stores for `stringData`, so that no apply could remove it.
     """

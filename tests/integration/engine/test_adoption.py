@@ -149,7 +149,7 @@ async def test_objects_of_every_kind_are_taken_over_whole(running: RealWorld) ->
 @pytest.mark.cluster
 @pytest.mark.parametrize("manager", ["kubectl", "kustomize-controller", "argocd-controller", "hearth:gone/stack"])
 async def test_a_server_side_apply_is_taken_over(running: RealWorld, manager: str) -> None:
-    """Also the texts of a Secret, of whose data nobody is recorded as the owner."""
+    """Also the texts of a Secret, whose data have no recorded owner."""
     secret = manifest("Secret", stringData={"kept": "1", "left": "2"})
     config = manifest("ConfigMap", data={"kept": "1", "left": "2"})
     for raw in (secret, config):

@@ -128,7 +128,7 @@ def test_texts_of_a_secret_count_as_its_data() -> None:
 
 
 def test_a_refused_removal_leaves_what_is_stated() -> None:
-    """The rest is nobody's."""
+    """The rest has no owner."""
     there = live(entry(OURS, TWO, "Apply"), entry("x", {"f:a": {}}))
     found = former_appliers.reduce_claims(there, {"data": {"a": "1"}}, manager=OURS)
     assert found is not None
@@ -150,7 +150,7 @@ def test_an_owner_beside_the_stack_gives_up_what_both_own() -> None:
 
 
 def test_a_secret_that_was_applied_with_texts() -> None:
-    """What nobody owns and nobody states any more becomes the Stack's, so that the next apply removes it."""
+    """What has no owner and left the manifest becomes the Stack's, so that the next apply removes it."""
     mine = entry(OURS, {"f:stringData": {"f:a": {}}, "f:type": {}}, "Apply")
     other = entry("someone", {"f:data": {"f:theirs": {}}})
     there = {**live(mine, other, data={"a": "eA==", "stale": "eA==", "theirs": "eA=="}), "kind": "Secret"}

@@ -46,7 +46,7 @@ class Apply:
     leaves_null: bool = False
     """Whether the apply alone may leave null where the manifest sets an empty map, so that the keys must go before it."""
     reclaims: bool = False
-    """Whether others may own what leaves the definition: a former applier of an adopted object, or nobody, as in a Secret."""
+    """Whether others may own what leaves the definition: a former applier of an adopted object, or no manager, as in a Secret."""
     takes_up: str | None = None
     """UID of an unsigned object to reclaim of which too little is cached to apply to it directly, or None."""
     may_adopt: bool = False
