@@ -58,9 +58,9 @@ class FakeUser:
         found = self.server.list_all(fake_kinds.CONTROLLER_REVISION.kind)
         return [raw for raw in found if raw["metadata"]["ownerReferences"][0]["uid"] == stack_uid]
 
-    async def create(self, manifest: Object) -> Object:
-        """As `kubectl create`."""
-        return self.server.create(manifest, manager=MANAGER)
+    async def create(self, manifest: Object, *, by: str = "") -> Object:
+        """As `kubectl create`. by: another field manager."""
+        return self.server.create(manifest, manager=by or MANAGER)
 
     async def replace_spec(self, address: Address, spec: Object) -> None:
         """As `kubectl replace`, of the spec alone."""

@@ -85,11 +85,12 @@ class RealUser:
             return []
         return [{"apiVersion": kind.api_version, "kind": kind.name, **raw} for raw in page.get("items") or ()]
 
-    async def create(self, manifest: Object) -> Object:
-        """As `kubectl create`."""
+    async def create(self, manifest: Object, *, by: str = "") -> Object:
+        """As `kubectl create`. by: another field manager."""
         kind = find_kind(manifest["apiVersion"], manifest["kind"])
         path = api_requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
-        return await self.connection.request("POST", path, body=manifest)
+        query = {"fieldManager": by} if by else {}
+        return await self.connection.request("POST", path, query=query, body=manifest)
 
     async def wait_refused(self, manifest: Object) -> None:
         """Until the server would not create that: a quota, say, counts only once all of its parts have heard of it."""

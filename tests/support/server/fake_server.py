@@ -372,11 +372,12 @@ class FakeServer:
         self._remove(_DEFINITIONS, found)
 
     def _tell(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        for watcher in list(self.watchers):
+            watcher(kind, before, after)
+        # After that, so that the status of a new quota is no event before its creation.
         raw = after or before or {}
         if before is None or after is None or kind == fake_kinds.RESOURCE_QUOTA.kind:
             self._count(raw["metadata"].get("namespace", ""))
-        for watcher in list(self.watchers):
-            watcher(kind, before, after)
 
 
 _DEFINITIONS = fake_kinds.CUSTOM_RESOURCE_DEFINITION.kind

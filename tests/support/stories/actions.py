@@ -167,8 +167,10 @@ async def delete_kind(what: str, stack: StackPlayed, play: Play) -> None:
 
 
 async def create_object(what: Object, stack: StackPlayed, play: Play) -> None:
-    """Create an object that belongs to another client."""
-    made = await play.world.user.create({**what, "metadata": {"namespace": play.world.namespace, **what["metadata"]}})
+    """Create an object that belongs to another client: to the one that `by` names, if the object is in `object`."""
+    manifest, by = (what["object"], what["by"]) if "object" in what else (what, "")
+    metadata = {"namespace": play.world.namespace, **manifest["metadata"]}
+    made = await play.world.user.create({**manifest, "metadata": metadata}, by=by)
     play.others.append(Address.of(made))
 
 

@@ -15,6 +15,7 @@ from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.preview import previews
 from hearth.preview.changes import Action, Preview
+from hearth.preview.field_changes import ABSENT
 from support.fake_world import fake_world, preview_of
 from support.fake_world.fake_world import FakeWorld
 from support.ports.fake_live_cluster import FakeLiveCluster
@@ -317,3 +318,26 @@ def test_an_unfinished_update_is_previewed_from_where_it_is() -> None:
         {"b": Action.STOP},
         {"a": Action.STOP, "b": Action.WAIT},
     ]
+
+
+def test_what_an_adoption_removes_is_shown() -> None:
+    """What a former applier stated and the Stack does not; a field of anyone else stays."""
+
+    def occupy(world: FakeWorld) -> None:
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "taken", "namespace": "default", "labels": {"tier": "old"}},
+            "data": {"v": "same", "left": "behind"},
+        }
+        world.server.create(manifest, manager="helm")
+        kind = world.server.find_kind(manifest)
+        world.server.patch(kind, "default", "taken", {"data": {"theirs": "1"}}, manager="a-controller")
+
+    wanted = spec_of({"a": resource("ConfigMap", metadata={"name": "taken"}, data={"v": "same"})})
+    adopted = preview_after(None, {**wanted, "adoptionPolicy": "Adopt"}, meanwhile=occupy)
+    assert actions(adopted) == {"a": Action.ADOPT}
+    assert {each.text: each.new for each in find(adopted, "a").fields} == {
+        "data.left": ABSENT,
+        "metadata.labels.tier": ABSENT,
+    }

@@ -12,7 +12,7 @@ import structlog
 from hearth.engine import relatives
 from hearth.engine.ports import WorkloadCluster
 from hearth.engine.relatives import Kin, Objection
-from hearth.engine.writes import field_removal, nested_accounts, obstacle_removal, set_detachment
+from hearth.engine.writes import claim_transfer, field_removal, nested_accounts, obstacle_removal, set_detachment
 from hearth.model import child, names, tenancy, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
@@ -23,7 +23,7 @@ from hearth.model.text import redaction
 from hearth.plan.ownership import adoption, apply_obstacles, merge_patch
 from hearth.plan.ownership.adoption import StackMayExist
 from hearth.plan.ownership.field_ownership import LostField
-from hearth.plan.resource import drift, immutable_fields
+from hearth.plan.resource import drift, immutable_fields, step_planning
 from hearth.plan.retry import api_errors, retry_triggers
 from hearth.plan.retry.api_errors import Verdict
 from hearth.plan.retry.backoff import ServerResponse, StepFailure
@@ -148,7 +148,7 @@ async def _apply(  # noqa: PLR0913 -- the step, and what it depends on
     if step.uid is not None:
         return await _change(step, uid=step.uid, cluster=cluster, manager=manager)
     try:
-        manifest = with_preconditions(step.manifest, resourceVersion=CREATE_ONLY)
+        manifest = claim_transfer.with_preconditions(step.manifest, resourceVersion=CREATE_ONLY)
         return StepDone(await cluster.apply(manifest, kind=step.kind, manager=manager, force=False), is_created=True)
     except ApiStatusError as error:
         if not isinstance(_classify(error, step), api_errors.StaleRead | api_errors.ApplyConflict):
@@ -184,7 +184,9 @@ async def _receive(
     if (metadata.get("annotations") or {}).get(names.ANNOTATION_ADOPTED) == names.ADOPTED:
         step = dataclasses.replace(step, manifest=desired.with_adopted(step.manifest))
     # The version proves that the object is still the one that the other Stack let go.
-    manifest = with_preconditions(step.manifest, uid=metadata["uid"], resourceVersion=metadata["resourceVersion"])
+    manifest = claim_transfer.with_preconditions(
+        step.manifest, uid=metadata["uid"], resourceVersion=metadata["resourceVersion"]
+    )
     written = await cluster.apply(manifest, kind=step.kind, manager=manager, force=True)
     return StepDone(await _clear_former(step, live, written, cluster=cluster, manager=manager))
 
@@ -216,12 +218,14 @@ async def _clear_former(step: Apply, live: Object, written: Child, *, cluster: W
 
 async def _change(step: Apply, *, uid: str, cluster: WorkloadCluster, manager: str) -> StepResult:
     """Change an object of the Stack, or one that it adopts."""
+    if step.reclaims:
+        await claim_transfer.give_up_claims(step, cluster=cluster, manager=manager)
     prepared = await field_removal.prepare(step, cluster=cluster, manager=manager)
     if isinstance(prepared, api_errors.MaybeImmutable):
         return _explain_kept(prepared, step)
     written = await _empty_maps(prepared, cluster=cluster, manager=manager) if step.leaves_null else None
     if written is None:
-        manifest = with_preconditions(prepared.sent_manifest, uid=uid)
+        manifest = claim_transfer.with_preconditions(prepared.sent_manifest, uid=uid)
         written = await cluster.apply(manifest, kind=step.kind, manager=manager, force=True)
     return StepDone(written, step.tolerated)
 
@@ -287,18 +291,15 @@ async def _take_over(
             tolerated=drift.check_before_change(present, step).tolerated,
             leaves_null=apply_obstacles.leaves_null(step.manifest, present),
             owned_before=present.ownership if present.hash != step.hash else None,
+            reclaims=step_planning.has_claims(present),
         )
-    return await _change(step, uid=metadata["uid"], cluster=cluster, manager=manager)
+        return await _change(step, uid=metadata["uid"], cluster=cluster, manager=manager)
+    return StepDone(await claim_transfer.adopt(step, live, cluster=cluster, manager=manager), step.tolerated)
 
 
 def is_taken_up(metadata: Mapping[str, Any], step: Apply) -> bool:
     """Return whether the object is the unsigned one that the step takes over, still labeled by the operator."""
     return metadata["uid"] == step.takes_up and child.is_labelled(metadata)
-
-
-def with_preconditions(manifest: Object, **metadata: str) -> Object:
-    """Return a copy of the manifest with preconditions on its object."""
-    return {**manifest, "metadata": {**manifest["metadata"], **metadata}}
 
 
 async def _resolve(error: ApiStatusError, step: Step, *, cluster: WorkloadCluster, manager: str) -> StepResult:

@@ -5,6 +5,7 @@ Must not know where a value or a text comes from.
 
 from __future__ import annotations
 
+import base64
 import functools
 import json
 from collections.abc import Collection, Iterator
@@ -36,12 +37,15 @@ def redact(text: str, hidden: Collection[str]) -> str:
 
 @functools.lru_cache(maxsize=FORMS_KEPT)
 def find_forms(hidden: frozenset[str]) -> tuple[str, ...]:
-    """Return each value as is, and as JSON or Python quote it; the longest first, since one may contain another."""
+    """Return each value as is, in Base64, and as JSON or Python quote it; the longest first: one may contain another."""
     forms: dict[str, None] = {}
     for value in sorted(hidden, key=len, reverse=True):
         if len(value) >= MIN_REDACTED_LENGTH:
-            forms.update(dict.fromkeys((value, json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1])))
-    return tuple(forms)
+            # An API server quotes the data of a Secret as it was sent.
+            encoded = base64.b64encode(value.encode(errors="replace")).decode()
+            quoted = json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]
+            forms.update(dict.fromkeys((value, encoded, *quoted)))
+    return tuple(sorted(forms, key=len, reverse=True))
 
 
 def redact_within(value: Any, hidden: Collection[str]) -> Any:

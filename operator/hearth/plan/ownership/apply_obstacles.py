@@ -25,6 +25,7 @@ FieldsPath: TypeAlias = tuple[str, ...]
 """A path in the notation of `fieldsV1`: `("f:spec", "f:ports", 'k:{"port":80}')`."""
 UNTOUCHED = frozenset({"apiVersion", "kind", "metadata", "status"})
 """Top-level fields in which no obstacle is searched."""
+TEXT_MAPS = ("labels", "annotations")
 COMPARED_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
@@ -120,6 +121,15 @@ def predict(manifest: Object, live: Object, *, dropped: Collection[FieldsPath] =
     prediction, owners = Prediction(dropped), find_owners(live)
     merged = prediction.merge(strip(manifest), strip(live), owners, path=())
     return merged, list(prediction.foreign)
+
+
+def predict_whole(manifest: Object, live: Object) -> tuple[Object, Object]:
+    """Return the object after an apply of the manifest, and before it: without status, and only texts of the metadata."""
+    merged, _ = predict(manifest, live)
+    owners = find_owners(live).at("f:metadata")
+    stated, present = ({part: raw["metadata"].get(part) or {} for part in TEXT_MAPS} for raw in (manifest, live))
+    metadata = Prediction().merge(stated, present, owners, path=("f:metadata",))
+    return {**merged, "metadata": metadata}, {**strip(live), "metadata": present}
 
 
 def find_emptied(manifest: Object, live: Object, *, manager: str = "") -> Object:

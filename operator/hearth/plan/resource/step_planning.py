@@ -15,6 +15,9 @@ from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.steps import Apply, Delete, Detach, Step
 
+STRING_DATA = b'"f:stringData"'
+"""In the ownership of a Secret that was applied with `stringData`, as it no longer is."""
+
 
 def plan_apply(
     subject: ResourceContext,
@@ -47,6 +50,7 @@ def plan_apply(
         lost=finding.to_repair if repairs else (),
         leaves_null=child is not None and apply_obstacles.leaves_null(manifest, child),
         owned_before=find_former(subject, child) if child is not None and child.hash != desired.hash else None,
+        reclaims=child is not None and child.hash != desired.hash and has_claims(child),
         takes_up=takes_up,
         may_adopt=subject.adopts,
         sensitive_texts=subject.resource.hidden,
@@ -67,6 +71,12 @@ def find_former(subject: ResourceContext, child: Child) -> FieldOwnership | None
     """Return what the operator owns of the object, or owned before another client cleared the record of it."""
     baseline = subject.memory.ownership_baseline.get(child.uid)
     return child.ownership or (baseline[1] if baseline is not None else None)
+
+
+def has_claims(child: Child) -> bool:
+    """Return whether an apply alone may not remove what leaves the definition."""
+    has_texts = child.kind.name == "Secret" and child.ownership is not None and STRING_DATA in child.ownership.fields
+    return child.is_shared or has_texts
 
 
 def plan_delete(subject: ResourceContext, child: Child, message: str) -> ResourceStatus:

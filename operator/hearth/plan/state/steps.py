@@ -48,6 +48,8 @@ class Apply:
     """Whether the apply alone may leave null where the manifest sets an empty map, so that the keys must go before it."""
     owned_before: FieldOwnership | None = None
     """What the operator owns of the object if the definition changed, else None. What of it is not set any more leaves."""
+    reclaims: bool = False
+    """Whether others may own what leaves the definition: a former applier of an adopted object, or no manager, as in a Secret."""
     takes_up: str | None = None
     """UID of an unsigned object to reclaim of which too little is cached to apply to it directly, or None."""
     may_adopt: bool = False

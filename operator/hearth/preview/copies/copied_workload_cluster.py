@@ -40,6 +40,8 @@ class CopiedWorkloadCluster:
         self._unknown = unknown
         self._accounts = accounts
         self._user = ""
+        self._owned: set[Place] = set()
+        """The objects whose owners of fields were changed in the copy alone."""
 
     @property
     def kinds(self) -> Kinds:
@@ -93,6 +95,9 @@ class CopiedWorkloadCluster:
             before = await self.get(_refer(kind, manifest), kind=kind)
         result, unchecked = await self._try(manifest, filled, kind=kind, manager=manager, force=force, before=before)
         result = self._unknown.restore(result, manifest) if self._unknown.is_within(manifest) else result
+        if place in self._owned and before is not None:
+            # The API server knows the former owners, and removes nothing that they own.
+            result = merged_manifest.without_removed(result, manifest, before)
         result = self._complete(result, manifest, kind=kind, before=before)
         self._note(place, DryRunWrite(before=before, after=result, stated=manifest, unchecked=unchecked))
         is_live = (known.is_live if known is not None else before is not None) and not self._copies.is_removed(place)
@@ -236,6 +241,10 @@ class CopiedWorkloadCluster:
         """Write a merge patch in a dry run."""
         known = self._copies.find(object_copies.place_of(ref))
         before = known.raw if known is not None else await self._live.get(ref, kind=kind, user=self._user)
+        if patch.keys() == {"metadata"} and "managedFields" in patch["metadata"]:
+            # Nothing that a dry run shows; the next apply in the copy needs the owners.
+            self._owned.add(object_copies.place_of(ref))
+            return self._copies.put(merged_manifest.patch(before, patch), kind=kind, is_live=True)
         after = await self._live.try_change(ref, patch, kind=kind, user=self._user)
         self._note(object_copies.place_of(ref), DryRunWrite(before=before, after=after))
         return self._copies.put(after, kind=kind, is_live=True)

@@ -46,6 +46,8 @@ class ExpressionValidator:
     """Every name that exists, with its type."""
     mistakes: list[Mistake] = field(default_factory=list)
     effort: Effort = field(default_factory=Effort)
+    secrets: Collection[str] = frozenset()
+    """The names that are Secrets."""
     expressions: int = 0
     """The number of validated expressions."""
 
@@ -65,7 +67,7 @@ class ExpressionValidator:
             self.note_faults(refusal.faults, text, path)
             return None
         is_sound = self.check_names(parsed, path=path, audience=audience)
-        if not self.check_collections(parsed, path=path):
+        if not self.check_collections(parsed, path=path) or not self.check_secrets(parsed, path=path):
             return None
         judgement = self.scope.check(parsed)
         self.note_faults(judgement.faults, text, path)
@@ -123,6 +125,22 @@ class ExpressionValidator:
             elif isinstance(read.steps[0], int) and self.scope.objects.get(read.root) and self.is_object(read.root):
                 wrong[read.root] = f"'{read.root}' is one object, not a list; name a field of it, or give it forEach"
         for root, message in wrong.items():
+            line, column = find_place(parsed.text, expressions.find_offset(parsed, root))
+            self.note_faults((cel_environment.CelError(line=line, column=column, message=message),), parsed.text, path)
+        return not wrong
+
+    def check_secrets(self, parsed: Parsed, *, path: str) -> bool:
+        """Return whether it reads no texts of Secrets, which an API server returns in another field only."""
+        wrong = dict.fromkeys(
+            read.root
+            for read in parsed.reading.reads
+            if read.is_required and read.root in self.secrets and read.steps[:1] == ("stringData",)
+        )
+        for root in wrong:
+            message = (
+                f"'{root}' has no stringData once it exists: the API server stores that as data, in Base64; "
+                f"write string(base64.decode({root}.data.key))"
+            )
             line, column = find_place(parsed.text, expressions.find_offset(parsed, root))
             self.note_faults((cel_environment.CelError(line=line, column=column, message=message),), parsed.text, path)
         return not wrong

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import orjson
 
 from hearth.graph import order
-from hearth.model import limits
+from hearth.model import applied_manifest, limits
+from hearth.model.field_paths import PathPattern
 from hearth.model.groups import members
 from hearth.template.blueprint import Blueprint, CollectionBlueprint, Evaluable, ResourceBlueprint, StackIdentity
 from hearth.template.cel import value_sizes
@@ -33,6 +35,7 @@ from hearth.template.compiler.partial_evaluation import PartialEvaluator
 from hearth.template.compiler.resource_analysis import AnalyzedResource
 from hearth.template.compiler.resource_binding import BoundResource
 from hearth.template.compiler.template_conditions import ConditionValue
+from hearth.template.schema import literal_validator
 from hearth.template.schema.shapes import Type
 
 IN_PLAIN_TEXT = (
@@ -290,12 +293,28 @@ def make_resource(
         ready_when=bound.ready_when,
         failed_when=bound.failed_when,
         replacement=analyzed.source.replacement,
-        replace_on=analyzed.source.replace_on,
+        replace_on=tuple(find_applied_path(each, analyzed) for each in analyzed.source.replace_on),
         drift_policy=analyzed.source.drift_policy,
-        ignore_fields=analyzed.source.ignore_fields,
+        ignore_fields=tuple(find_ignored_field(each, analyzed) for each in analyzed.source.ignore_fields),
         is_retained=analyzed.source.is_retained,
         is_stack=analyzed.is_stack,
         adopts=analyzed.source.adopts,
         completion=analyzed.source.completion,
         retry=analyzed.source.retry,
     )
+
+
+def find_applied_path(path: tuple[Any, ...], analyzed: AnalyzedResource) -> tuple[Any, ...]:
+    """Return the path that a field of the user's manifest has in the object."""
+    return applied_manifest.find_applied_path(path, group=analyzed.group, kind=analyzed.kind)
+
+
+def find_ignored_field(pattern: PathPattern, analyzed: AnalyzedResource) -> PathPattern:
+    """Return the field of the object that is left to others: all of a list or map that has one owner as a whole."""
+    found: PathPattern = find_applied_path(pattern, analyzed)
+    shape = analyzed.shape
+    for depth, key in enumerate(found):
+        if depth and shape.is_atomic:
+            return found[:depth]
+        shape = literal_validator.find_place(shape, (key if isinstance(key, str) else 0,))
+    return found

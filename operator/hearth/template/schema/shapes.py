@@ -87,6 +87,11 @@ class Shape:
             )
         return self._element
 
+    @property
+    def is_atomic(self) -> bool:
+        """Return whether the schema says that a map or list has one owner as a whole."""
+        return "atomic" in (self._schema.get("x-kubernetes-map-type"), self._schema.get("x-kubernetes-list-type"))
+
     def with_root_fields(self) -> Shape:
         """Add apiVersion, kind and metadata to the shape of a whole object, in case its schema omits them."""
         if self.type is Type.OBJECT:
