@@ -5,10 +5,10 @@ Must not name resources: a manifest is identified by its position among the othe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
-from hearth.cli.importer import cluster_scoped_kinds, kind_references, manifest_index, pod_references
+from hearth.cli.importer import cluster_scoped_kinds, kind_references, manifest_index, pod_references, served_order
 from hearth.cli.importer.manifest_documents import ManifestDocument
 from hearth.cli.importer.manifest_index import ManifestIndex
 
@@ -18,11 +18,11 @@ CALLED: Final = kind_references.WEBHOOKS | {kind_references.API_SERVICE}
 """Kinds that make the API server call a Service. Requests fail from then on until the Service responds."""
 
 
-def find_dependencies(documents: Sequence[ManifestDocument], *, default_namespace: str) -> list[list[int]]:
+def find_dependencies(index: ManifestIndex) -> list[list[int]]:
     """Return for each document the positions of those that must be ready before it, in ascending order."""
-    index = ManifestIndex(documents, default_namespace)
-    index.fill()
-    return [sorted(set(find_required(document, index)) - {position}) for position, document in enumerate(documents)]
+    required = [set(find_required(each, index)) - {position} for position, each in enumerate(index.documents)]
+    served_order.add(required, index)
+    return [sorted(each) for each in required]
 
 
 def find_required(document: ManifestDocument, index: ManifestIndex) -> Iterator[int]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from hearth.cli import object_fields
 from hearth.cli.importer import cluster_scoped_kinds, kind_references, pod_references
 from hearth.cli.importer.manifest_documents import ManifestDocument
+from hearth.cli.importer.object_mention import ObjectMention
 from hearth.model import value_class
 from hearth.model.kinds import ObjectRef
 
@@ -40,22 +41,32 @@ class ManifestIndex:
             self.keys[key].append(position)
             self.objects[document.locate(self.default_namespace)] = position
             if key == DEFINITION:
-                group = object_fields.find(document.manifest, "spec", "group")
-                self.served[group, object_fields.find(document.manifest, "spec", "names", "kind")] = position
+                group = object_fields.text(document.manifest, "spec", "group")
+                self.served[group, object_fields.text(document.manifest, "spec", "names", "kind")] = position
             if key in kind_references.BINDINGS:
                 for reference in self.locate_mentions(document):
                     if reference.kind == "ServiceAccount":
                         self.bound[reference].append(position)
 
+    def is_cluster_wide(self, document: ManifestDocument) -> bool:
+        """Return whether the object of a document has no namespace, also by a definition among the manifests."""
+        definition = self.served.get((document.group, document.kind))
+        if definition is not None:
+            return object_fields.text(self.documents[definition].manifest, "spec", "scope") == "Cluster"
+        return cluster_scoped_kinds.is_cluster_wide(document.group, document.kind)
+
     def locate_mentions(self, document: ManifestDocument) -> Iterator[ObjectRef]:
         """Return the objects that a document references."""
-        own = document.namespace or self.default_namespace
-        for named in kind_references.find_mentions(document.manifest):
-            if isinstance(named.name, str) and named.name:
-                stated = named.namespace if isinstance(named.namespace, str) else ""
-                is_wide = cluster_scoped_kinds.is_cluster_wide(named.group, named.kind)
-                namespace = "" if is_wide else stated or own
-                yield ObjectRef(group=named.group, kind=named.kind, namespace=namespace, name=named.name)
+        for mention in kind_references.find_mentions(document.manifest):
+            yield from self.locate(mention, document)
+
+    def locate(self, mention: ObjectMention, document: ManifestDocument) -> Iterator[ObjectRef]:
+        """Yield the object that a document mentions; none if the mention names none."""
+        if isinstance(mention.name, str) and mention.name:
+            stated = mention.namespace if isinstance(mention.namespace, str) else ""
+            is_wide = cluster_scoped_kinds.is_cluster_wide(mention.group, mention.kind)
+            namespace = "" if is_wide else stated or document.namespace or self.default_namespace
+            yield ObjectRef(group=mention.group, kind=mention.kind, namespace=namespace, name=mention.name)
 
 
 def find_answering(service: ObjectRef, index: ManifestIndex) -> Iterator[int]:
