@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from hearth.cli.importer import cluster_scoped_kinds, server_values
+from hearth.cli.importer import cluster_scoped_kinds, server_values, withheld_values
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.template.parser import template_parser
@@ -16,8 +16,11 @@ from hearth.template.text import error_hints, interpolation
 
 ADDED: Final = frozenset({*template_parser.SERVER_FIELDS, "generateName"})
 """Fields of the metadata that no template may have: applying has no use for the beginning of a name."""
-BOOKKEEPING: Final = template_parser.TRACKING_METADATA | {"kubectl.kubernetes.io/last-applied-configuration"}
-"""Labels and annotations in which Hearth and kubectl record what they applied; valid for the original object only."""
+BOOKKEEPING: Final = template_parser.TRACKING_METADATA | {
+    "kubectl.kubernetes.io/last-applied-configuration",
+    withheld_values.ANNOTATION,
+}
+"""Labels and annotations in which Hearth and kubectl record what they did; valid for the original object only."""
 
 
 def clean(manifest: Mapping[str, Any], *, is_cluster_wide: bool = False) -> Object:

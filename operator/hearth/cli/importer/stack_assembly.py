@@ -20,6 +20,7 @@ from hearth.cli.importer import (
     pod_references,
     resource_naming,
     tool_annotations,
+    withheld_values,
 )
 from hearth.cli.importer import manifest_documents as documents_module
 from hearth.cli.importer.manifest_documents import ManifestDocument, SourceText
@@ -28,7 +29,8 @@ from hearth.graph import order
 from hearth.model import limits, names, value_class
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
-from hearth.template.parser import policies
+from hearth.model.text import redaction
+from hearth.template.parser import masked_values, policies
 from hearth.template.text import bounds
 
 USUAL_NAMESPACE = "default"
@@ -53,17 +55,7 @@ def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None, a
     adopts: whether the Stack takes over existing objects.
     """
     default_namespace = namespace or USUAL_NAMESPACE
-    found = documents_module.read_all(texts, default_namespace=default_namespace)
-    left_out = list(find_left_out(found))
-    foreign = {id(document) for document, _ in left_out}
-    documents = [document for document in found if id(document) not in foreign]
-    if not documents:
-        raise InvalidDefinition(
-            [Mistake(path=document.place, message=f"cannot be imported: {reason}") for document, reason in left_out]
-        )
-    if len(documents) > limits.RESOURCES:
-        message = f"{len(documents)} manifests are too many for one Stack, which can hold {limits.RESOURCES}"
-        raise InvalidDefinition([Mistake(path=texts[0].source, message=f"{message}; import fewer files at once")])
+    documents, left_out = read_installed(texts, default_namespace=default_namespace)
     resource_names = resource_naming.name_all(documents)
     index = ManifestIndex(documents, default_namespace)
     index.fill()
@@ -85,13 +77,64 @@ def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None, a
         }
         for position, (resource, document) in enumerate(zip(resource_names, documents, strict=True))
     }
-    if mistakes := list(find_wrong_keys(zip(documents, resources.values(), strict=True))):
-        raise InvalidDefinition(mistakes)
-    stack = make_stack(resources, name=name, namespace=namespace, adopts=adopts)
+    parameters = complete(list(zip(documents, resources.values(), strict=True)))
+    stack = make_stack(resources, parameters, name=name, namespace=namespace, adopts=adopts)
     check_size(stack["spec"]["template"], path=texts[0].source)
     notes = [f"{call(documents[position])} stays when the Stack goes: {reason}" for position, reason in kept.items()]
     notes += describe_unheeded(documents)
+    notes += [f"the parameter {each} has no value yet: set it with spec.parametersFrom" for each in parameters]
     return Import(stack=stack, warnings=tuple(warnings), notes=tuple(notes))
+
+
+def read_installed(
+    texts: Sequence[SourceText], *, default_namespace: str
+) -> tuple[list[ManifestDocument], list[tuple[ManifestDocument, str]]]:
+    """Return the manifests that become resources, and those that are left out, each with the reason.
+
+    Raises InvalidDefinition if none, or too many, become resources.
+    """
+    found = documents_module.read_all(texts, default_namespace=default_namespace)
+    left_out = list(find_left_out(found))
+    foreign = {id(document) for document, _ in left_out}
+    documents = [document for document in found if id(document) not in foreign]
+    if not documents:
+        raise InvalidDefinition(
+            [Mistake(path=document.place, message=f"cannot be imported: {reason}") for document, reason in left_out]
+        )
+    if len(documents) > limits.RESOURCES:
+        message = f"{len(documents)} manifests are too many for one Stack, which can hold {limits.RESOURCES}"
+        raise InvalidDefinition([Mistake(path=texts[0].source, message=f"{message}; import fewer files at once")])
+    return documents, left_out
+
+
+def complete(made: Sequence[tuple[ManifestDocument, Object]]) -> dict[str, Object]:
+    """Put a parameter in the place of each value that an export withheld, and return the parameters.
+
+    made: each document with its resource. Raises InvalidDefinition with all that no template can contain.
+    """
+    parameters: dict[str, Object] = {}
+    mistakes: list[Mistake] = []
+    for document, resource in made:
+        for found in withheld_values.read(document.manifest, place=document.place):
+            if isinstance(found, Mistake):
+                mistakes.append(found)
+                continue
+            is_taken = found.parameter in parameters
+            name = resource_naming.find_free(found.parameter, parameters) if is_taken else found.parameter
+            parameters[name] = {"type": found.type, "sensitive": True}
+            withheld_values.put(resource["manifest"], found.path, f"${{params.{name}}}")
+    mistakes += [*find_wrong_keys(made), *find_masked(made)]
+    if mistakes:
+        raise InvalidDefinition(mistakes)
+    return parameters
+
+
+def find_masked(made: Iterable[tuple[ManifestDocument, Object]]) -> Iterator[Mistake]:
+    """Yield an error for each replacement of a sensitive value, which would be applied over the value."""
+    for document, resource in made:
+        for path in masked_values.find_paths(resource["manifest"], path=""):
+            message = f"{path.removeprefix('.')} {redaction.MASKED}; write the value, or leave the field out"
+            yield Mistake(path=document.place, message=message)
 
 
 def find_wrong_keys(made: Iterable[tuple[ManifestDocument, Object]]) -> Iterator[Mistake]:
@@ -124,14 +167,22 @@ def find_left_out(documents: Sequence[ManifestDocument]) -> Iterator[tuple[Manif
             yield document, f"{annotation} says that an installation does without it"
 
 
-def make_stack(resources: Mapping[str, Object], *, name: str, namespace: str | None, adopts: bool) -> Object:
-    """Return the manifest of a Stack with these resources."""
+def make_stack(
+    resources: Mapping[str, Object],
+    parameters: Mapping[str, Object],
+    *,
+    name: str,
+    namespace: str | None,
+    adopts: bool,
+) -> Object:
+    """Return the manifest of a Stack with these resources and parameters."""
+    declared = {"parameters": dict(parameters)} if parameters else {}
     policy = {"adoptionPolicy": "Adopt"} if adopts else {}
     return {
         "apiVersion": f"{names.GROUP}/{names.VERSION}",
         "kind": "Stack",
         "metadata": {"name": name} if namespace is None else {"name": name, "namespace": namespace},
-        "spec": {**policy, "template": {"resources": dict(resources)}},
+        "spec": {**policy, "template": {**declared, "resources": dict(resources)}},
     }
 
 
