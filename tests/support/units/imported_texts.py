@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import hypothesis
 import yaml
 from hypothesis import strategies
 from hypothesis.strategies import SearchStrategy
@@ -64,6 +65,27 @@ VALUES = strategies.recursive(
     lambda inner: strategies.lists(inner, max_size=3) | strategies.dictionaries(KEYS, inner, max_size=3),
     max_leaves=8,
 )
+
+
+TYPED: dict[str, dict[str, Strategy]] = {
+    "ConfigMap": {"data": strategies.dictionaries(KEYS, strategies.text(max_size=20), max_size=3)},
+    "Secret": {"stringData": strategies.dictionaries(KEYS, strategies.text(max_size=20), max_size=3)},
+    "ServiceAccount": {"automountServiceAccountToken": strategies.booleans()},
+    "ClusterRole": {"rules": strategies.just([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get"]}])},
+}
+"""By kind the fields of a manifest that keeps to its schema."""
+
+
+@strategies.composite
+def typed_manifests(draw: strategies.DrawFn) -> dict[str, Any]:
+    """A manifest that a cluster knows the schema of, and that keeps to it; or one of a kind that no cluster serves."""
+    manifest: dict[str, Any] = draw(sound_manifests())
+    if manifest["kind"] not in TYPED and not manifest["apiVersion"].startswith("example.com"):
+        manifest |= {"apiVersion": "v1", "kind": "ConfigMap"}
+    if manifest["kind"] in TYPED:
+        stated = {key: manifest[key] for key in ("apiVersion", "kind", "metadata")}
+        return {**stated, **{field: draw(values) for field, values in TYPED[manifest["kind"]].items()}}
+    return manifest
 
 
 @strategies.composite
@@ -153,9 +175,9 @@ def write(documents: list[Any], form: str) -> str:
 
 
 @strategies.composite
-def files(draw: strategies.DrawFn, *, is_sound: bool = False) -> list[str]:
-    """The texts of one or two files."""
-    one = sound_manifests() if is_sound else sound_manifests() | wild_manifests()
+def files(draw: strategies.DrawFn, *, is_sound: bool = False, is_typed: bool = False) -> list[str]:
+    """The texts of one or two files. is_typed: for a cluster, which compares them with schemas."""
+    one = typed_manifests() if is_typed else sound_manifests() if is_sound else sound_manifests() | wild_manifests()
     unique = (lambda each: json.dumps([each["apiVersion"].partition("/")[0], each["kind"], each["metadata"].get("name", id(each)), each["metadata"].get("namespace", "default")])) if is_sound else None  # fmt: skip
     shapes = ["plain", "List", "nested"] + ([] if is_sound else ["null"])
     manifests = draw(strategies.lists(one, min_size=1, max_size=6, unique_by=unique))
@@ -165,4 +187,18 @@ def files(draw: strategies.DrawFn, *, is_sound: bool = False) -> list[str]:
         if part:
             documents = in_list(part, draw(strategies.sampled_from(shapes)))
             found.append(write(documents, draw(strategies.sampled_from(["yaml", "json", "sparse"]))))
+    return found
+
+
+def draw_samples(*, count: int, seed: int) -> list[tuple[list[str], str]]:
+    """Return some sound files, each with a name; the same ones for a seed."""
+    found: list[tuple[list[str], str]] = []
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(max_examples=count, database=None, phases=[hypothesis.Phase.generate], deadline=None)
+    @hypothesis.given(files(is_sound=True, is_typed=True), FILE_NAMES)
+    def collect(contents: list[str], file: str) -> None:
+        found.append((contents, file))
+
+    collect()
     return found
