@@ -103,10 +103,11 @@ class Finalizer:
 
     kind: Kind
     namespace: str
-    """Of the objects, the workload and its account."""
+    """Of the objects; "" for all."""
     workload: str
     """The path of its Deployment, StatefulSet or DaemonSet."""
     account: str
+    """`namespace:name` of its ServiceAccount."""
     name: str = "played.example.com/cleanup"
 
     async def work(self, connection: Connection) -> None:
@@ -137,7 +138,7 @@ class Finalizer:
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
             "spec": {
-                "user": f"system:serviceaccount:{self.namespace}:{self.account}",
+                "user": f"system:serviceaccount:{self.account}",
                 "resourceAttributes": attributes,
             },
         }

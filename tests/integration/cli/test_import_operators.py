@@ -109,7 +109,7 @@ async def test_a_controller_removes_its_finalizer_before_it_goes(
         kind=kind,
         namespace=user.namespace,
         workload=f"/apis/apps/v1/namespaces/{user.namespace}/deployments/sso-operator",
-        account="sso-operator",
+        account=f"{user.namespace}:sso-operator",
     )
 
     async with played(operator, user):
