@@ -99,9 +99,12 @@ def import_(
 
     FILE... are YAML or JSON with any number of documents and lists, optionally compressed by gzip; `-` is standard
     input. Each manifest becomes a resource. Objects keep their names, and resources wait for the objects that they
-    reference. What a cluster added to exported manifests is dropped: status, defaults, addresses, and objects that
-    controllers make (the Pods of a Deployment). A Stack that is too large for one object is written as compressed
-    ConfigMaps and a Stack that references them.
+    reference, custom resources for their controller. What a cluster added to exported manifests is dropped: status,
+    defaults, addresses, and objects that controllers make (the Pods of a Deployment). A Stack that is too large for one
+    object is written as compressed ConfigMaps and a Stack that references them.
+
+    What annotations tell Helm, Argo CD, Flux, kapp or kpt to keep is kept when the Stack goes (deletionPolicy: Retain). Other
+    annotations of these tools, and what is left out, are named.
 
     --from-helm reads the newest deployed revision of a release from the cluster, and makes a Stack that takes over its
     objects; nothing is created again. Hooks are left out, and named.

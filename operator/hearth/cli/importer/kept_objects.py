@@ -13,7 +13,7 @@ from hearth.cli.importer.manifest_index import ManifestIndex
 from hearth.model.kinds import ObjectRef
 
 
-def find_kept(index: ManifestIndex) -> dict[int, str]:
+def find_survivors(index: ManifestIndex) -> dict[int, str]:
     """Return the positions of the manifests whose objects stay, each with the reason."""
     stated = {position: tool_annotations.find_keeper(document) for position, document in enumerate(index.documents)}
     kept = {position: annotation for position, annotation in stated.items() if annotation}
@@ -25,7 +25,7 @@ def find_kept(index: ManifestIndex) -> dict[int, str]:
 
 
 def find_holders(document: ManifestDocument, index: ManifestIndex) -> Iterator[int]:
-    """Yield the Namespace of an object and the definition of its kind: whoever deletes one of them deletes the object."""
+    """Yield the Namespace of an object and the definition of its kind: a deletion of one of them is one of the object."""
     if not index.is_cluster_wide(document):
         name = document.namespace or index.default_namespace
         holder = index.objects.get(ObjectRef(group="", kind="Namespace", namespace="", name=name))

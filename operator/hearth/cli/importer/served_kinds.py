@@ -1,7 +1,7 @@
 """The workloads of an import that serve a kind: which controllers watch and report its objects, by their rights.
 
 An object with a finalizer can be deleted only while its controller runs and has rights, so it must go first, and come
-last. Where rights do not tell who serves a kind, nobody is named. Must not know which manifests must be ready before which.
+last. Where rights do not tell who serves a kind, no workload is named. Must not know which manifests must be ready before which.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None, a
     warnings += cut_dependencies(depends_on)
     warnings += [warning for document in documents for warning in find_doubts(document, namespace=namespace)]
     awaited = find_claims_bound_by_pods(documents, positions)
-    kept = kept_objects.find_kept(index)
+    kept = kept_objects.find_survivors(index)
     resources = {
         resource: {
             **make_policies(depends_on[resource], is_ready_at_once=position in awaited, is_kept=position in kept),
@@ -260,7 +260,7 @@ def find_doubts(document: ManifestDocument, *, namespace: str | None) -> Iterato
 
 
 def describe_unheeded(documents: Sequence[ManifestDocument]) -> Iterator[str]:
-    """Yield a sentence for each annotation that another tool would heed: many objects may have the same."""
+    """Yield a sentence for each annotation that another tool would follow: many objects may have the same."""
     found: dict[tuple[str, str], list[ManifestDocument]] = defaultdict(list)
     for document in documents:
         for unheeded in tool_annotations.find_unheeded(document):

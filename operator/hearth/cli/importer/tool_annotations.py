@@ -55,7 +55,7 @@ KEPT: Final[Mapping[str, IsMeant]] = {
     # Pulumi has it as an option of a resource; conversions write it as an annotation
     "pulumi.com/retainOnDelete": is_word("true"),
 }
-"""By key: whether the value says that the object stays when whatever made it goes."""
+"""By key: whether the value says that the object stays when the installation goes."""
 LABELS: Final = frozenset({"kustomize.toolkit.fluxcd.io/prune"})
 """Those that may be labels instead."""
 

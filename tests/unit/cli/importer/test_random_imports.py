@@ -1,4 +1,4 @@
-"""Whatever people call their objects and files, and whatever is in them: an import is refused, or what it writes is right."""
+"""Names and contents of all kinds: an import is refused, or what it writes is right."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def test_a_custom_resource_comes_after_its_controller_and_its_rights() -> None:
     ],
 )  # fmt: skip
 def test_a_controller_is_known_by_its_rights(others: list[dict[str, Any]]) -> None:
-    """Whoever grants them, and however."""
+    """All ways to grant them count."""
     (controller,) = (each for each in others if each["apiVersion"] == APPS)
 
     assert f"{controller['kind']}/op" in find_required([DEFINITION, REALM, *others])["Realm/main"]
@@ -155,7 +155,7 @@ def test_who_reports_the_status_serves_the_kind_and_not_who_uses_it() -> None:
 
 
 def test_a_kind_that_is_defined_elsewhere_needs_more_evidence() -> None:
-    """Charts leave the definitions out by default. Whoever only uses a kind must not be taken for its controller."""
+    """Charts leave the definitions out by default. A workload that only uses a kind must not be taken for its controller."""
     served = [REALM, ACCOUNT, role("realms", "realms/status"), binding(), workload()]
     used = [REALM, ACCOUNT, role("realms"), binding(), workload()]
 
@@ -276,7 +276,7 @@ PARTS = [
 
 @hypothesis.given(strategies.lists(strategies.sampled_from(PARTS), max_size=12))
 def test_an_order_never_closes_a_cycle(manifests: list[dict[str, Any]]) -> None:
-    """It yields to references, in whatever order the manifests stand."""
+    """It yields to references, for each order of the manifests."""
     unique = list({(each["kind"], each["metadata"]["name"]): each for each in manifests}.values())
     required = find_required(unique)
 

@@ -233,7 +233,7 @@ def annotated(kind: str, name: str, **annotations: str) -> str:
     ],
 )  # fmt: skip
 def test_what_another_tool_keeps_is_kept(key: str, value: str) -> None:
-    """It holds data that nobody wants to lose with the Stack."""
+    """It may hold data."""
     result = assemble(annotated("PersistentVolumeClaim", "data", **{key: value}))
 
     (resource,) = result.stack["spec"]["template"]["resources"].values()
@@ -268,7 +268,7 @@ def test_flux_has_it_as_a_label_too() -> None:
 
 
 def test_what_holds_a_kept_object_is_kept_with_it() -> None:
-    """Whoever deletes a Namespace, or the definition of a kind, deletes all objects in it, or of it."""
+    """A deletion of a Namespace, or of the definition of a kind, deletes all objects in it, or of it."""
     definition = (
         "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: dbs.example.com}, "
         "spec: {group: example.com, scope: Namespaced, names: {kind: Db, plural: dbs}}}"

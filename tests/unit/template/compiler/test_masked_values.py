@@ -105,5 +105,5 @@ def test_a_mask_within_a_sensitive_list_is_a_mistake() -> None:
     ],
 )
 def test_the_word_itself_may_be_used(resources: Any, given: Any, rules: Any) -> None:
-    """Where nobody replaced a value by it."""
+    """Where it replaces no value."""
     assert find_mistakes(resources, given=given, rules=rules) == []
