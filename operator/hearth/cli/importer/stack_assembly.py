@@ -30,9 +30,12 @@ from hearth.model import limits, names, value_class
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.text import redaction
+from hearth.template.blueprint import Replacement
 from hearth.template.parser import masked_values, policies
 from hearth.template.text import bounds
 
+RUNNING_ONCE = frozenset({"Job.batch", "Pod"})
+"""Kinds that no change reaches: another definition needs another object."""
 USUAL_NAMESPACE = "default"
 """Namespace that kubectl uses by default."""
 
@@ -73,6 +76,7 @@ def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None, a
     resources = {
         resource: {
             **make_policies(depends_on[resource], is_ready_at_once=position in awaited, is_kept=position in kept),
+            **make_update_policy(document),
             "manifest": manifest_cleanup.clean(document.manifest, is_cluster_wide=index.is_cluster_wide(document)),
         }
         for position, (resource, document) in enumerate(zip(resource_names, documents, strict=True))
@@ -196,6 +200,14 @@ def make_policies(depends_on: Sequence[str], *, is_ready_at_once: bool, is_kept:
     if is_kept:
         resource["deletionPolicy"] = policies.RETAIN
     return resource
+
+
+def make_update_policy(document: ManifestDocument) -> Object:
+    """Return the policy of a hook that runs once: its tool deletes the old object before it creates the next one."""
+    runs_once = cluster_scoped_kinds.key_of(document.group, document.kind) in RUNNING_ONCE
+    if not document.name or not runs_once or not tool_annotations.find_hook(document):
+        return {}
+    return {"updatePolicy": {"replace": Replacement.DELETE_FIRST.value}}
 
 
 def find_claims_bound_by_pods(documents: Sequence[ManifestDocument], required: Sequence[Sequence[int]]) -> set[int]:

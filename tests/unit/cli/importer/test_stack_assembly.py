@@ -361,3 +361,16 @@ def test_a_cluster_scoped_object_loses_its_namespace() -> None:
     role = "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: a, namespace: prod}}"
 
     assert find_resources(role)["a"]["manifest"]["metadata"] == {"name": "a"}
+
+
+def test_a_hook_that_runs_again_replaces_its_object() -> None:
+    """Tools delete the last one before; a Job cannot be changed. What is no hook is left to the user."""
+    hook = "{apiVersion: batch/v1, kind: Job, metadata: {name: %s, annotations: {%s: x}}}"
+    found = find_resources(
+        hook % ("a", "helm.sh/hook"), hook % ("b", "argocd.argoproj.io/hook"), hook % ("c", "x.com/hook"),
+        annotated("ConfigMap", "d", **{"helm.sh/hook": "post-install"}),
+    )  # fmt: skip
+
+    assert {name: each.get("updatePolicy", {}).get("replace") for name, each in found.items()} == {
+        "a": "DeleteFirst", "b": "DeleteFirst", "c": None, "d": None
+    }  # fmt: skip
