@@ -19,7 +19,7 @@ from hearth.template.compiler import collection_analysis, template_conditions
 from hearth.template.compiler.collection_analysis import AnalyzedCollection, Element
 from hearth.template.compiler.manifest_template import InterpolatedString, Keys, ParsedManifest
 from hearth.template.compiler.template_conditions import ConditionValue
-from hearth.template.parser import template_kinds
+from hearth.template.parser import masked_values, template_kinds
 from hearth.template.parser.template_parser import ResourceSource
 from hearth.template.schema import literal_validator, shapes
 from hearth.template.schema.shapes import Shape, Type
@@ -114,6 +114,8 @@ def examine(analyzed: AnalyzedResource, examiner: ExpressionValidator, audience:
     path = f"{analyzed.source.path}.manifest"
     examiner.mistakes += analyzed.dissection.mistakes
     examine_literals(analyzed, examiner, path)
+    if analyzed.dissection.may_be_masked:
+        examiner.mistakes += masked_values.find_mistakes(analyzed.source.manifest, path=path)
     if analyzed.kind == REVISION[1] and analyzed.group == REVISION[0]:
         examiner.note(f"{path}.kind", "ControllerRevision stores revisions of Stacks; remove the resource")
     if analyzed.served is not None and not analyzed.served.namespaced:

@@ -30,6 +30,10 @@ RESOURCE_WORDS = (
 UPDATE_WORDS = ("replace", "replaceOn", "rolling")
 OUTPUT_WORDS = ("value", "when")
 RESERVED_NAMES = frozenset({"params", "conditions", "stack", "index", "item"})
+RESERVED_RESOURCE_NAMES = (
+    RESERVED_NAMES | cel_environment.KEYWORDS | cel_environment.NAMESPACES | cel_environment.TYPE_NAMES
+)
+"""Those that may not stand bare in an expression, as the name of a resource does."""
 MEMBER_KEY = "key"
 """Reserved only beside collections: it was a valid name of a resource before there were any."""
 SERVER_FIELDS = (
@@ -179,10 +183,7 @@ class TemplateParser:
             return []
         reserved = RESERVED_NAMES | cel_environment.LITERALS
         if word == "resources":
-            # Only these may stand bare in an expression.
-            reserved = (
-                RESERVED_NAMES | cel_environment.KEYWORDS | cel_environment.NAMESPACES | cel_environment.TYPE_NAMES
-            )
+            reserved = RESERVED_RESOURCE_NAMES
         for name in raw:
             self.check_name(name, path=path, reserved=reserved, what=word[:-1])
         return [(name, value) for name, value in raw.items() if isinstance(name, str)]

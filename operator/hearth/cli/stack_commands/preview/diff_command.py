@@ -39,8 +39,8 @@ from hearth.model.tenancy import Mode
 )
 @click.option(
     "--tenancy",
-    type=click.Choice(list(Mode)),
-    default=Mode.ISOLATED,
+    type=click.Choice([mode.value for mode in Mode]),
+    default=Mode.ISOLATED.value,
     show_default=True,
     help="The --tenancy of the operator, which the cluster does not tell.",
 )
