@@ -308,7 +308,7 @@ async def _try_change(
 ) -> api_errors.ErrorClass | StepDone:
     """Find out by dry runs why the API server rejects the apply, and remove an obstacle if there is one."""
     verdict = await _probe(step, cluster=cluster)
-    reaction = api_errors.after_dry_run(refused, verdict)
+    reaction = api_errors.after_dry_run(refused, verdict, exists=step.uid is not None)
     if verdict is not None or (step.uid is None and not isinstance(reaction, api_errors.MaybeImmutable)):
         return reaction
     live = await cluster.get(step.ref, kind=step.kind)

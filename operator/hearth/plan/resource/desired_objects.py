@@ -101,7 +101,7 @@ class DesiredObjects:
             mistake = blocked_status.find_mistake(resource, outcome.value)
             if mistake is not None:
                 return mistake
-        return outcome
+        return blocked_status.find_repeated(resource, outcome.value) or outcome
 
     def _make(
         self,

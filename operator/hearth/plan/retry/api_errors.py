@@ -169,12 +169,17 @@ def classify(
     return RULES.get(code, classify_other)(answer)
 
 
-def after_dry_run(refused: NeedsDryRun | MaybeImmutable, verdict: ErrorClass | None) -> ErrorClass:
+def after_dry_run(
+    refused: NeedsDryRun | MaybeImmutable, verdict: ErrorClass | None, *, exists: bool = True
+) -> ErrorClass:
     """Resolve `refused` by the response to a dry-run create of the same manifest (None: accepted).
 
-    If it is accepted, `MaybeImmutable` stays: the API server rejected the change.
+    If it is accepted, `MaybeImmutable` stays: the API server rejected the change. exists: whether there is an object that
+    the apply changes; without one, nothing but the manifest can be the cause.
     """
     match verdict:
+        case None if isinstance(refused, NeedsDryRun) and not exists:
+            return InvalidManifest(message=refused.message)
         case None if isinstance(refused, NeedsDryRun):
             return Denied(
                 message=f"{refused.message}; a new object would be accepted, so fields that others added cause this"
