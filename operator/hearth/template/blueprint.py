@@ -145,6 +145,8 @@ class ResourceBlueprint:
     """Its path in the Stack: `spec.template.resources.web`. All members of a collection have the same."""
     api_version: str
     kind: str
+    is_kind_known: bool = True
+    """Whether the cluster served the kind, so that the manifest was compared with its schema."""
     manifest: Evaluable
     """The manifest as the user wrote it, without a name, namespace or labels added by Hearth."""
     is_constant: bool

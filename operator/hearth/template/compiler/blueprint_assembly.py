@@ -296,6 +296,7 @@ def make_resource(
         path=analyzed.source.path,
         api_version=analyzed.api_version,
         kind=analyzed.kind,
+        is_kind_known=analyzed.served is not None,
         manifest=bound.document,
         is_constant=bound.document.is_constant,
         has_computed_metadata=bound.document.has_slot_in("metadata"),
