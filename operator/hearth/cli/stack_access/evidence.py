@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 from hearth.cli.stack_access import owned_objects, revisions
@@ -21,10 +22,16 @@ async def collect(session: Session, snapshot: StackObjects) -> Evidence:
 
 
 async def collect_all(session: Session, snapshot: StackObjects) -> Evidence:
-    """Return the pods and Events of a Stack."""
+    """Return the pods, claims and Events of a Stack, and what keeps its Namespaces."""
     namespaces = owned_objects.list_namespaces(snapshot)
-    owned = await owned_objects.list_owned(session, namespaces, event_timeline.list_uids(snapshot))
-    return cause.make_evidence(owned, await owned_objects.list_events(session, namespaces))
+    owned, claims, events, remaining = await asyncio.gather(
+        owned_objects.list_owned(session, namespaces, event_timeline.list_uids(snapshot)),
+        owned_objects.list_claims(session, namespaces),
+        owned_objects.list_events(session, namespaces),
+        owned_objects.list_remaining(session, snapshot),
+    )
+    users = await owned_objects.list_claim_users(session, claims)
+    return cause.make_evidence(owned, events, claims=claims, claim_users=users, remaining=remaining)
 
 
 async def collect_timeline(session: Session, snapshot: StackObjects) -> list[TimelineEntry]:

@@ -20,6 +20,7 @@ from hearth.model import errors, limits, names
 from hearth.model.groups import members
 from hearth.model.kinds import Kind
 
+UNAUTHORIZED: Final = 401
 NESTED_AT_MOST: Final = 200
 """Nested Stacks in one snapshot: each costs some requests."""
 
@@ -66,9 +67,7 @@ class StackReader:
             for child in children:
                 if (child.is_stack or (child.is_group and self.with_groups)) and self._count < NESTED_AT_MOST:
                     nested[child.uid] = await self.complete(StackState(child.raw), depth=depth + 1)
-        return StackObjects(
-            stack=stack, template=template, children=children, nested=nested, unreadable=tuple(unreadable.values())
-        )
+        return StackObjects(stack=stack, template=template, children=children, nested=nested, unreadable=unreadable)
 
     async def find_template(self, stack: StackState, stored: StoredRevisions) -> Mapping[str, Any]:
         """Return the template of the active revision; that in the spec if it is not stored or not readable."""
@@ -108,10 +107,13 @@ class StackReader:
             except errors.ApiStatusError as refused:
                 if refused.is_not_found:
                     return []
-                if not refused.is_forbidden:
+                if refused.code == UNAUTHORIZED:
                     raise
+                unreadable[kind.key] = f"not shown: {kind.plural}: {refused}"
+                if not refused.is_forbidden:
+                    # A conversion webhook or an aggregated API server that is down concerns objects of its kind alone.
+                    return []
                 self._is_limited = self._is_limited or kind.namespaced
-                unreadable[kind.key] = f"not shown: {refused}"
                 continue
             unreadable.pop(kind.key, None)
             children = [FoundChild(kind, raw) for raw in found]

@@ -187,8 +187,8 @@ def explain_resources(snapshot: StackObjects, evidence: Evidence) -> Iterator[Ca
 
 
 def is_held(row: ResourceRow) -> bool:
-    """Return whether finalizers hold the deletion of an obsolete object."""
-    return row.state is RowState.OBSOLETE and "held by" in row.note
+    """Return whether the deletion of an obsolete object needs more than time."""
+    return row.state is RowState.OBSOLETE and ", held " in row.note
 
 
 def flatten(rows: Sequence[ResourceRow]) -> list[ResourceRow]:

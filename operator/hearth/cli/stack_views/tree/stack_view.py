@@ -94,7 +94,7 @@ def describe(snapshot: StackObjects) -> StackView:
         message=safe_text.clean(stack.ready.message) or "no operator has processed it yet",
         rows=describe_rows(snapshot),
         outputs=tuple((safe_text.one_line(name), safe_text.one_line(value)) for name, value in sorted(outputs.items())),
-        omissions=tuple(safe_text.one_line(each) for each in snapshot.unreadable),
+        omissions=tuple(safe_text.one_line(each) for each in snapshot.omissions),
     )
 
 
@@ -218,8 +218,9 @@ class RowContext:
             return RowState.EXCLUDED, "its when is false"
         if stack.is_paused:
             return RowState.WAITING, "the Stack is paused"
-        if self.snapshot.unreadable:
-            return RowState.PROGRESSING, "not seen"
+        if self.snapshot.is_unreadable(name):
+            # What the status does not name as a problem is ready in a Stack that is.
+            return (RowState.READY if stack.is_ready else RowState.PROGRESSING), "not seen"
         return (
             RowState.PROGRESSING,
             "is being applied, unless its when is false" if has_condition else "is being applied",
