@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.steering import verbs
 from hearth.model.groups import members
 
 QUOTA: Final = re.compile(r"exceeded quota: ([a-z0-9.-]{1,253})")
@@ -21,45 +22,83 @@ FORBIDDEN: Final = re.compile(
     r'User "([^"\s]{1,300})" cannot ([a-z]{1,20}) resource "([a-z0-9./-]{1,100})" in API group "([a-z0-9.-]{0,253})"'
     r'(?: in the namespace "([a-z0-9-]{1,63})")?'
 )
+UNSERVED: Final = re.compile(r"does not serve kind \S+ in ([a-z0-9.-]{1,253})/v[a-z0-9]+")
+OFFERED: Final = "kubectl create "
+"""A message with it says itself which rights to give."""
 LIMIT_RANGE: Final = "per Container is"
 POD_SECURITY: Final = "violates PodSecurity"
 EDITED: Final = frozenset(
     "Invalid Immutable InvalidName InvalidMetadata ExpressionFailed FieldNotFound DuplicateObject InvalidTemplate "
     "SpecUnreadable Restricted".split()
 )
-"""Reasons that an edit of the Stack resolves."""
+"""Reasons that an edit of the definition resolves."""
+SOURCE: Final = re.compile(r"\((configmap|secret)/([a-z0-9.-]{1,253})(?: key [^)]*)?\)")
+"""A ConfigMap or Secret that a value or a template comes from, as messages name it."""
+FREE: Final = "adoptionPolicy: Adopt"
+"""The message of an object that may be adopted offers it; that of another Stack's object does not."""
 
 
-def advise_problem(stack: StackState, problem: Mapping[str, Any]) -> str:
-    """Return the command for a problem in the status; "" if its message says everything."""
+def advise_problem(stack: StackState, problem: Mapping[str, Any], definer: StackState | None) -> str:
+    """Return the command for a problem in the status; "" if its message says everything.
+
+    definer: the Stack whose definition states the resources; None if it is not known.
+    """
     reason, message = object_fields.text(problem, "reason"), object_fields.text(problem, "message")
     resource = object_fields.text(problem, "resource")
     namespace = object_fields.text(problem, "namespace")
-    if reason == "NotOwned":
-        return advise_adoption(stack, resource) or describe_object(stack, problem)
-    if reason == "Unhealthy":
-        return join("kubectl stack unmark", stack.argument, resource, "-n", stack.namespace)
-    if reason == "NamespaceNotFound" and namespace:
-        return join("kubectl create namespace", namespace)
-    if reason == "KindNotServed":
-        return "kubectl api-resources"
+    match reason:
+        case "NotOwned":
+            return advise_adoption(stack, resource, definer) if FREE in message else ""
+        case "Unhealthy":
+            return join("kubectl stack unmark", stack.argument, resource, "-n", stack.namespace)
+        case "NamespaceNotFound" if namespace:
+            return join("kubectl create namespace", namespace)
+        case "KindNotServed":
+            found = UNSERVED.search(message)
+            return join("kubectl api-resources", f"--api-group={found[1]}") if found else "kubectl api-resources"
+        case "Unreachable" | "InternalError":
+            return ""
     if command := advise_text(message, namespace or stack.namespace):
         return command
-    if reason in EDITED:
-        return join("kubectl edit", stack.resource_type, stack.name, "-n", stack.namespace)
-    if reason in {"Unreachable", "InternalError"}:
+    if OFFERED in message:
         return ""
-    return describe_object(stack, problem)
+    return advise_edit(definer, message) if reason in EDITED else describe_object(stack, problem)
 
 
-def advise_adoption(stack: StackState, resource: str) -> str:
-    """Return the command that lets a resource adopt the object that exists; "" if the template is elsewhere."""
+def advise_edit(definer: StackState | None, message: str) -> str:
+    """Return the command that mends a definition where it is stated; "" if an edit there would be taken back.
+
+    definer: as for `advise_problem`; message: what is wrong, with its path.
+    """
+    if definer is None or verbs.note_git(definer, "spec"):
+        return ""
+    if found := SOURCE.search(message):
+        return join("kubectl edit", found[1], found[2], "-n", definer.namespace)
+    return join("kubectl edit", definer.resource_type, definer.name, "-n", definer.namespace)
+
+
+def advise_adoption(stack: StackState, resource: str, definer: StackState | None) -> str:
+    """Return the command that lets a resource adopt the object that exists; "" if its template is not in this Stack."""
     root = members.root_of(resource)
-    if root not in object_fields.mapping(stack.spec, "template", "resources"):
+    is_elsewhere = root not in object_fields.mapping(stack.spec, "template", "resources")
+    if stack is not definer or is_elsewhere or verbs.note_git(stack, "spec"):
         return ""
     patch = {"spec": {"template": {"resources": {root: {"adoptionPolicy": "Adopt"}}}}}
     text = json.dumps(patch, separators=(",", ":"))
     return join("kubectl patch stack", stack.name, "-n", stack.namespace, "--type=merge -p", text)
+
+
+def advise_rollback(stack: StackState, definer: StackState | None) -> str:
+    """Return the command that goes back to what last completed; "" if nothing did, or it is what failed."""
+    is_own = stack is definer and not stack.is_group and not stack.is_deleting
+    if (
+        not is_own
+        or stack.is_rolled_back
+        or not stack.phase.endswith("Failed")
+        or not verbs.find_other_completed(stack)
+    ):
+        return ""
+    return join("kubectl stack rollback", stack.name, "-n", stack.namespace)
 
 
 def advise_text(message: str, namespace: str) -> str:

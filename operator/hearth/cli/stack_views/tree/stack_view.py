@@ -13,7 +13,7 @@ from typing import Any, Final
 from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.tree import group_rows, requirements, resource_state
+from hearth.cli.stack_views.tree import excluded, group_rows, requirements, resource_state
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model import value_class
@@ -132,6 +132,7 @@ class RowContext:
     waits: dict[str, str] = field(init=False)
     """By resource, the hook at which it waits."""
     unready: set[str] = field(init=False)
+    excluded: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         """Index the snapshot."""
@@ -141,6 +142,7 @@ class RowContext:
         self.problems = {object_fields.text(problem, "resource"): problem for problem in reversed(stack.problems)}
         self.waits = {wait.resource: wait.hook for wait in stack.breakpoints}
         self.unready = set()
+        self.excluded = frozenset() if stack.is_ready else excluded.find_excluded(self.snapshot.template, stack)
 
     def describe_entry(self, name: str) -> ResourceRow:
         """Describe an entry of the template: a resource, or a collection with its members below."""
@@ -207,6 +209,8 @@ class RowContext:
 
     def assess_absent(self, name: str, stack: StackState) -> tuple[RowState, str]:
         """Return state and note of a resource without an object."""
+        if members.root_of(name) in self.excluded:
+            return RowState.EXCLUDED, "its when is false"
         if self.snapshot.is_remote:
             return (RowState.READY, "") if stack.is_ready else (RowState.PROGRESSING, "in another cluster")
         waits_for = [each for each in self.requirements.get(members.root_of(name), ()) if each in self.unready]
