@@ -10,11 +10,9 @@ from pathlib import Path
 import hearth
 
 ROOT = Path(hearth.__file__).parent
-COMMAND = re.compile(r"\b(?:kubectl(?: stack)?|hearth) [a-z]+(?:-[a-z]+)*\b")
-"""Program and verb."""
 VERBS = re.compile(
     r"kubectl (?:stack [a-z]+|get|describe|logs|edit|patch|delete|create|annotate|apply|auth|api-resources|wait|scale|explain|label)"
-    r"|hearth (?:run|crds|import|demo)"
+    r"|hearth (?:run|crds|import|demo)|kubectl stack $"
 )
 
 
@@ -27,13 +25,13 @@ def find_offers() -> Iterator[tuple[str, str]]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
                 for command in VERBS.findall(node.value):
-                    yield module, command
+                    yield module, f"{command}…" if command.endswith(" ") else command
 
 
 def find_documentation(tree: ast.AST) -> Iterator[ast.AST]:
     """Strings that are statements, or the examples and the help of commands."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Expr):
-            yield from ast.walk(node)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield node.value
         if isinstance(node, ast.keyword) and node.arg in ("examples", "help", "summary", "epilog"):
             yield from ast.walk(node.value)

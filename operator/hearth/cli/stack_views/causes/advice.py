@@ -38,10 +38,12 @@ FREE: Final = "adoptionPolicy: Adopt"
 """The message of an object that may be adopted offers it; that of another Stack's object does not."""
 
 
-def advise_problem(stack: StackState, problem: Mapping[str, Any], definer: StackState | None) -> str:
+def advise_problem(
+    stack: StackState, problem: Mapping[str, Any], definer: StackState | None, *, exists: bool = True
+) -> str:
     """Return the command for a problem in the status; "" if its message says everything.
 
-    definer: the Stack whose definition states the resources; None if it is not known.
+    definer: the Stack whose definition states the resources; None if it is not known; exists: whether there is an object.
     """
     reason, message = object_fields.text(problem, "reason"), object_fields.text(problem, "message")
     resource = object_fields.text(problem, "resource")
@@ -56,13 +58,14 @@ def advise_problem(stack: StackState, problem: Mapping[str, Any], definer: Stack
         case "KindNotServed":
             found = UNSERVED.search(message)
             return join("kubectl api-resources", f"--api-group={found[1]}") if found else "kubectl api-resources"
-        case "Unreachable" | "InternalError":
+        case "Unreachable" | "InternalError" | "NamespaceNotAllowed":
             return ""
-    if command := advise_text(message, namespace or stack.namespace):
+    command = advise_text(message, namespace or stack.namespace)
+    if command or OFFERED in message:
         return command
-    if OFFERED in message:
-        return ""
-    return advise_edit(definer, message) if reason in EDITED else describe_object(stack, problem)
+    if reason in EDITED:
+        return advise_edit(definer, message)
+    return describe_object(stack, problem) if exists else ""
 
 
 def advise_edit(definer: StackState | None, message: str) -> str:

@@ -130,7 +130,7 @@ def explain_definition(snapshot: StackObjects) -> Iterator[Cause]:
     """Yield that the definition in the spec is rejected, or was rolled back."""
     stack = snapshot.stack
     subject, here = find_subject(stack), ("-n", stack.namespace)
-    if is_rejected(stack):
+    if is_rejected(stack) and not stack.condition("DeletionBlocked").is_true:
         message = f"{REJECTED[stack.ready.reason]}: {stack.ready.message}"
         command = advise_rejection(stack, snapshot.definer)
         yield Cause(subject=subject, message=safe_text.clean(message), since=stack.ready.since, command=command)
@@ -196,7 +196,11 @@ def explain_resources(snapshot: StackObjects, evidence: Evidence) -> Iterator[Ca
     waiting = count_waiting(snapshot, rows)
     named = {object_fields.text(problem, "resource") for problem in snapshot.stack.problems}
     for row in rows:
-        is_end = row.state in UNSETTLED or row.resource in named or is_held(row)
+        # A definition that is not applied makes no progress.
+        is_unsettled = row.state in UNSETTLED and not (
+            row.state is RowState.PROGRESSING and is_rejected(snapshot.stack)
+        )
+        is_end = is_unsettled or row.resource in named or is_held(row)
         if not is_end or row.object.endswith("[]"):
             continue
         cause = explain_row(snapshot, row, evidence)
@@ -259,7 +263,9 @@ def explain_row(snapshot: StackObjects, row: ResourceRow, evidence: Evidence) ->
         below = object_causes.explain(child, evidence)
     else:
         below = ()
-    command = advice.advise_problem(stack, problem, snapshot.definer) if problem is not None else ""
+    command = (
+        advice.advise_problem(stack, problem, snapshot.definer, exists=child is not None) if problem is not None else ""
+    )
     if not command and child is not None and not below and row.state is not RowState.WAITING:
         command = object_causes.describe(child)
     subject = f"{row.resource} ({row.object})" if row.object else row.resource
