@@ -165,6 +165,24 @@ async def test_a_nested_stack_leads_to_its_own_explanation(
     await follow(said, shell, user)
 
 
+async def test_a_namespace_that_is_missing(
+    workers: Crew, user: RealUser, kubectl_stack: StackCommand, shell: Callable[[str], Awaitable[str]]
+) -> None:
+    """It is created by the command, and the Stack goes on."""
+    await workers.hire("--tenancy", "trusted")
+    place = f"{user.namespace}-missing"
+    await user.create(
+        make_stack(user.namespace, web={"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": place}})
+    )
+
+    said = await explain_until(kubectl_stack, f"→ kubectl create namespace {place}")
+
+    await shell(f"kubectl create namespace {place}")
+    assert "NamespaceNotFound" in said
+    await kubectl_stack.expect("wait", "shop", "--timeout", "90s")
+    await shell(f"kubectl delete stack shop --timeout=60s && kubectl delete namespace {place} --wait=false")
+
+
 async def test_a_conversion_webhook_that_is_down(
     workers: Crew, user: RealUser, kubectl_stack: StackCommand, shell: Callable[[str], Awaitable[str]]
 ) -> None:

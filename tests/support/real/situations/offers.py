@@ -7,13 +7,11 @@ from collections.abc import Collection, Iterator
 
 ARROW = "→ "
 READING = re.compile(r"kubectl (get|describe|logs|auth can-i|api-resources|stack (history|check|why))\b")
-GRANT = re.compile(r"kubectl create (?:cluster)?role \S.* && kubectl create (?:cluster)?rolebinding [^;\n]*[^;\s]")
 NO = re.compile(r"kubectl (auth can-i|stack check)")
 """Its answer may be no."""
 PATTERNS = (
-    "kubectl api-resources", "kubectl auth can-i", "kubectl create namespace", "kubectl create serviceaccount",
-    "kubectl create role", "kubectl describe", "kubectl edit stack", "kubectl edit configmap", "kubectl get storageclasses",
-    "kubectl get healthmarks", "kubectl get validatingwebhookconfigurations", "kubectl logs", "kubectl patch stack",
+    "kubectl api-resources", "kubectl create role", "kubectl describe", "kubectl edit stack", "kubectl edit configmap", "kubectl get storageclasses",
+    "kubectl get validatingwebhookconfigurations", "kubectl logs", "kubectl patch stack",
     "kubectl patch configmaps", "kubectl stack check", "kubectl stack continue", "kubectl stack history",
     "kubectl stack resume", "kubectl stack rollback", "kubectl stack unmark", "kubectl stack unpause",
 )  # fmt: skip
@@ -21,9 +19,8 @@ PATTERNS = (
 
 
 def find_commands(text: str) -> Iterator[str]:
-    """Yield the commands that an explanation offers, behind an arrow or within a sentence, each once."""
-    found = [line.partition(ARROW)[2].strip() for line in text.splitlines() if ARROW in line]
-    yield from dict.fromkeys([*found, *GRANT.findall(text)])
+    """Yield the commands that an explanation offers, behind an arrow, each once."""
+    yield from dict.fromkeys(line.partition(ARROW)[2].strip() for line in text.splitlines() if ARROW in line)
 
 
 def reads(command: str) -> bool:

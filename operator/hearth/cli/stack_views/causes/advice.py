@@ -23,8 +23,12 @@ FORBIDDEN: Final = re.compile(
     r'(?: in the namespace "([a-z0-9-]{1,63})")?'
 )
 UNSERVED: Final = re.compile(r"does not serve kind \S+ in ([a-z0-9.-]{1,253})/v[a-z0-9]+")
-OFFERED: Final = "kubectl create "
-"""A message with it says itself which rights to give."""
+GRANT: Final = re.compile(
+    r"kubectl create (?P<kind>(?:cluster)?role) [a-z0-9.-]+ --verb=[a-z,]+ --resource=[a-z0-9./-]+(?: --namespace=[a-z0-9-]+)? && "
+    r"kubectl create (?P=kind)binding [a-z0-9.-]+ --(?P=kind)=[a-z0-9.-]+ --serviceaccount=[a-z0-9-]+:[a-z0-9.-]+"
+    r"(?: --namespace=[a-z0-9-]+)?"
+)
+"""The commands that give rights, as a message states them. A status may be forged: no other character passes."""
 LIMIT_RANGE: Final = "per Container is"
 POD_SECURITY: Final = "violates PodSecurity"
 EDITED: Final = frozenset(
@@ -61,7 +65,7 @@ def advise_problem(
         case "Unreachable" | "InternalError" | "NamespaceNotAllowed":
             return ""
     command = advise_text(message, namespace or stack.namespace)
-    if command or OFFERED in message:
+    if command:
         return command
     if reason in EDITED:
         return advise_edit(definer, message)
@@ -106,6 +110,8 @@ def advise_rollback(stack: StackState, definer: StackState | None) -> str:
 
 def advise_text(message: str, namespace: str) -> str:
     """Return the command for a message with a well-known phrase, "" for any other."""
+    if found := GRANT.search(message):
+        return found[0]
     if found := QUOTA.search(message):
         return join("kubectl describe resourcequota", found[1], "-n", namespace)
     if found := WEBHOOK.search(message):

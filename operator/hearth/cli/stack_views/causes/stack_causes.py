@@ -27,13 +27,12 @@ REJECTED: Final = {
     **dict.fromkeys(("SourceNotFound", "SourceForbidden", "RevisionUnavailable", "RevisionTampered"), UNREAD),
     "RevisionStoreFailed": "the definition cannot be stored, and what runs stays as it is",
     "ServiceAccountRequired": "nothing is changed",
-    "ServiceAccountNotFound": "nothing is changed",
 }
 """Reasons of `Ready` that concern the definition as a whole, and what follows from each."""
 NOTED: Final = {
     "Drifted": "kubectl stack check {name} -n {namespace} --wait",
     "DriftConflict": "kubectl stack check {name} -n {namespace} --wait",
-    "Unhealthy": "kubectl get healthmarks -n {namespace}",
+    "Unhealthy": "",
     "RevisionTampered": "kubectl stack history {name} -n {namespace}",
     "InternalError": "",
     "CheckPending": "",
@@ -165,9 +164,6 @@ def advise_rejection(stack: StackState, definer: StackState | None) -> str:
             return advice.advise_edit(definer, stack.ready.message)
         case "RevisionNotFound" | "RevisionUnavailable" | "RevisionTampered":
             return advice.join("kubectl stack history", stack.argument, "-n", stack.namespace)
-        case "ServiceAccountNotFound":
-            account = object_fields.text(stack.spec, "serviceAccountName")
-            return advice.join("kubectl create serviceaccount", account, "-n", stack.namespace) if account else ""
     return ""
 
 
