@@ -113,7 +113,7 @@ async def test_an_object_in_a_namespace(
 async def test_a_claim_in_use(
     workers: Crew, user: RealUser, kubectl_stack: StackCommand, shell: Callable[[str], Awaitable[str]]
 ) -> None:
-    """By a pod that is nobody's: the claim goes after it."""
+    """By a pod without a controller: the claim goes after it."""
     await workers.hire()
     spec = {
         "accessModes": ["ReadWriteOnce"], "storageClassName": "golden", "resources": {"requests": {"storage": "1Gi"}},
@@ -163,24 +163,6 @@ async def test_a_nested_stack_leads_to_its_own_explanation(
 
     assert "kubectl patch configmaps ours" in said
     await follow(said, shell, user)
-
-
-async def test_a_namespace_that_is_missing(
-    workers: Crew, user: RealUser, kubectl_stack: StackCommand, shell: Callable[[str], Awaitable[str]]
-) -> None:
-    """It is created by the command, and the Stack goes on."""
-    await workers.hire("--tenancy", "trusted")
-    place = f"{user.namespace}-missing"
-    await user.create(
-        make_stack(user.namespace, web={"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": place}})
-    )
-
-    said = await explain_until(kubectl_stack, f"→ kubectl create namespace {place}")
-
-    await shell(f"kubectl create namespace {place}")
-    assert "NamespaceNotFound" in said
-    await kubectl_stack.expect("wait", "shop", "--timeout", "90s")
-    await shell(f"kubectl delete stack shop --timeout=60s && kubectl delete namespace {place} --wait=false")
 
 
 async def test_a_conversion_webhook_that_is_down(

@@ -266,7 +266,7 @@ async def test_a_kind_that_the_definition_brings_along_counts(
 
 
 async def test_one_cause_is_told_once(user: RealUser, kubectl_stack: StackCommand, tmp_path: Path) -> None:
-    """A namespace that does not exist, for all resources in it; for programs each is told."""
+    """A namespace that does not exist, for all resources in it; for programs each is listed."""
     file, there = tmp_path / "stack.yaml", {"namespace": "nowhere"}
     resources: dict[str, Any] = {name: config(v=name) for name in "abc"}
     for name in "ab":

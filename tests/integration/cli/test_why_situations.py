@@ -236,8 +236,8 @@ async def test_every_command_that_is_offered_helps(
     finally:
         await clean_up(session, namespace)
 
-    if told := [each for each in (*missing, *wrong) if each]:
-        pytest.fail("\n".join(told))
+    if found := [each for each in (*missing, *wrong) if each]:
+        pytest.fail("\n".join(found))
     assert offers.find_untried(shell.tried) == []
 
 

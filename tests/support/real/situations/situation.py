@@ -37,7 +37,7 @@ class Situation:
     edit: str = ""
     """For `sed`: what the user changes where `kubectl edit` leads, so that the situation ends."""
     remains: str = ""
-    """Why a command that changes something is offered, although the situation goes on after it; "" if it ends."""
+    """Why a command that changes something is offered, although the situation stays after it; "" if it ends."""
 
 
 def container(**extra: Any) -> Object:

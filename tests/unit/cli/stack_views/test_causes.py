@@ -129,7 +129,7 @@ def make_namespace(**conditions: str) -> FoundChild:
 
 
 def test_an_api_that_does_not_answer_is_named_with_its_command() -> None:
-    """Nobody knows what the Namespace still has of it."""
+    """It is not known what the Namespace still has of it."""
     cause = deletion_causes.explain(make_namespace(NamespaceDeletionDiscoveryFailure=DISCOVERY), Evidence())
 
     (below,) = cause.causes

@@ -1,4 +1,4 @@
-"""Every object that is not ready comes with a text, by whatever rule it is judged and whatever its status lacks."""
+"""Every object that is not ready comes with a text, by each rule and in each status."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_it_is_found_with_its_path(template: str, path: str, message: str) -> No
 
 
 def test_all_are_found_at_once() -> None:
-    """With the finalizers, which are told apart by themselves."""
+    """With the finalizers, which are keys by themselves."""
     spec = "{containers: [{name: a, env: [{name: X}, {name: X}, {name: X}]}, {name: a}]}"
     template = in_kind("Pod", spec).replace("spec:", "metadata: {finalizers: [x/y, x/y]}, spec:")
 

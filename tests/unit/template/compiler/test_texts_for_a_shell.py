@@ -63,7 +63,7 @@ def test_a_rule_that_is_an_expression_by_itself_is_no_text() -> None:
 
 @given(text=st.text(alphabet="ab1.:-+*/%#@!?^,;=~$&|<>()[]{}'\"\\ ", max_size=12))
 def test_no_message_shows_the_parser(text: str) -> None:
-    """Whatever stands between the braces."""
+    """For any text between the braces."""
     template = {
         "resources": {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"run": f"${{{text}}}"}}}}
     }

@@ -87,8 +87,8 @@ def advise_edit(definer: StackState | None, message: str) -> str:
 def advise_adoption(stack: StackState, resource: str, definer: StackState | None) -> str:
     """Return the command that lets a resource adopt the object that exists; "" if its template is not in this Stack."""
     root = members.root_of(resource)
-    is_elsewhere = root not in object_fields.mapping(stack.spec, "template", "resources")
-    if stack is not definer or is_elsewhere or verbs.note_git(stack, "spec"):
+    is_not_here = root not in object_fields.mapping(stack.spec, "template", "resources")
+    if stack is not definer or is_not_here or verbs.note_git(stack, "spec"):
         return ""
     patch = {"spec": {"template": {"resources": {root: {"adoptionPolicy": "Adopt"}}}}}
     text = json.dumps(patch, separators=(",", ":"))

@@ -76,7 +76,7 @@ def find_holders(child: FoundChild, evidence: Evidence) -> Iterator[Cause]:
 
 
 def explain_groups(namespace: FoundChild) -> Iterator[Cause]:
-    """Yield the APIs that do not answer, so that nobody knows whether the Namespace still has objects of them."""
+    """Yield the APIs that do not answer, so that it is not known whether the Namespace still has objects of them."""
     messages = deletion_reports.find_messages(namespace.kind.key, namespace.raw)
     failure = messages.get("NamespaceDeletionDiscoveryFailure", "")
     for group, version in dict.fromkeys(GROUPS_AWAY.findall(failure)):
