@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Protocol, TypeAlias
 
@@ -58,6 +58,7 @@ class EvaluationError:
 
 
 Outcome: TypeAlias = Known | Pending | EvaluationError
+FindRepeated: TypeAlias = Callable[[Mapping[str, Any]], Sequence[tuple[str, str]]]
 
 
 class Evaluable(Protocol):
@@ -165,12 +166,16 @@ class ResourceBlueprint:
     """Its path in the Stack: `spec.template.resources.web`. All members of a collection have the same."""
     api_version: str
     kind: str
+    is_kind_known: bool = True
+    """Whether the cluster served the kind, so that the manifest was compared with its schema."""
     manifest: Evaluable
     """The manifest as the user wrote it, without a name, namespace or labels added by Hearth."""
     is_constant: bool
     """Whether the manifest reads no other resource, so that it is evaluated only once."""
     has_computed_metadata: bool = True
     """Whether the metadata contains results of expressions, so that they are validated after each evaluation."""
+    find_repeated: FindRepeated | None = field(default=None, repr=False, compare=False)
+    """Finds the elements of lists that repeat others, with path and mistake; None if the manifest can have none."""
     constant: bytes | None = field(default=None, repr=False)
     """JSON of a list whose only entry is the manifest, if a constant manifest is stored anyway."""
     is_name_pinned: bool

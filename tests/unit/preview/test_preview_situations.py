@@ -146,14 +146,15 @@ def test_an_object_of_another_is_not_taken_unless_it_is_adopted() -> None:
     assert actions(adopted) == {"a": Action.ADOPT}
 
 
-def test_a_kind_that_comes_with_the_stack_is_waited_for() -> None:
-    """Its objects cannot be tried yet."""
+def test_a_kind_that_comes_with_the_stack_counts_as_served() -> None:
+    """Its objects cannot be tried yet, and the preview says so."""
     definition = probe_controller.definition(probe_controller.NEWCOMER)
     definition["metadata"].pop("namespace", None)
     newcomer = resource("Newcomer", api_version=f"{probe_controller.GROUP}/v1", spec={"value": 1})
     spec = spec_of({"definition": {"manifest": definition}, "one": {**newcomer, "dependsOn": ["definition"]}})
     preview = preview_after(None, {**spec, "serviceAccountName": "anyone"})
-    assert actions(preview) == {"definition": Action.CREATE, "one": Action.WAIT}
+    assert actions(preview) == {"definition": Action.CREATE, "one": Action.CREATE}
+    assert find(preview, "one").unchecked == "its kind does not exist yet"
 
 
 def test_a_name_that_only_the_run_knows_is_named_so() -> None:

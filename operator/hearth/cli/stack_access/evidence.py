@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -29,12 +30,18 @@ async def collect(session: Session, snapshot: StackObjects) -> Evidence:
 
 
 async def collect_all(session: Session, snapshot: StackObjects) -> Evidence:
-    """Return the pods and Events of a Stack."""
+    """Return the pods, claims and Events of a Stack, and what keeps its Namespaces."""
     namespaces = owned_objects.list_namespaces(snapshot)
-    owned = await owned_objects.list_owned(session, namespaces, event_timeline.list_uids(snapshot))
+    owned, claims, events, remaining = await asyncio.gather(
+        owned_objects.list_owned(session, namespaces, event_timeline.list_uids(snapshot)),
+        owned_objects.list_claims(session, namespaces),
+        owned_objects.list_events(session, namespaces),
+        owned_objects.list_remaining(session, snapshot),
+    )
     pods = [*owned, *(child for each in walk(snapshot) for child in each.children)]
     logs = await read_logs(session, [pod for pod in pods if pod.kind == POD])
-    return cause.make_evidence(owned, await owned_objects.list_events(session, namespaces), logs)
+    users = await owned_objects.list_claim_users(session, claims)
+    return cause.make_evidence(owned, events, logs=logs, claims=claims, claim_users=users, remaining=remaining)
 
 
 async def read_logs(session: Session, pods: Sequence[FoundChild]) -> dict[tuple[str, str], str]:

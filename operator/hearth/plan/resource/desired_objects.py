@@ -111,7 +111,7 @@ class DesiredObjects:
             found = object_metadata.name_type(outcome.value["stringData"][key])
             path = f"{resource.path}.manifest.stringData{error_hints.write_key(key)}"
             return EvaluationError(path=path, message=f"must be text, found {found}; write string(…) in the expression")
-        return outcome
+        return blocked_status.find_repeated(resource, outcome.value) or outcome
 
     def _make(
         self,

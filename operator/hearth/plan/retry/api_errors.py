@@ -223,7 +223,8 @@ def after_dry_run(refused: NeedsDryRun | MaybeImmutable, verdict: Verdict, *, is
             cause = "a new object would be accepted, so fields that others added cause this"
             return Denied(message=f"{refused.message}; {cause}")
         case NeedsDryRun(), Verdict.VALID:
-            return Denied(message=refused.message)
+            # Without an object, only the manifest can be the cause.
+            return InvalidManifest(message=refused.message)
         case _:
             return Unavailable(message=refused.message)
 

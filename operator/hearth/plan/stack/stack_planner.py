@@ -145,9 +145,13 @@ class StackPlanner:
 
     @property
     def is_waiting_for_kinds(self) -> bool:
-        """Return whether a resource waits until the API server serves its kind or the operator watches it."""
+        """Return whether a resource waits whose kind is not served or watched, or was not when it was compiled."""
         waiting = self.by_state[ResourceState.WAITING]
-        return any(self.statuses[name].cause is Cause.KIND_NOT_AVAILABLE for name in waiting)
+        return any(
+            self.statuses[name].cause is Cause.KIND_NOT_AVAILABLE
+            or (name in self.blueprint.resources and not self.blueprint.resources[name].is_kind_known)
+            for name in waiting
+        )
 
     def find_evaluating(self) -> set[str]:
         """Find the resources that wait for an evaluation, of themselves or of their health."""

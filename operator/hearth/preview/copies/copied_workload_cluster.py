@@ -14,7 +14,8 @@ from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.tenancy import Boundary
 from hearth.plan.retry.retry_triggers import RetryTrigger
 from hearth.preview import field_changes
-from hearth.preview.copies import merged_manifest, object_copies
+from hearth.preview.copies import assumed_kinds, merged_manifest, object_copies
+from hearth.preview.copies.assumed_kinds import AssumedKinds
 from hearth.preview.copies.dry_run_writes import DryRunWrite
 from hearth.preview.copies.object_copies import ObjectCopies, ObjectCopy, Place
 from hearth.preview.copies.unknown_values import UnknownValues
@@ -23,6 +24,7 @@ from hearth.preview.live_cluster import LiveCluster
 CONFLICT, NOT_FOUND = 409, 404
 NOT_PERMITTED = "you are not permitted to try it: {}"
 NEW_NAMESPACE = "its namespace does not exist yet"
+NEW_KIND = "its kind does not exist yet"
 UNKNOWN_NAME = "its name or namespace is not known yet"
 
 
@@ -30,12 +32,20 @@ class CopiedWorkloadCluster:
     """The cluster of the children, as the engine sees it in a preview."""
 
     def __init__(
-        self, live: LiveCluster, copies: ObjectCopies, unknown: UnknownValues, *, accounts: Collection[str] = ()
+        self,
+        live: LiveCluster,
+        copies: ObjectCopies,
+        unknown: UnknownValues,
+        *,
+        accounts: Collection[str] = (),
+        on_kinds: Callable[[], None] = lambda: None,
     ) -> None:
-        """accounts: the users that the user of the preview may impersonate."""
+        """accounts: the users that the user of the preview may impersonate; on_kinds: called when a kind is added."""
         self.writes: dict[Place, list[DryRunWrite]] = {}
         """What was written since the caller took it, by object."""
         self._live = live
+        self._kinds = AssumedKinds(live.kinds)
+        self._on_kinds = on_kinds
         self._copies = copies
         self._unknown = unknown
         self._accounts = accounts
@@ -45,8 +55,8 @@ class CopiedWorkloadCluster:
 
     @property
     def kinds(self) -> Kinds:
-        """The kinds that the cluster serves."""
-        return self._live.kinds
+        """The kinds that the cluster serves, and those that a definition of the preview adds."""
+        return self._kinds
 
     def acting_as(self, user: str) -> CopiedWorkloadCluster:
         """Return the same cluster as that user, if the user of the preview may impersonate it."""
@@ -56,7 +66,7 @@ class CopiedWorkloadCluster:
 
     async def load_schemas(self, kinds: Collection[Kind]) -> None:
         """Load the schemas."""
-        await self._live.load_schemas(kinds)
+        await self._live.load_schemas([kind for kind in kinds if not self._kinds.is_assumed(kind)])
 
     async def refresh_kinds(self) -> None:
         """Keep the kinds that were read."""
@@ -101,6 +111,8 @@ class CopiedWorkloadCluster:
         result = self._complete(result, manifest, kind=kind, before=before)
         self._note(place, DryRunWrite(before=before, after=result, stated=manifest, unchecked=unchecked))
         is_live = (known.is_live if known is not None else before is not None) and not self._copies.is_removed(place)
+        if kind.key == assumed_kinds.DEFINITION and self._kinds.add(result):
+            self._on_kinds()
         return self._copies.put(result, kind=kind, is_live=is_live)
 
     async def _try(
@@ -113,6 +125,8 @@ class CopiedWorkloadCluster:
         merged = merged_manifest.merge(before, filled)
         if self._is_in_new_namespace(place):
             return merged, NEW_NAMESPACE
+        if self._kinds.is_assumed(kind):
+            return merged, NEW_KIND
         if self._unknown.is_within(list(place)):
             return manifest, UNKNOWN_NAME
         try:
@@ -284,7 +298,7 @@ class CopiedWorkloadCluster:
         known = self._copies.find(place)
         if known is not None:
             return known.raw
-        if self._copies.is_removed(place):
+        if self._copies.is_removed(place) or self._kinds.is_assumed(kind):
             raise ApiStatusError(code=NOT_FOUND, status={"code": NOT_FOUND, "reason": "NotFound"})
         return await self._live.get(ref, kind=kind, user=self._user)
 

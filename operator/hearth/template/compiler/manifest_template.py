@@ -123,7 +123,10 @@ def explain(error: interpolation.UnterminatedExpression) -> str:
         return f"contains more than {limits.EXPRESSIONS_IN_TEXT} expressions; split it"
     if error.is_long:
         return f"has no closing brace within {limits.EXPRESSION_LENGTH} characters after {error_hints.quote(error.rest)}; split it"
-    return f"the closing brace after {error_hints.quote(error.rest)} is missing; write $${{ for a literal ${{"
+    inner = error.rest.removeprefix(interpolation.OPENING)
+    if interpolation.is_like_shell(inner) and "}" in inner:
+        return f"{error_hints.quote(error.rest)} is no expression; {interpolation.for_shell(inner.partition('}')[0])}"
+    return f"the closing brace after {error_hints.quote(error.rest)} is missing; {interpolation.AS_LITERAL}"
 
 
 def write(raw: Any) -> bytes | None:

@@ -18,6 +18,7 @@ from hearth.template.compiler.manifest_template import ManifestTemplate, ParsedM
 from hearth.template.compiler.partial_evaluation import BooleanExpression, PartialEvaluator
 from hearth.template.compiler.resource_analysis import AnalyzedResource
 from hearth.template.parser import object_metadata
+from hearth.template.schema import repeated_elements
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ def bind_one(
     """Bind the expressions of one object; `dissection` is consumed. None in case of a mistake."""
     document = yield from binder.bind_document(dissection, analyzed.expressions)
     ready_when, failed_when = bind_tests(analyzed.ready_when, binder), bind_tests(analyzed.failed_when, binder)
-    if document is None or refuse_names(dissection, binder):
+    if document is None or refuse_names(dissection, binder) or refuse_repeated(analyzed, dissection, binder):
         return None
     return BoundResource(
         name=name,
@@ -168,6 +169,19 @@ def refuse_names(dissection: ParsedManifest, binder: PartialEvaluator) -> bool:
         if mistake.path not in known:
             binder.note(mistake.path, mistake.message)
     return bool(mistakes)
+
+
+def refuse_repeated(analyzed: AnalyzedResource, dissection: ParsedManifest, binder: PartialEvaluator) -> bool:
+    """Record elements of lists that repeat others, as far as their values are known; return whether there are any."""
+    if not analyzed.may_repeat:
+        return False
+    # A value may be sensitive, so none is shown. A literal that repeats another one is already recorded.
+    found = repeated_elements.find_repeated(dissection.skeleton, analyzed.lists, shows_values=False)
+    known = {mistake.path for mistake in binder.mistakes} if found else frozenset()
+    for below, message in found:
+        if (path := dissection.path + below) not in known:
+            binder.note(path, message)
+    return bool(found)
 
 
 def bind_tests(tests: Iterable[tuple[ValidExpression, str]], binder: PartialEvaluator) -> tuple[BooleanExpression, ...]:

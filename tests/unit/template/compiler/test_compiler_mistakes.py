@@ -76,9 +76,9 @@ from support.units.templates.invalid_templates import (
         (
             "{replicas: '${1 +}'}",
             ".replicas",
-            "syntax error: mismatched input the end of the expression (at column 4 of `1 +`)",
+            "the expression ends too early (at column 4 of `1 +`); write $${ for a literal ${",
         ),
-        ("{replicas: '${}'}", ".replicas", "the expression is empty (at column 1 of ``)"),
+        ("{replicas: '${}'}", ".replicas", "the expression is empty (at column 1 of ``); write $${ for a literal ${"),
         (
             "{replicas: '${params.count'}",
             ".replicas",

@@ -25,7 +25,7 @@ async def execute(session: Session, namespace: str, name: str, *, with_sensitive
         return FAILED
     if snapshot.unreadable:
         # Half of a Stack would pass for the whole.
-        for omission in snapshot.unreadable:
+        for omission in snapshot.unreadable.values():
             cluster_options.complain(f"error: {omission}")
         return FAILED
     write(snapshot, with_sensitive=with_sensitive)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.tree import group_rows, requirements, resource_state
+from hearth.cli.stack_views.tree import excluded, group_rows, requirements, resource_state
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model import value_class
@@ -95,7 +95,7 @@ def describe(snapshot: StackObjects) -> StackView:
         message=safe_text.clean(stack.ready.message) or "no operator has processed it yet",
         rows=describe_rows(snapshot),
         outputs=tuple((safe_text.one_line(name), safe_text.one_line(value)) for name, value in sorted(outputs.items())),
-        omissions=tuple(safe_text.one_line(each) for each in snapshot.unreadable),
+        omissions=tuple(safe_text.one_line(each) for each in snapshot.omissions),
     )
 
 
@@ -135,6 +135,7 @@ class RowContext:
     finished: dict[str, str] = field(init=False)
     """By resource that ran once and succeeded, its object."""
     unready: set[str] = field(init=False)
+    excluded: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         """Index the snapshot."""
@@ -148,6 +149,7 @@ class RowContext:
             for each in object_fields.entries(stack.status, "finished")
         }
         self.unready = set()
+        self.excluded = frozenset() if stack.is_ready else excluded.find_excluded(self.snapshot.template, stack)
 
     def describe_entry(self, name: str) -> ResourceRow:
         """Describe an entry of the template: a resource, or a collection with its members below."""
@@ -220,6 +222,8 @@ class RowContext:
 
     def assess_absent(self, name: str, stack: StackState) -> tuple[RowState, str]:
         """Return state and note of a resource without an object."""
+        if members.root_of(name) in self.excluded:
+            return RowState.EXCLUDED, "its when is false"
         if self.snapshot.is_remote:
             return (RowState.READY, "") if stack.is_ready else (RowState.PROGRESSING, "in another cluster")
         waits_for = [each for each in self.requirements.get(members.root_of(name), ()) if each in self.unready]
@@ -231,8 +235,9 @@ class RowContext:
             return RowState.EXCLUDED, "its when is false"
         if stack.is_paused:
             return RowState.WAITING, "the Stack is paused"
-        if self.snapshot.unreadable:
-            return RowState.PROGRESSING, "not seen"
+        if self.snapshot.is_unreadable(name):
+            # What the status does not name as a problem is ready in a Stack that is.
+            return (RowState.READY if stack.is_ready else RowState.PROGRESSING), "not seen"
         return (
             RowState.PROGRESSING,
             "is being applied, unless its when is false" if has_condition else "is being applied",
