@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, assert_never
 import orjson
 
 from hearth.engine.ports import WorkloadCluster
-from hearth.engine.writes import nested_accounts, obstacle_removal
+from hearth.engine.writes import nested_accounts, obstacle_removal, permanent_drift
 from hearth.model import child, names, tenancy, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
@@ -106,7 +106,9 @@ async def execute_step(
             reason="Unreachable", message=message, causes=(retry_triggers.SERVER,), server=ServerResponse.SILENT
         )
     except ApiStatusError as error:
-        return _add_grant(await _resolve(error, step, cluster=cluster, manager=manager), step, boundary)
+        result = await _resolve(error, step, cluster=cluster, manager=manager)
+        result = await permanent_drift.explain(step, result, cluster=cluster, boundary=boundary)
+        return _add_grant(result, step, boundary)
 
 
 def explain_internal_error(step: Step) -> StepResult:

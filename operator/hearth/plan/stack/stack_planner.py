@@ -16,7 +16,7 @@ from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import EnvironmentRule
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
-from hearth.plan.resource import resource_planner
+from hearth.plan.resource import held_steps, resource_planner
 from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.stack import blueprint_update, refresh_queue
@@ -258,6 +258,7 @@ class StackPlanner:
         dirty: resource names (also from labels, even if unknown to the blueprint) and keys of steps; memory: only read.
         """
         result = self._index.result = RefreshResult()
+        self._index.find_due, self._index.now = memory.find_due, now
         if self._changed:
             dirty = {*dirty, *self._changed}
             self._changed = ()
@@ -356,6 +357,8 @@ class StackPlanner:
     def _assess(self, name: str, found: tuple[Child, ...], *, memory: InMemoryState, now: float) -> ResourceStatus:
         """Plan one resource. Its updates of the in-memory state become part of the result."""
         status = self._resolver.plan(name, self.statuses, found, memory=memory, now=now)
+        if memory.governor.records:
+            status = held_steps.hold(name, status, memory=memory, now=now)
         if not status.memory_updates:
             return status
         self._index.result.memory_updates.extend(status.memory_updates)

@@ -14,6 +14,7 @@ from hearth.plan.retry.attempt_ids import AttemptId
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.retry.drift_conflict import DriftConflict
 from hearth.plan.retry.retry_triggers import RetryTrigger
+from hearth.plan.retry.step_governor import StepGovernor
 from hearth.plan.state import steps
 from hearth.plan.state.altered_values import Altered
 from hearth.plan.state.healing import MarkBackoff
@@ -62,6 +63,8 @@ class InMemoryState:
     """By UID, the drift tolerated then, if any."""
     drift_conflicts: dict[str, DriftConflict] = field(default_factory=dict)
     """By resource, the backoff for another field manager that repeatedly takes fields of its object."""
+    governor: StepGovernor = field(default_factory=StepGovernor)
+    """The delays of steps that repeat."""
     altered: dict[str, Altered] = field(default_factory=dict)
     """By UID, values that differ from the applied ones although the operator owns them, as found by the last check."""
     field_managers: dict[str, tuple[tuple[LostField, ...], str]] = field(default_factory=dict)
@@ -91,7 +94,7 @@ class InMemoryState:
         has_work = self.attempts or self.in_flight or self.missed_triggers or self.manager_queries
         has_findings = self.tolerated or self.altered or self.immutable or self.counted_failures or self.mark_backoffs
         has_conflict = any(conflict.expires_at > now for conflict in self.drift_conflicts.values())
-        return not (has_work or has_findings or has_conflict)
+        return not (has_work or has_findings or has_conflict or self.governor.has_repetitions(now))
 
     def prune(self, children: ObservedChildren) -> None:
         """Remove deleted objects once there may be many.
@@ -134,6 +137,11 @@ class InMemoryState:
                     self.silent_since.setdefault(update.uid, now)
                 case _:
                     assert_never(update)
+        self._forget_expired(now)
+
+    def _forget_expired(self, now: float) -> None:
+        if self.governor.records:
+            self.governor.prune(now)
         if self.drift_conflicts:
             for name in [name for name, conflict in self.drift_conflicts.items() if conflict.expires_at <= now]:
                 del self.drift_conflicts[name]
@@ -150,6 +158,16 @@ class InMemoryState:
         """Return the drift conflict about the object of a resource, if it has not expired. now: monotonic seconds."""
         conflict = self.drift_conflicts.get(name)
         return conflict if conflict is not None and conflict.expires_at > now else None
+
+    def find_due(self, key: str, step: Step) -> float:
+        """Return the monotonic time in seconds from which the step under a key may start."""
+        if not self.governor.records:
+            return 0.0
+        attempt = self.attempts.get(key)
+        if attempt is not None and attempt.attempt_id == steps.attempt_id(step):
+            # Its own delay is longer, and an event that resolves the failure shortens it.
+            return 0.0
+        return self.governor.find_due(steps.find_work(step))
 
     def is_being_used(self, place: str) -> bool:
         """Return whether a write in flight uses values of that incarnation."""
@@ -194,11 +212,13 @@ class InMemoryState:
     def reset_for_target(self, wanted: Container[str]) -> None:
         """Forget attempts for other resources, deletions included, since the target now contains these."""
         self.attempts = {key: attempt for key, attempt in self.attempts.items() if key in wanted}
+        self.governor.on_edit(wanted)
 
     def retry(self, now: float) -> None:
         """Reset the failure counts and make all attempts due immediately. now: monotonic seconds."""
         self.attempts = {key: backoff.reset(attempt, now=now) for key, attempt in self.attempts.items()}
         self.immutable.clear()
+        self.governor.allow(now=now)
 
     def set_limit(self, limit: int) -> bool:
         """Count the failures so far against this limit; return whether that was another one.
