@@ -25,7 +25,13 @@ RETRY = "retry"
 """The name of the retry request in `status.handled`."""
 CLEANUP = "cleanup"
 """The name of the cleanup request in `status.handled`."""
-REQUESTS: Mapping[str, str] = {RETRY: names.REQUEST_RETRY, CLEANUP: names.REQUEST_CLEANUP}
+INHERITED_RETRY = "inheritedRetry"
+"""The name of the retry of an ancestor in `status.handled`."""
+REQUESTS: Mapping[str, str] = {
+    RETRY: names.REQUEST_RETRY,
+    INHERITED_RETRY: names.REQUEST_INHERITED_RETRY,
+    CLEANUP: names.REQUEST_CLEANUP,
+}
 """Annotations with request tokens, by their name in `status.handled`. Each token is handled once."""
 CONTINUE = "continue"
 """The name of the continue request in `status.handled`."""
@@ -53,8 +59,8 @@ class TargetTracker:
     """Whether the user requested a retry since the spec was last processed."""
     _is_retry_seen: bool = False
     """Whether the last choice of a target considered that request."""
-    _retry_before: str | None = None
-    """The retry token before one that the definition is processed for; None if no such processing is open."""
+    _retry_before: Mapping[str, str] | None = None
+    """The retry tokens before those that the definition is processed for; None if no such processing is open."""
     _is_restored: bool = False
     """Whether an earlier process set the target and no reconcile checked it since. It may be completed already."""
     is_resumed: bool = False
@@ -124,7 +130,7 @@ class TargetTracker:
         """
         if self._retry_before is None:
             return self.handled
-        tokens = {**self.handled, RETRY: self._retry_before}
+        tokens = {**self.handled, **self._retry_before}
         return {verb: token for verb, token in tokens.items() if token}
 
     def take_requests(self, stack: StackObject, *, is_settled: bool) -> list[str]:
@@ -134,14 +140,14 @@ class TargetTracker:
         meant for the target that its user sees in the spec.
         """
         found: list[str] = []
-        earlier = self.persisted_tokens.get(RETRY, "")
+        earlier = {verb: self.persisted_tokens.get(verb, "") for verb in (RETRY, INHERITED_RETRY)}
         for verb, annotation in REQUESTS.items():
             token = stack.annotations.get(annotation, "")
             if verb == CLEANUP and (RETRY in found or not is_settled):
                 continue
             if token and self.handled.get(verb) != token:
                 self.record_handled(verb, token)
-                found.append(verb)
+                found.append(RETRY if verb == INHERITED_RETRY else verb)
         if RETRY in found:
             self._retry_before = earlier
         return found

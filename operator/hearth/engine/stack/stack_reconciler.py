@@ -38,6 +38,7 @@ from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope
 from hearth.engine.writes import step_execution
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.plan.environment import inherited_rules
 from hearth.plan.retry import retry_triggers
 from hearth.plan.stack.plan_index import RefreshResult
 from hearth.plan.stack.stack_plan import StackPlan
@@ -157,6 +158,7 @@ class StackReconciler:
             dirty.add(DirtyScope.ALL_RESOURCES)
         children = StackChildren(self._services.find_children_cluster(self.uid), self.uid)
         keys, now = self._find_dirty(planner, dirty, children), self._services.clock.monotonic()
+        keys |= planner.set_retry(inherited_rules.find_retry(stack.annotations))
         refreshed = planner.refresh(keys, children=children, memory=self.memory, now=now)
         self.results.apply_refresh(refreshed, planner)
         self.memory.prune(children)

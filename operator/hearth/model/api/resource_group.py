@@ -180,7 +180,8 @@ class ResourceGroupStatus(ConvergenceStatus):
     target: TargetStatus | None = None
     controller_state: ControllerState | None = None
     handled: dict[str, str] | None = None
-    """The token of the last handled annotation by request: `retry`, `cleanup`, `continue`, `check`."""
+    """The token of the last handled annotation by request: `retry`, `inheritedRetry` (of a parent),
+    `cleanup`, `continue`, `check`."""
     check: CheckStatus | None = None
     breakpoints: list[BreakpointStatus] | None = pydantic.Field(
         default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}

@@ -76,6 +76,8 @@ class ResourcePlanner:
         self.rolling = RollingUpdates(blueprint.rolling)
         self.is_protected: Callable[[str], bool] = lambda _name: False
         """Whether a completed revision has, or may have, an object of that resource."""
+        self.retry_token = ""
+        """Of the retry that nested Stacks inherit."""
         self.is_paused = False
         self.is_at_rest = False
         """See `ResourceContext`."""
@@ -233,7 +235,9 @@ class ResourcePlanner:
         kind = self.kinds.find(resource, namespace=self._stack.namespace)
         if not isinstance(kind, Kind):
             return kind
-        inherited = inherited_rules.find(self.environment.rules, resource.name) if resource.is_stack else None
+        inherited = None
+        if resource.is_stack:
+            inherited = inherited_rules.find(self.environment.rules, resource.name, retry=self.retry_token)
         known = self.desired.get(resource.name)
         desired = self.desired.evaluate(resource, kind, required=required, values=values, inherited=inherited)
         if known is not None and desired is not known and isinstance(desired, DesiredResource):

@@ -225,6 +225,13 @@ class StackPlanner:
         self._cleanup.refresh_all()
         return True
 
+    def set_retry(self, token: str) -> set[str]:
+        """Set the token of the retry that nested Stacks inherit; return the names to refresh because of that."""
+        if token == self._resolver.retry_token:
+            return set()
+        self._resolver.retry_token = token
+        return {name for name, resource in self.blueprint.resources.items() if resource.is_stack}
+
     @property
     def environment(self) -> ActiveEnvironment:
         """Return the environment that restricts the steps, see `set_environment`."""
