@@ -119,8 +119,9 @@ class StepResults:
         attempt = backoff.after_failure(
             self.memory.attempts.get(key), trouble, subject=subject, now=now, backoff=self.backoff
         )
-        is_late = any(cause in missed for cause in trouble.causes)
-        self.memory.attempts[key] = backoff.expedite(attempt, now=now) if is_late else attempt
+        late = [cause for cause in trouble.causes if cause in missed]
+        asks_again = any(cause.type in retry_triggers.NOTICED_LATE for cause in late)
+        self.memory.attempts[key] = backoff.expedite(attempt, now=now, asks_again=asks_again) if late else attempt
         for cause in trouble.causes:
             self.services.find_children_cluster(self.uid).watch_trigger(cause)
         # The message may contain words of the child itself.

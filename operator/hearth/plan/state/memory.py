@@ -9,7 +9,7 @@ from typing import Any, Protocol, assert_never
 from hearth.model.child import Child, FieldOwnership
 from hearth.model.stack_tree import Node
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
-from hearth.plan.retry import backoff
+from hearth.plan.retry import backoff, retry_triggers
 from hearth.plan.retry.attempt_ids import AttemptId
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.retry.drift_conflict import DriftConflict
@@ -198,7 +198,8 @@ class InMemoryState:
         sooner = []
         for key, attempt in self.attempts.items():
             if cause in attempt.triggers:
-                hurried = backoff.expedite(attempt, now=now)
+                asks_again = cause.type in retry_triggers.NOTICED_LATE
+                hurried = backoff.expedite(attempt, now=now, asks_again=asks_again)
                 if hurried is not attempt:
                     self.attempts[key] = hurried
                     sooner.append(key)
