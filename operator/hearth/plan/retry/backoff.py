@@ -25,9 +25,7 @@ failures, and nineteen seconds for a delay of five minutes.
 """
 ASKED_AGAIN = (1.2, 5.0)
 """Seconds after an early retry at which it is repeated if it failed: an API server enforces a policy, or denies a right,
-for about a second after that has changed."""
-ASKED_AGAIN_SHARE = 1 / 4
-"""Minimum share of a delay between two such series, so that a policy that changes all the time causes few."""
+for about a second after that has changed. The minimum share of the delay counts from the last of them."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +45,6 @@ class Attempt:
     """Events that may end the failure. Any of them triggers an early retry."""
     earliest_retry: float = 0.0
     """Monotonic seconds before which even a trigger causes no retry."""
-    delay: float = 0.0
-    """Seconds until the retry that no trigger made earlier."""
     asks_again_at: tuple[float, ...] = ()
     """Monotonic seconds at which an early retry that fails is repeated. These repetitions do not count as failures."""
     limit: int = LIMIT
@@ -117,7 +113,6 @@ def after_failure(
         attempt_id=subject,
         failures=failures,
         retry_at=max(min((now + delay, *(each for each in asks_again_at if each > now))), now + trouble.retry_after),
-        delay=delay,
         asks_again_at=asks_again_at,
         reason=trouble.reason,
         message=trouble.message,
@@ -137,10 +132,8 @@ def expedite(attempt: Attempt, *, now: float, asks_again: bool = False) -> Attem
     due = max(now, attempt.earliest_retry)
     if due >= attempt.retry_at:
         return attempt
-    last = attempt.asks_again_at[-1] if attempt.asks_again_at else 0.0
-    if not asks_again or due < last + attempt.delay * ASKED_AGAIN_SHARE:
-        return replace(attempt, retry_at=due)
-    return replace(attempt, retry_at=due, asks_again_at=tuple(due + each for each in ASKED_AGAIN))
+    again = tuple(due + each for each in ASKED_AGAIN) if asks_again else attempt.asks_again_at
+    return replace(attempt, retry_at=due, asks_again_at=again)
 
 
 def reset(attempt: Attempt, *, now: float) -> Attempt:

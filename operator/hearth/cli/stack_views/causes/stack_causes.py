@@ -26,6 +26,7 @@ REJECTED: Final = frozenset(
 """Reasons of `Ready` that concern the definition as a whole."""
 NOTED: Final = {
     "Drifted": "kubectl stack check {name} -n {namespace} --wait",
+    "WritesDelayed": "",
     "DriftConflict": "kubectl stack check {name} -n {namespace} --wait",
     "Unhealthy": "kubectl get healthmarks -n {namespace}",
     "RevisionTampered": "kubectl stack history {name} -n {namespace}",
