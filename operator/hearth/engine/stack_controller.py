@@ -23,7 +23,7 @@ from hearth.engine.stack.unloading.unloaded_stacks import UnloadedStack, Unloade
 from hearth.engine.stack.unsettled_stacks import UnsettledStacks
 from hearth.engine.status.status_writer import StatusWriter
 from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope, SourceChanged
-from hearth.engine.writes import repair_observation, step_execution
+from hearth.engine.writes import repair_observation, step_execution, undone_work
 from hearth.engine.writes.reconcile_traces import ReconcileTraces
 from hearth.engine.writes.start_limiter import START_LASTS, StartLimiter
 from hearth.engine.writes.step_execution import StepDone, StepResult
@@ -328,6 +328,9 @@ class StackController:
         if isinstance(step, Apply) and each.take_repair_report(step):
             cluster = link.cluster.acting_as(boundary.user)
             reverted = await repair_observation.describe(step, cluster=cluster, boundary=boundary)
+        if isinstance(step, Apply) and each.is_repeating(step):
+            cluster = link.cluster.acting_as(boundary.user)
+            each.note_evidence(step, await undone_work.describe(step, cluster=cluster, boundary=boundary))
         result = self._nesting.refuse(stack, step) or await step_execution.execute_step(
             step,
             cluster=link.cluster.acting_as(boundary.user),

@@ -258,6 +258,8 @@ class FakeServer:
         metadata |= {"uid": make_uid(self._uids), "generation": 1, "creationTimestamp": self._time()}
         stored = self._put(kind, fake_objects.fill({**kept, **served.defaults, "metadata": metadata}, served))
         self._tell(kind, None, stored)
+        if owners := metadata.get("ownerReferences"):
+            self._collect_orphan(kind, stored, owners)
         if kind == _DEFINITIONS:
             self.kinds.serve(fake_kinds.custom_kind(stored))
             established = [{"type": "Established", "status": "True"}, {"type": "NamesAccepted", "status": "True"}]
@@ -335,6 +337,16 @@ class FakeServer:
             owners = raw["metadata"].get("ownerReferences", ()) if raw is not None else ()
             if owners and all(owner["uid"] == uid for owner in owners):
                 self.delete(kind, *key)
+
+    def _collect_orphan(self, kind: Kind, raw: Object, owners: list[Object]) -> None:
+        """Delete a new object none of whose owners exists."""
+        namespace = raw["metadata"].get("namespace", "")
+        for owner in owners:
+            owning = self.kinds.find(owner["apiVersion"], owner["kind"])
+            found = self.find(owning, namespace if owning.namespaced else "", owner["name"]) if owning else None
+            if owning is None or (found is not None and found["metadata"]["uid"] == owner["uid"]):
+                return
+        self.delete(kind, namespace, raw["metadata"]["name"])
 
     def _empty(self, kind: Kind, name: str) -> None:
         """Delete the content of a namespace or of a kind that is going."""

@@ -27,7 +27,13 @@ RETRY = "retry"
 """The name of the retry request in `status.handled`."""
 CLEANUP = "cleanup"
 """The name of the cleanup request in `status.handled`."""
-REQUESTS: Mapping[str, str] = {RETRY: names.REQUEST_RETRY, CLEANUP: names.REQUEST_CLEANUP}
+INHERITED_RETRY = "inheritedRetry"
+"""The name of the retry of an ancestor in `status.handled`."""
+REQUESTS: Mapping[str, str] = {
+    RETRY: names.REQUEST_RETRY,
+    INHERITED_RETRY: names.REQUEST_INHERITED_RETRY,
+    CLEANUP: names.REQUEST_CLEANUP,
+}
 """Annotations with request tokens, by their name in `status.handled`. Each token is handled once."""
 CONTINUE = "continue"
 """The name of the continue request in `status.handled`."""
@@ -57,10 +63,10 @@ class TargetTracker:
     """Whether the user requested a retry since the spec was last processed."""
     _is_retry_seen: bool = False
     """Whether the last choice of a target considered that request."""
-    _retry_before: str | None = None
-    """The retry token before the last one; None before the first."""
+    _retry_before: Mapping[str, str] | None = None
+    """The retry tokens before the last ones; None before the first."""
     _is_retry_processed: bool = False
-    """Whether the definition was processed for the last retry token."""
+    """Whether the definition was processed for the last retry tokens."""
     _is_restored: bool = False
     """Whether an earlier process set the target and no reconcile checked it since. It may be completed already."""
     is_resumed: bool = False
@@ -131,7 +137,7 @@ class TargetTracker:
         """
         if self._retry_before is None or (self._is_retry_processed and not has_open_runs):
             return self.handled
-        tokens = {**self.handled, RETRY: self._retry_before}
+        tokens = {**self.handled, **self._retry_before}
         return {verb: token for verb, token in tokens.items() if token}
 
     def take_requests(self, stack: StackObject, *, is_settled: bool) -> list[str]:
@@ -141,14 +147,15 @@ class TargetTracker:
         meant for the target that its user sees in the spec.
         """
         found: list[str] = []
-        earlier = self.find_persisted_tokens().get(RETRY, "")
+        persisted = self.find_persisted_tokens()
+        earlier = {verb: persisted.get(verb, "") for verb in (RETRY, INHERITED_RETRY)}
         for verb, annotation in REQUESTS.items():
             token = stack.annotations.get(annotation, "")
             if verb == CLEANUP and (RETRY in found or not is_settled):
                 continue
             if token and self.handled.get(verb) != token:
                 self.record_handled(verb, token)
-                found.append(verb)
+                found.append(RETRY if verb == INHERITED_RETRY else verb)
         if RETRY in found:
             self._retry_before, self._is_retry_processed = earlier, False
         return found

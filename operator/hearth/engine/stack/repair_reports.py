@@ -57,12 +57,14 @@ class RepairReports:
 
         planner: with the statuses from before the step. A watch event may update them before the response arrives.
         """
-        if step.uid is None and planner is not None and self._is_missing(step.resource, planner):
+        now = self.services.clock.monotonic()
+        # One that vanishes again and again is a condition of the Stack.
+        is_told = memory.governor.find_problem(step.resource, now=now) is not None
+        if step.uid is None and not is_told and planner is not None and self._is_missing(step.resource, planner):
             self._missing[step.resource] = None
         if all(drift.is_tracking_metadata(each.path) for each in step.lost):
             # The operator's own labels and annotations are no change that a person wants to keep.
             return False
-        now = self.services.clock.monotonic()
         return memory.find_conflict(step.resource, now=now) is None and self._take_place(step.resource, now)
 
     def note(self, step: Step, result: step_execution.StepResult, planner: StackPlanner | None) -> None:

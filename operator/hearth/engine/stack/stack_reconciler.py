@@ -43,6 +43,7 @@ from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope
 from hearth.engine.writes import step_execution
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.plan.environment import inherited_rules
 from hearth.plan.retry import retry_triggers
 from hearth.plan.stack.plan_index import RefreshResult
 from hearth.plan.stack.stack_plan import StackPlan
@@ -141,15 +142,19 @@ class StackReconciler:
         if (planner := self._find_planner(stack)) is None:
             return []
         refreshed = self._refresh(stack, planner, dirty)
-        field_manager_lookup.resolve_queries(self.uid, planner, self.memory, tasks=self._tasks, services=self._services)
+        lookup_left = field_manager_lookup.resolve_queries(
+            self.uid, planner, self.memory, tasks=self._tasks, services=self._services, backoff=self.results.backoff
+        )
         self._stopping.after_reconcile(stack, planner, self.memory, grace_left=self._cache_sync.grace_left())
         self._rolling.update(planner, is_group=stack.is_group)
         self._detached.update(planner, refreshed.planned)
         if not self.is_superseded:
             # A stop that the newer spec no longer has must not complete the target, since after a restart it would not.
             self._progress.update(planner, describe=self.make_status_input, grace_left=self._cache_sync.grace_left())
+        if self.definition.targets.is_completed:
+            self.memory.governor.settle()
         self._check(stack, planner)
-        self._timer.arm(self._progress.seconds_left(), nesting.seconds_left(self.memory))
+        self._timer.arm(self._progress.seconds_left(), nesting.seconds_left(self.memory), lookup_left)
         self._leaving.update(
             planner, is_releasing=self._finished.is_releasing, left_pods=self._detached.find_problem(planner)
         )
@@ -169,6 +174,7 @@ class StackReconciler:
             dirty.add(DirtyScope.ALL_RESOURCES)
         children = StackChildren(self._services.find_children_cluster(self.uid), self.uid)
         keys, now = self._find_dirty(planner, dirty, children), self._services.clock.monotonic()
+        keys |= planner.set_retry(inherited_rules.find_retry(stack.annotations))
         refreshed = planner.refresh(keys, children=children, memory=self.memory, now=now)
         self.results.apply_refresh(refreshed, planner)
         self._services.relatives.tell(self.uid, self._services)
@@ -336,12 +342,12 @@ class StackReconciler:
             self._was_held = True
             return None
         step = self.planner.take_step(key)
-        if step is not None:
-            self._checking.invalidate()
-            self.memory.in_flight[key] = step
-        elif is_removal:
+        if step is None and is_removal:
             # Something names the object by now.
             self._services.queue.enqueue(self.uid, key)
+        if step is None or not self.results.begin(key, step):
+            return None
+        self._checking.invalidate()
         return step
 
     def _may_be_named(self) -> bool:
@@ -352,6 +358,17 @@ class StackReconciler:
     def take_repair_report(self, step: Apply) -> bool:
         """Return whether the step is a repair that an Event will report."""
         return self._repairs.take_report(step, self.planner, self.memory)
+
+    def is_repeating(self, step: Apply) -> bool:
+        """Return whether the apply repeats one that was undone, so that its cause is read before it.
+
+        What undoes a repair is a condition by itself.
+        """
+        return not step.lost and self.memory.governor.is_repeating(step.resource)
+
+    def note_evidence(self, step: Apply, evidence: str) -> None:
+        """Record what undoes the applies of a resource."""
+        self.memory.governor.note_evidence(step.resource, evidence)
 
     def finish_step(self, key: str, step: Step, result: step_execution.StepResult) -> None:
         """Record the result of a step and enqueue what it affects."""

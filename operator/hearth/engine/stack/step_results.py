@@ -40,6 +40,16 @@ class StepResults:
     definition_sync: DefinitionSync
     memory: InMemoryState = field(default_factory=InMemoryState)
 
+    def begin(self, key: str, step: Step) -> bool:
+        """Count a step and record it as in flight; return False if it must wait, since others were taken meanwhile."""
+        now = self.services.clock.monotonic()
+        if self.memory.find_due(key, step) > now:
+            self.services.queue.enqueue(self.uid, key)
+            return False
+        self.memory.governor.count(steps.find_work(step), now=now, backoff=self.backoff)
+        self.memory.in_flight[key] = step
+        return True
+
     def record(self, key: str, step: Step, result: step_execution.StepResult) -> None:
         """Record the result of a step."""
         missed = self.memory.finish(key)
@@ -47,6 +57,7 @@ class StepResults:
             self._log_write(step, result.reverted)
             if isinstance(step, Delete) or (isinstance(step, Apply) and step.uid is None):
                 self.memory.asked.pop(key, None)
+            self.memory.governor.note_done(steps.find_work(step))
         match result, step:
             case StepFailure(immutable=field), Apply(uid=str(uid)) if field:
                 self.memory.immutable[uid] = RefusedChange(step.hash, field, result.is_proven)
@@ -119,10 +130,11 @@ class StepResults:
         """about: the resource and its object; missed: triggers that fired while the step was in flight."""
         now = self.services.clock.monotonic()
         attempt = backoff.after_failure(
-            self.memory.attempts.get(key), trouble, subject=subject, now=now, backoff=policy or self._find_backoff()
+            self.memory.attempts.get(key), trouble, subject=subject, now=now, backoff=policy or self.backoff
         )
-        is_late = any(cause in missed for cause in trouble.causes)
-        self.memory.attempts[key] = backoff.expedite(attempt, now=now) if is_late else attempt
+        late = [cause for cause in trouble.causes if cause in missed]
+        asks_again = any(cause.type in retry_triggers.NOTICED_LATE for cause in late)
+        self.memory.attempts[key] = backoff.expedite(attempt, now=now, asks_again=asks_again) if late else attempt
         for cause in trouble.causes:
             self.services.find_children_cluster(self.uid).watch_trigger(cause)
         # The message may contain words of the child itself.
@@ -160,7 +172,8 @@ class StepResults:
         stack = self.services.management_cluster.find_stack(self.uid)
         return f"{stack.namespace}/{stack.name}" if stack is not None else self.uid
 
-    def _find_backoff(self) -> BackoffPolicy:
+    @property
+    def backoff(self) -> BackoffPolicy:
         """Return the backoff policy: the Stack's settings, otherwise the operator's."""
         options, usual = self.definition_sync.options, self.services.backoff
         longest = options.max_backoff if options.max_backoff is not None else usual.max_backoff
@@ -168,7 +181,7 @@ class StepResults:
 
     def _find_run_backoff(self, name: str, planner: StackPlanner) -> BackoffPolicy:
         """Return the backoff policy of an object that failed: slow from the first for what runs to completion."""
-        usual, desired = self._find_backoff(), planner.find_desired(name)
+        usual, desired = self.backoff, planner.find_desired(name)
         run = desired.resource.run if desired is not None else None
         if run is None:
             return usual
@@ -185,15 +198,17 @@ class StepResults:
             self.memory.drift_conflicts.get(name),
             repaired,
             now=self.services.clock.monotonic(),
-            backoff=self._find_backoff(),
+            backoff=self.backoff,
         )
 
     def _count_mark(self, name: str, uid: str) -> None:
         """Count the mark of an object; replacements after repeated marks are delayed more and more."""
-        now, settings = self.services.clock.monotonic(), self._find_backoff()
+        now, settings = self.services.clock.monotonic(), self.backoff
         self.memory.mark_backoffs[name] = healing.after_mark(
             self.memory.mark_backoffs.get(name), uid, now=now, backoff=settings
         )
+        # Repeated marks have a delay of their own.
+        self.memory.governor.allow(name, now=now)
 
 
 def find_subject(step: Step) -> tuple[str, ObjectRef]:

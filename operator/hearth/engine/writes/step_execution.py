@@ -12,7 +12,14 @@ import structlog
 from hearth.engine import relatives
 from hearth.engine.ports import WorkloadCluster
 from hearth.engine.relatives import Kin, Objection
-from hearth.engine.writes import claim_transfer, field_removal, nested_accounts, obstacle_removal, set_detachment
+from hearth.engine.writes import (
+    claim_transfer,
+    field_removal,
+    nested_accounts,
+    obstacle_removal,
+    permanent_drift,
+    set_detachment,
+)
 from hearth.model import child, names, tenancy, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
@@ -126,7 +133,9 @@ async def execute_step(  # noqa: PLR0913 -- the step, and what it depends on
             reason="Unreachable", message=message, causes=(retry_triggers.SERVER,), server=ServerResponse.SILENT
         )
     except ApiStatusError as error:
-        return _add_grant(await _resolve(error, step, cluster=cluster, manager=manager), step, boundary)
+        result = await _resolve(error, step, cluster=cluster, manager=manager)
+        result = await permanent_drift.explain(step, result, cluster=cluster, boundary=boundary)
+        return _add_grant(result, step, boundary)
 
 
 def explain_internal_error(step: Step) -> StepResult:

@@ -187,7 +187,8 @@ class ResourceGroupStatus(ConvergenceStatus):
     target: TargetStatus | None = None
     controller_state: ControllerState | None = None
     handled: dict[str, str] | None = None
-    """The token of the last handled annotation by request: `retry`, `cleanup`, `continue`, `check`."""
+    """The token of the last handled annotation by request: `retry`, `inheritedRetry` (of a parent),
+    `cleanup`, `continue`, `check`."""
     check: CheckStatus | None = None
     finished: list[FinishedStatus] | None = pydantic.Field(
         default=None, max_length=FINISHED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}

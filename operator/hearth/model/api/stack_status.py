@@ -296,7 +296,8 @@ class StackStatus(ConvergenceStatus):
     target: TargetStatus | None = None
     controller_state: ControllerState | None = None
     handled: dict[str, str] | None = None
-    """The token of the last handled annotation by request: `retry`, `cleanup`, `continue`, `check`."""
+    """The token of the last handled annotation by request: `retry`, `inheritedRetry` (of a parent),
+    `cleanup`, `continue`, `check`."""
     summary: str | None = None
     """Ready resources of all that are wanted, as in `12/14`."""
     resources: ResourceCounts | None = None

@@ -55,7 +55,9 @@ def decide(subject: ResourceContext, child: Child, desired: DesiredObject, findi
     if child.hash != desired.hash:
         change = find_replacing_change(subject, child, desired, finding) if child.is_identified else None
         return (
-            _replace(subject, child, change) if change else step_planning.plan_apply(subject, desired, child, finding)
+            _replace(subject, child, change, desired)
+            if change
+            else step_planning.plan_apply(subject, desired, child, finding)
         )
     is_given = not subject.resource.is_stack or _is_inheritance_current(child, desired.inherited_rules)
     if not (is_given and applied_fields.is_record_current(child, desired.record)):
@@ -82,7 +84,9 @@ def relabel(subject: ResourceContext, child: Child, desired: DesiredObject) -> R
         return assess_child(subject, child)
     finding = drift.check_before_change(child, desired)
     change = find_replacing_change(subject, child, desired, finding)
-    return _replace(subject, child, change) if change else step_planning.plan_apply(subject, desired, child, finding)
+    if change is not None:
+        return _replace(subject, child, change, desired)
+    return step_planning.plan_apply(subject, desired, child, finding)
 
 
 def _is_inheritance_current(child: Child, inheritance: InheritedRules | None) -> bool:
@@ -143,7 +147,7 @@ def assess_child(subject: ResourceContext, child: Child) -> ResourceStatus:
     return read_limits.withhold_words(subject, child, status) if is_limited and not status.is_ready else status
 
 
-def _replace(subject: ResourceContext, child: Child, change: ReplacingChange) -> ResourceStatus:
+def _replace(subject: ResourceContext, child: Child, change: ReplacingChange, desired: DesiredObject) -> ResourceStatus:
     """Plan a resource whose change requires another object."""
     wanted, field = subject.desired, change.field
     policy = replacement.find_policy(
@@ -151,6 +155,8 @@ def _replace(subject: ResourceContext, child: Child, change: ReplacingChange) ->
     )
     if policy is Replacement.NEVER:
         message = replacement.explain_not_replaced(wanted, field=field)
+        if lost := drift.compare(child, desired).to_repair:
+            message += f"; another client changed {drift.describe(lost)}: put its value into the template, or name it in ignoreFields"
         return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
     if policy is Replacement.KEEP_CLAIMS:
         return plan_detach(subject, child, f"is replaced because {field} changed: its Pods and claims stay")

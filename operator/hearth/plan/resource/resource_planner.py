@@ -85,6 +85,8 @@ class ResourcePlanner:
         self.detached: Mapping[str, DetachedSet] = {}
         """By resource: the StatefulSets whose successors must have their names."""
         self.is_rollback = False
+        self.retry_token = ""
+        """Of the retry that nested Stacks inherit."""
         self.is_paused = False
         self.is_at_rest = False
         """See `ResourceContext`."""
@@ -253,7 +255,9 @@ class ResourcePlanner:
         kind = self.kinds.find(resource, namespace=self._stack.namespace)
         if not isinstance(kind, Kind):
             return kind
-        inherited = inherited_rules.find(self.environment.rules, resource.name) if resource.is_stack else None
+        inherited = None
+        if resource.is_stack:
+            inherited = inherited_rules.find(self.environment.rules, resource.name, retry=self.retry_token)
         known = self.desired.get(resource.name)
         desired = self.desired.evaluate(resource, kind, required=required, values=values, inherited=inherited)
         if known is not None and desired is not known and isinstance(desired, DesiredResource):

@@ -26,6 +26,9 @@ EARLY_SHARE = 1 / 16
 An object that changes every second must not cause a thousand retries per second. The minimum is one second after five
 failures, and nineteen seconds for a delay of five minutes.
 """
+ASKED_AGAIN = (1.2, 5.0)
+"""Seconds after an early retry at which it is repeated if it failed: an API server enforces a policy, or denies a right,
+for about a second after that has changed. The minimum share of the delay counts from the last of them."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,8 @@ class Attempt:
     """Events that may end the failure. Any of them triggers an early retry."""
     earliest_retry: float = 0.0
     """Monotonic seconds before which even a trigger causes no retry."""
+    asks_again_at: tuple[float, ...] = ()
+    """Monotonic seconds at which an early retry that fails is repeated. These repetitions do not count as failures."""
     limit: int = LIMIT
     """Failures after which the phase of the Stack ends in Failed."""
     most: int | None = None
@@ -114,12 +119,15 @@ def after_failure(
     previous: Attempt | None, trouble: StepFailure, *, subject: AttemptId, now: float, backoff: BackoffPolicy
 ) -> Attempt:
     """Return the attempt after one more failure. now: monotonic seconds."""
-    failures = previous.failures + 1 if previous is not None and previous.attempt_id == subject else 1
+    previous = previous if previous is not None and previous.attempt_id == subject else None
+    failures = previous.failures + (previous.retry_at not in previous.asks_again_at) if previous is not None else 1
+    asks_again_at = previous.asks_again_at if previous is not None else ()
     delay = min(backoff.first_delay * GROWTH ** min(failures - 1, 30), backoff.max_backoff) * (1 - backoff.jitter() / 4)
     return Attempt(
         attempt_id=subject,
         failures=failures,
-        retry_at=now + max(delay, trouble.retry_after),
+        retry_at=max(min((now + delay, *(each for each in asks_again_at if each > now))), now + trouble.retry_after),
+        asks_again_at=asks_again_at,
         reason=trouble.reason,
         message=trouble.message,
         is_final=trouble.is_final,
@@ -132,10 +140,16 @@ def after_failure(
     )
 
 
-def expedite(attempt: Attempt, *, now: float) -> Attempt:
-    """Return the attempt after a trigger: due now, or at `earliest_retry`. Its count of failures is unchanged."""
+def expedite(attempt: Attempt, *, now: float, asks_again: bool = False) -> Attempt:
+    """Return the attempt after a trigger: due now, or at `earliest_retry`. Its count of failures is unchanged.
+
+    asks_again: whether the API server may take a moment to notice what the trigger reports.
+    """
     due = max(now, attempt.earliest_retry)
-    return replace(attempt, retry_at=due) if due < attempt.retry_at else attempt
+    if due >= attempt.retry_at:
+        return attempt
+    again = tuple(due + each for each in ASKED_AGAIN) if asks_again else attempt.asks_again_at
+    return replace(attempt, retry_at=due, asks_again_at=again)
 
 
 def reset(attempt: Attempt, *, now: float) -> Attempt:

@@ -17,7 +17,7 @@ from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import EnvironmentRule
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
-from hearth.plan.resource import definition_warnings, resource_planner
+from hearth.plan.resource import definition_warnings, held_steps, resource_planner
 from hearth.plan.resource.wanted_objects import WantedObjects
 from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
@@ -276,6 +276,13 @@ class StackPlanner:
         self._cleanup.refresh_all()
         return True
 
+    def set_retry(self, token: str) -> set[str]:
+        """Set the token of the retry that nested Stacks inherit; return the names to refresh because of that."""
+        if token == self._resolver.retry_token:
+            return set()
+        self._resolver.retry_token = token
+        return {name for name, resource in self.blueprint.resources.items() if resource.is_stack}
+
     @property
     def environment(self) -> ActiveEnvironment:
         """Return the environment that restricts the steps, see `set_environment`."""
@@ -309,6 +316,7 @@ class StackPlanner:
         dirty: resource names (also from labels, even if unknown to the blueprint) and keys of steps; memory: only read.
         """
         result = self._index.result = RefreshResult()
+        self._index.find_due, self._index.now = memory.find_due, now
         if self._changed:
             dirty = {*dirty, *self._changed}
             self._changed = ()
@@ -423,6 +431,8 @@ class StackPlanner:
     def _assess(self, name: str, found: tuple[Child, ...], *, memory: InMemoryState, now: float) -> ResourceStatus:
         """Plan one resource. Its updates of the in-memory state become part of the result."""
         status = self._resolver.plan(name, self.statuses, found, memory=memory, now=now)
+        if memory.governor.records:
+            status = held_steps.hold(name, status, memory=memory, now=now)
         if not status.memory_updates:
             return status
         self._index.result.memory_updates.extend(status.memory_updates)

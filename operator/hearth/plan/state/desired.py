@@ -252,7 +252,7 @@ def add_tracking_metadata(metadata: Object, wanted: DesiredResource, *, ref: Obj
     if wanted.applied_fields is not None:
         metadata["annotations"][names.ANNOTATION_LAST_APPLIED] = wanted.applied_fields.record
     if wanted.inherited_rules is not None:
-        metadata["annotations"][names.ANNOTATION_INHERITED_RULES] = wanted.inherited_rules.digest
+        metadata["annotations"] |= wanted.inherited_rules.annotations
     if wanted.is_retained:
         metadata["annotations"][names.ANNOTATION_DELETION_POLICY] = names.RETAIN
 

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple, Protocol, assert_never
 from hearth.model.child import Child, FieldOwnership
 from hearth.model.stack_tree import Node
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
-from hearth.plan.retry import backoff
+from hearth.plan.retry import backoff, retry_triggers
 from hearth.plan.retry.attempt_ids import AttemptId, FailedObject
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.retry.drift_conflict import DriftConflict
 from hearth.plan.retry.retry_triggers import RetryTrigger
+from hearth.plan.retry.step_governor import StepGovernor
 from hearth.plan.state import steps
 from hearth.plan.state.altered_values import Altered
 from hearth.plan.state.finished_work import FinishedWork
@@ -76,6 +77,8 @@ class InMemoryState:
     """By UID, the drift tolerated then, if any."""
     drift_conflicts: dict[str, DriftConflict] = field(default_factory=dict)
     """By resource, the backoff for another field manager that repeatedly takes fields of its object."""
+    governor: StepGovernor = field(default_factory=StepGovernor)
+    """The delays of steps that repeat."""
     altered: dict[str, Altered] = field(default_factory=dict)
     """By UID, values that differ from the applied ones although the operator owns them, as found by the last check."""
     field_managers: dict[str, tuple[tuple[LostField, ...], str]] = field(default_factory=dict)
@@ -111,7 +114,7 @@ class InMemoryState:
         has_work = self.attempts or self.in_flight or self.missed_triggers or self.manager_queries or self.has_open_runs
         has_findings = self.tolerated or self.altered or self.immutable or self.counted_failures or self.mark_backoffs
         has_conflict = any(conflict.expires_at > now for conflict in self.drift_conflicts.values())
-        return not (has_work or has_findings or has_conflict)
+        return not (has_work or has_findings or has_conflict or self.governor.has_repetitions(now))
 
     def prune(self, children: ObservedChildren) -> None:
         """Remove deleted objects once there may be many.
@@ -156,6 +159,11 @@ class InMemoryState:
                     self.finished.apply(update)
                 case _:
                     assert_never(update)
+        self._forget_expired(now)
+
+    def _forget_expired(self, now: float) -> None:
+        if self.governor.records:
+            self.governor.prune(now)
         if self.drift_conflicts:
             self._forget_conflicts(now)
 
@@ -176,6 +184,16 @@ class InMemoryState:
         """Return the drift conflict about the object of a resource, if it has not expired. now: monotonic seconds."""
         conflict = self.drift_conflicts.get(name)
         return conflict if conflict is not None and conflict.expires_at > now else None
+
+    def find_due(self, key: str, step: Step) -> float:
+        """Return the monotonic time in seconds from which the step under a key may start."""
+        if not self.governor.records:
+            return 0.0
+        attempt = self.attempts.get(key)
+        if attempt is not None and attempt.attempt_id == steps.attempt_id(step):
+            # Its own delay is longer, and an event that resolves the failure shortens it.
+            return 0.0
+        return self.governor.find_due(steps.find_work(step))
 
     def is_being_used(self, place: str) -> bool:
         """Return whether a write in flight uses values of that incarnation."""
@@ -206,7 +224,8 @@ class InMemoryState:
         sooner = []
         for key, attempt in self.attempts.items():
             if cause in attempt.triggers:
-                hurried = backoff.expedite(attempt, now=now)
+                asks_again = cause.type in retry_triggers.NOTICED_LATE
+                hurried = backoff.expedite(attempt, now=now, asks_again=asks_again)
                 if hurried is not attempt:
                     self.attempts[key] = hurried
                     sooner.append(key)
@@ -221,6 +240,7 @@ class InMemoryState:
         """Forget attempts for other resources, deletions included, since the target now contains these."""
         self.attempts = {key: attempt for key, attempt in self.attempts.items() if key in wanted}
         self.asked = {key: None for key in self.asked if key in wanted}
+        self.governor.on_edit(wanted)
 
     def retry(self, now: float) -> None:
         """Reset the failure counts and make all attempts due immediately. now: monotonic seconds."""
@@ -228,6 +248,7 @@ class InMemoryState:
         self.asked.update(dict.fromkeys(failed))
         self.attempts = {key: backoff.reset(attempt, now=now) for key, attempt in self.attempts.items()}
         self.immutable.clear()
+        self.governor.allow(now=now)
 
     @property
     def has_open_runs(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from hearth.model import field_paths, names, value_class
 from hearth.model.child import Child, FieldOwnership, Object, Path
@@ -20,6 +20,7 @@ from hearth.plan.retry.attempt_ids import (
     SuspendAttempt,
     SuspendPurpose,
 )
+from hearth.plan.retry.step_governor import Work, WorkType
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +135,23 @@ def attempt_id(step: Step) -> AttemptId:
             return MarkAttempt(uid=step.child.uid, reason=step.reason)
         case Suspend():
             return SuspendAttempt(uid=step.child.uid, purpose=step.purpose)
+
+
+def find_work(step: Step) -> Work:
+    """Return what the step does, as far as its repetition is concerned, regardless of the object."""
+    match step:
+        case Apply():
+            rules = step.inherited_rules.digest if step.inherited_rules is not None else ""
+            content = f"{step.hash}/{rules}" if rules else step.hash
+            return Work(resource=step.resource, type=WorkType.APPLY, content=content, creates=step.uid is None)
+        case Delete() | Detach() | Release():
+            return Work(resource=step.child.resource, type=WorkType.REMOVE, content=step.child.uid)
+        case WriteHealthMark():
+            return Work(resource=step.child.resource, type=WorkType.MARK, content=step.reason or "")
+        case Suspend():
+            return Work(resource=step.child.resource, type=WorkType.SUSPEND, content=step.purpose.value)
+        case _:
+            assert_never(step)
 
 
 def find_ref(step: Step) -> ObjectRef:

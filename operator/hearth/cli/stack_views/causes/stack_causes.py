@@ -31,6 +31,7 @@ REJECTED: Final = {
 """Reasons of `Ready` that concern the definition as a whole, and what follows from each."""
 NOTED: Final = {
     "Drifted": "kubectl stack check {name} -n {namespace} --wait",
+    "WritesDelayed": "",
     "DriftConflict": "kubectl stack check {name} -n {namespace} --wait",
     "Unhealthy": "",
     "RevisionTampered": "kubectl stack history {name} -n {namespace}",
