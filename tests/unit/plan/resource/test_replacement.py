@@ -45,6 +45,29 @@ def refused(world: World, blueprint: Blueprint) -> StackPlanner:
     return board
 
 
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        pytest.param({"replacement": Replacement.DELETE_FIRST}, Delete, id="the user allows to delete it"),
+        pytest.param({"replacement": Replacement.CREATE_FIRST}, Apply, id="the next one may be refused"),
+        pytest.param({"replacement": Replacement.NEVER}, Apply, id="nothing is allowed"),
+        pytest.param({}, Apply, id="nothing is said"),
+    ],
+)
+def test_an_open_question_risks_an_object_only_where_the_user_does(
+    world: World, policy: dict[str, object], expected: type[object]
+) -> None:
+    """Nothing proves that a new object would be accepted. Otherwise the same change is tried again, when it is due."""
+    board = blueprints.make_board(one("new", **policy))
+    world.refresh(board)
+    old = world.of("a")[0]
+    world.memory.immutable[old.uid] = RefusedChange(board.ready_steps["a"].hash, "data", is_proven=False)  # type: ignore[union-attr]  # an apply
+    world.refresh(board, "a")
+    step = board.ready_steps["a"]
+    assert isinstance(step, expected)
+    assert isinstance(step, Delete) or (isinstance(step, Apply) and step.uid == old.uid)
+
+
 @pytest.fixture
 def world() -> World:
     """`a` and `b` are there."""
