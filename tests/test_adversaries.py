@@ -48,7 +48,7 @@ DENIALS = 3
 
 
 def find_bound(seconds: float) -> float:
-    """How many writes one object may cost in that time, whatever the world does.
+    """How many writes one object may cost in that time, for any cause.
 
     Delays begin at the level `FREE` and double with each level, until they reach the maximum. A write of a definition
     that other values made another one adds `FOLLOWED` of a level. So there are `FREE / FOLLOWED` free writes, and for
@@ -70,7 +70,7 @@ def find_excess(world: FakeWorld, since: int, seconds: float, deeds: Collection[
 
 
 @pytest.mark.parametrize("deeds", [*ALONE, *TOGETHER], ids="+".join)
-def test_what_an_object_costs_is_bounded_whatever_undoes_it(deeds: list[str]) -> None:
+def test_what_an_object_costs_is_bounded_for_any_cause(deeds: list[str]) -> None:
     """Ten times a second, for a while; the Stack tells of it, or is as it should be."""
     found: dict[str, Any] = {}
 
@@ -86,12 +86,12 @@ def test_what_an_object_costs_is_bounded_whatever_undoes_it(deeds: list[str]) ->
     fake_world.run(test)
     assert found["excess"] == {}
     status = found["stack"]["status"]
-    told = {each["type"] for each in status["conditions"] if each["status"] == "True"} & {
+    reported = {each["type"] for each in status["conditions"] if each["status"] == "True"} & {
         "WritesDelayed",
         "DriftConflict",
     }
     is_as_wanted = status["phase"] == "CreateComplete"
-    assert told or status.get("problems") or is_as_wanted
+    assert reported or status.get("problems") or is_as_wanted
 
 
 async def start_stack(world: FakeWorld) -> None:
@@ -148,9 +148,9 @@ def test_the_status_is_steady_while_objects_vanish() -> None:
         await adversary.stop()
 
     fake_world.run(test)
-    told = [phase for phase, delayed in phases[phases.index(next(each for each in phases if each[1] == "True")) :]]
-    assert {delayed for _, delayed in phases[len(phases) - len(told) :]} == {"True"}
-    assert "CreateComplete" not in told
+    reported = [phase for phase, delayed in phases[phases.index(next(each for each in phases if each[1] == "True")) :]]
+    assert {delayed for _, delayed in phases[len(phases) - len(reported) :]} == {"True"}
+    assert "CreateComplete" not in reported
 
 
 class HarassedPlay(story_runner.Play):

@@ -70,7 +70,7 @@ Deed: TypeAlias = Callable[[Victim], Awaitable[None]]
 
 
 async def delete(victim: Victim) -> None:
-    """Delete whatever is there."""
+    """Delete all that is there."""
     await victim.delete()
 
 
@@ -135,7 +135,7 @@ async def hold(victim: Victim) -> None:
 
 
 async def flap(victim: Victim) -> None:
-    """Let the status tell one of two values, so that whatever is made from it changes."""
+    """Let the status tell one of two values, so that all that is made from it changes."""
     await victim.tell(50 + victim.tick % 2)
 
 

@@ -78,7 +78,7 @@ class FakeAdversary:
         return raw["kind"] in self._kinds and names.LABEL_RESOURCE in (raw["metadata"].get("labels") or {})
 
     async def _deny(self) -> None:
-        """Deny the right to apply, and grant it a moment later; the operator is told that rights changed."""
+        """Deny the right to apply, and grant it a moment later; the operator is notified that rights changed."""
         kind = fake_kinds.ROLE_BINDING.kind
         denial = request_faults.Trouble(refusal=request_faults.REFUSALS["denied"], verbs=frozenset({"apply"}))
         for tick in itertools.count(1):

@@ -59,8 +59,8 @@ class RepairReports:
         """
         now = self.services.clock.monotonic()
         # One that vanishes again and again is a condition of the Stack.
-        is_told = memory.governor.find_problem(step.resource, now=now) is not None
-        if step.uid is None and not is_told and planner is not None and self._is_missing(step.resource, planner):
+        is_reported = memory.governor.find_problem(step.resource, now=now) is not None
+        if step.uid is None and not is_reported and planner is not None and self._is_missing(step.resource, planner):
             self._missing[step.resource] = None
         if all(drift.is_tracking_metadata(each.path) for each in step.lost):
             # The operator's own labels and annotations are no change that a person wants to keep.

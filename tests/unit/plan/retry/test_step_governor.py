@@ -1,4 +1,4 @@
-"""Steps that repeat are delayed ever more, whatever makes them necessary; what a user changes is free."""
+"""Steps that repeat are delayed ever more, for any cause; what a user changes is free."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_no_order_of_contents_costs_more(contents: list[str], pause: float) -> N
     assert len(contents) <= 16 + 4 * math.log2(1 + now) + now / 30 + 4
 
 
-def test_only_steps_that_succeed_are_told() -> None:
+def test_only_steps_that_succeed_are_reported() -> None:
     """What is rejected has a reason of its own."""
     governor = StepGovernor()
     for _ in range(9):
