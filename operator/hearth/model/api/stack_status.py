@@ -182,7 +182,7 @@ class FinishedStatus(ApiModel):
     """The name of the resource in the template."""
     object: str
     """Its last object, for example `job/shop-migrate`."""
-    definitions: list[str] = pydantic.Field(json_schema_extra={"x-kubernetes-list-type": "atomic"})
+    definitions: list[str] = pydantic.Field(max_length=10, json_schema_extra={"x-kubernetes-list-type": "atomic"})
     """Keyed hashes of the definitions that succeeded, the latest first."""
 
 
