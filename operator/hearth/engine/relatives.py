@@ -372,4 +372,7 @@ def is_offer_valid(live: Mapping[str, Any], ref: ObjectRef, node: Node, services
 
 def explain_wait(node: Node) -> str:
     """Explain that a Stack of the same tree has the object until it has read its own definition."""
-    return f"belongs to the Stack {node} of the same tree; it is taken over once that Stack does not want it any more"
+    return (
+        f"belongs to the Stack {node} of the same tree; it is taken over once that Stack does not want it any more "
+        f"(if both name it, remove it from one of the two)"
+    )
