@@ -199,3 +199,5 @@ async def test_what_requires_a_quota_is_made_only_when_it_is_enforced(running: R
         stack = await create_stack(running, f"limited{number}", quota, others=others)
         status = await wait_status(running, stack, lambda status: "exceeded quota" in find_message(status))
         assert "secret/" in find_message(status)
+        made = Address(api_version="v1", kind="Secret", namespace=running.namespace, name=f"limited{number}-secret")
+        assert await running.user.find(made) is None
