@@ -95,3 +95,61 @@ def find_status_schema(spec: Any, version: str) -> Any:
     """Return the schema of the status of one version; empty if the definition has none."""
     found: Any = next((each for each in spec["versions"] if each["name"] == version), {})
     return found.get("schema", {}).get("openAPIV3Schema", {}).get("properties", {}).get("status", {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finalizer:
+    """A controller that holds its custom resources by a finalizer, as long as its workload is there and has rights."""
+
+    kind: Kind
+    namespace: str
+    """Of the objects; "" for all."""
+    workload: str
+    """The path of its Deployment, StatefulSet or DaemonSet."""
+    account: str
+    """`namespace:name` of its ServiceAccount."""
+    name: str = "played.example.com/cleanup"
+
+    async def work(self, connection: Connection) -> None:
+        """Add the finalizer to new objects, and remove it from those in deletion."""
+        try:
+            if not await self._is_there(connection) or not await self._has_rights(connection):
+                return
+            listed = await connection.request("GET", api_requests.collection_path(self.kind, self.namespace))
+            for item in listed["items"]:
+                await self._attend(connection, item["metadata"])
+        except errors.ApiStatusError as refused:
+            # The kind is not served yet or any more, or the object changed meanwhile: the next round sees it.
+            if refused.code not in (404, 409, 422, 429):
+                raise
+
+    async def _is_there(self, connection: Connection) -> bool:
+        found = await connection.request("GET", self.workload)
+        return "deletionTimestamp" not in found["metadata"]
+
+    async def _has_rights(self, connection: Connection) -> bool:
+        attributes = {
+            "group": self.kind.group,
+            "resource": self.kind.plural,
+            "verb": "update",
+            "namespace": self.namespace,
+        }
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": f"system:serviceaccount:{self.account}",
+                "resourceAttributes": attributes,
+            },
+        }
+        answer = await connection.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body=body)
+        return bool(answer["status"]["allowed"])
+
+    async def _attend(self, connection: Connection, metadata: Any) -> None:
+        held, is_deleting = metadata.get("finalizers") or [], "deletionTimestamp" in metadata
+        if (self.name in held) is not is_deleting:
+            return
+        changed = [each for each in held if each != self.name] if is_deleting else [*held, self.name]
+        path = api_requests.object_path(self.kind, metadata.get("namespace", ""), metadata["name"])
+        body = {"metadata": {"finalizers": changed, "resourceVersion": metadata["resourceVersion"]}}
+        await connection.request("PATCH", path, body=body, content_type=api_requests.MERGE_PATCH)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from hearth.model import names, value_class
+from hearth.model import names, stack_tree, value_class
 from hearth.model.child import Object
+from hearth.model.stack_tree import Node
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,12 @@ class StackObject:
     def owner_key(self) -> str:
         """Return its key within the namespace, see `hearth.model.names.owner_key`."""
         return names.owner_key(self.kind, self.name)
+
+    @property
+    def node(self) -> Node:
+        """Return its place in the tree of Stacks."""
+        proof = stack_tree.find_proof(self.annotations, self.parent)
+        return Node(self.uid, self.namespace, self.name, self.parent, self.kind, proof)
 
     @property
     def is_group(self) -> bool:

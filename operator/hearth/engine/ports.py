@@ -102,8 +102,11 @@ class WorkloadCluster(Protocol):
     async def apply_dry_run(self, manifest: Object, *, kind: Kind, manager: str) -> Object:
         """Return the result of a forced server-side apply without writing it."""
 
-    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
-        """Create the object in a strict dry run under a generated name; return if the definition is valid."""
+    async def check_definition(self, manifest: Object, *, kind: Kind) -> None:
+        """Create the object in a strict dry run; return if nothing but an existing object of that name prevents it."""
+
+    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> Object:
+        """Return what the object would be if it was created under a generated name. Strict; writes nothing."""
 
     async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
         """Return the result of a merge patch of the live object without writing it."""
@@ -120,16 +123,19 @@ class WorkloadCluster(Protocol):
     async def create_object(self, manifest: Object, *, kind: Kind) -> Object:
         """Create an object that is no child; return it as stored. Raises `ApiStatusError` with 409 if the name is taken."""
 
+    async def change_object(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
+        """Write a merge patch of an object that is no child; preconditions stand in its metadata. Return it as stored."""
+
     async def delete_object(self, raw: Object, *, kind: Kind) -> None:
         """Delete exactly this object, which is no child (precondition: UID); ignore one that is gone.
 
         Raises `ApiStatusError` with 409 if another object has the name.
         """
 
-    async def delete(self, child: Child) -> bool:
+    async def delete(self, child: Child, *, keeps_dependents: bool = False) -> bool:
         """Delete exactly this object (preconditions: UID and version) with background propagation.
 
-        An object that changed since is deleted too, unless the change forbids deletion: `ApiStatusError` with 409.
+        keeps_dependents: orphan what the object owns instead of deleting it. An object that changed since is deleted too, unless the change forbids deletion: `ApiStatusError` with 409.
         Returns True if the object is gone, also if it already was. Returns False while finalizers remain. Updates the
         cache.
         """
@@ -162,6 +168,12 @@ class WorkloadCluster(Protocol):
 
     async def may_get(self, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
         """Return whether the account of that boundary may get the object (SubjectAccessReview). name: "" for all."""
+
+    async def list_pods(self, namespace: str, *, labels: str) -> list[Object]:
+        """Return the first pods with these labels, a selector; the account needs the right to list them."""
+
+    async def get_log_end(self, ref: ObjectRef, *, container: str, limit: int) -> str:
+        """Return the last lines of the log of a container, `limit` bytes at most. ref: the pod."""
 
     def watch_trigger(self, cause: RetryTrigger) -> None:
         """Report later changes to `on_retry_trigger`, as far as the account may see them; cheap if already watched."""

@@ -11,6 +11,7 @@ from hearth.engine.clusters.cluster_links import ClusterLink, ClusterLinks
 from hearth.engine.clusters.remote_ports import RemoteClusters
 from hearth.engine.ports import Clock, Evaluations, HealthMarkClient, ManagementCluster, WorkloadCluster
 from hearth.engine.read_rights import ReadRights
+from hearth.engine.relatives import Relatives
 from hearth.engine.snapshot_ports import SnapshotClient
 from hearth.engine.unassisted import Unassisted
 from hearth.engine.work_queue import DirtyItem, WorkQueue
@@ -54,6 +55,8 @@ class Services:
     """The other clusters that Stacks use; None if this operator uses none."""
     links: ClusterLinks = field(default_factory=ClusterLinks)
     """Which cluster each Stack's objects are in."""
+    relatives: Relatives = field(default_factory=Relatives)
+    """The loaded Stacks of each tree."""
     on_limit: Callable[[str], None] = lambda _limit: None
     """Counts a limit that was reached, by its name in `docs/limits.md`."""
     read_rights: ReadRights = field(init=False)

@@ -14,6 +14,7 @@ from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.health_marks.health_mark_controller import HealthMarkController
 from hearth.engine.health_rule_loader import HealthRuleLoader
 from hearth.engine.ports import Observer
+from hearth.engine.relatives import Kin
 from hearth.engine.services import Services
 from hearth.engine.snapshots.snapshot_controller import SnapshotController
 from hearth.engine.stack.nesting import Nesting
@@ -22,7 +23,7 @@ from hearth.engine.stack.unloading.unloaded_stacks import UnloadedStack, Unloade
 from hearth.engine.stack.unsettled_stacks import UnsettledStacks
 from hearth.engine.status.status_writer import StatusWriter
 from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope, SourceChanged
-from hearth.engine.writes import repair_observation, step_execution
+from hearth.engine.writes import repair_observation, step_execution, undone_work
 from hearth.engine.writes.reconcile_traces import ReconcileTraces
 from hearth.engine.writes.start_limiter import START_LASTS, StartLimiter
 from hearth.engine.writes.step_execution import StepDone, StepResult
@@ -231,6 +232,7 @@ class StackController:
         self._recorder.forget(uid)
         names = each.definition.known_names
         each.unload()
+        self._services.relatives.leave(uid, idle_since=stack.generation)
         return UnloadedStack(stack, frozenset(kinds), names)
 
     def _load(self, stack: StackObject) -> StackReconciler | None:
@@ -326,11 +328,15 @@ class StackController:
         if isinstance(step, Apply) and each.take_repair_report(step):
             cluster = link.cluster.acting_as(boundary.user)
             reverted = await repair_observation.describe(step, cluster=cluster, boundary=boundary)
+        if isinstance(step, Apply) and each.is_repeating(step):
+            cluster = link.cluster.acting_as(boundary.user)
+            each.note_evidence(step, await undone_work.describe(step, cluster=cluster, boundary=boundary))
         result = self._nesting.refuse(stack, step) or await step_execution.execute_step(
             step,
             cluster=link.cluster.acting_as(boundary.user),
             manager=manager,
             may_exist=self._services.may_exist_for(stack.uid),
+            kin=Kin(stack.uid, self._services),
             ours=self._services.hashes,
             boundary=boundary,
         )

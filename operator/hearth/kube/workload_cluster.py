@@ -13,7 +13,7 @@ from hearth.kube.cache import child_cache
 from hearth.kube.client import api_client, api_requests
 from hearth.kube.discovery import discovery, late_schemas, schemas
 from hearth.kube.watch import retry_trigger_watches
-from hearth.kube.well_known_kinds import ACCESS_REVIEW, OWN_ACCESS_REVIEW
+from hearth.kube.well_known_kinds import ACCESS_REVIEW, OWN_ACCESS_REVIEW, POD
 from hearth.model import child as child_module
 from hearth.model import child_fields, errors
 from hearth.model.kinds import Kind
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from hearth.model.signatures import Signatures
     from hearth.model.tenancy import Boundary
     from hearth.plan.retry.retry_triggers import RetryTrigger
+
+PODS_READ = 50
+"""Pods of one Job that are looked through for the container that failed."""
 
 
 class KubeWorkloadCluster:
@@ -155,11 +158,24 @@ class KubeWorkloadCluster:
         query = api_requests.apply_dry_run_query(manager)
         return await self._sender.send("apply", kind, path, query=query, body=manifest)
 
-    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
-        """Send a strict dry-run create with a generated name; return if the API server accepts the definition."""
+    async def check_definition(self, manifest: Object, *, kind: Kind) -> None:
+        """Send a strict dry-run create with the same name; return if the API server accepts the definition.
+
+        It looks for an object of that name last, so that such a conflict means that all else is in order.
+        """
+        path = api_requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
+        body = api_requests.without_state(manifest)
+        try:
+            await self._sender.send("create", kind, path, query=api_requests.DRY_RUN_QUERY, body=body)
+        except errors.ApiStatusError as refused:
+            if not refused.is_already_exists:
+                raise
+
+    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> Object:
+        """Return the answer to a strict dry-run create with a generated name."""
         path = api_requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
         body = api_requests.generated(manifest)
-        await self._sender.send("create", kind, path, query=api_requests.DRY_RUN_QUERY, body=body)
+        return await self._sender.send("create", kind, path, query=api_requests.DRY_RUN_QUERY, body=body)
 
     async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
         """Return the result of a merge patch of the live object; write nothing."""
@@ -180,6 +196,11 @@ class KubeWorkloadCluster:
         path = api_requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
         return await self._sender.send("create", kind, path, body=manifest)
 
+    async def change_object(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
+        """Write a merge patch of an object that is no child, and return the response."""
+        path = api_requests.object_path(kind, ref.namespace, ref.name)
+        return await self._sender.send("patch", kind, path, body=patch)
+
     async def delete_object(self, raw: Object, *, kind: Kind) -> None:
         """Delete exactly this object, which is no child; ignore one that is gone."""
         metadata = raw["metadata"]
@@ -191,10 +212,10 @@ class KubeWorkloadCluster:
             if not refused.is_not_found:
                 raise
 
-    async def delete(self, child: Child) -> bool:
+    async def delete(self, child: Child, *, keeps_dependents: bool = False) -> bool:
         """Delete exactly this object; return whether it is gone."""
         try:
-            return await self._delete(child)
+            return await self._delete(child, keeps_dependents=keeps_dependents)
         except errors.ApiStatusError as refused:
             if not refused.is_conflict:
                 raise
@@ -204,11 +225,11 @@ class KubeWorkloadCluster:
             if live.must_not_delete and not child.must_not_delete:
                 # The object changed after the decision to delete it. The caller must observe it again.
                 raise
-        return await self._delete(live)
+        return await self._delete(live, keeps_dependents=keeps_dependents)
 
-    async def _delete(self, child: Child) -> bool:
+    async def _delete(self, child: Child, *, keeps_dependents: bool) -> bool:
         path = api_requests.object_path(child.kind, child.namespace, child.name)
-        body = api_requests.delete_options(child.uid, version=child.resource_version)
+        body = api_requests.delete_options(child.uid, version=child.resource_version, keeps_dependents=keeps_dependents)
         try:
             answer = await self._sender.send("delete", child.kind, path, body=body)
         except errors.ApiStatusError as refused:
@@ -237,7 +258,9 @@ class KubeWorkloadCluster:
 
     async def _release(self, child: Child) -> None:
         path = api_requests.object_path(child.kind, child.namespace, child.name)
-        body = api_requests.release_patch(child.fields["metadata"], uid=child.uid, version=child.resource_version)
+        body = api_requests.release_patch(
+            child.fields["metadata"], uid=child.uid, version=child.resource_version, finalizers=child.finalizers
+        )
         self.caches.put(await self._sender.send("patch", child.kind, path, body=body), child.kind)
 
     async def mark(self, child: Child, reason: str | None) -> Child | None:
@@ -321,6 +344,19 @@ class KubeWorkloadCluster:
         path = api_requests.collection_path(ACCESS_REVIEW)
         answer = await self._sender.send("create", ACCESS_REVIEW, path, body=review)
         return bool((answer.get("status") or {}).get("allowed"))
+
+    async def list_pods(self, namespace: str, *, labels: str) -> list[Object]:
+        """Return the first pods with these labels, a selector; the account needs the right to list them."""
+        query = {"labelSelector": labels, "limit": str(PODS_READ)}
+        answer = await self._sender.send("list", POD, api_requests.collection_path(POD, namespace), query=query)
+        return list(answer.get("items") or ())
+
+    async def get_log_end(self, ref: ObjectRef, *, container: str, limit: int) -> str:
+        """Return the last lines of the log of a container, `limit` bytes at most. ref: the pod."""
+        path = f"{api_requests.object_path(POD, ref.namespace, ref.name)}/log"
+        query = {"container": container, "tailLines": "1", "limitBytes": str(limit)}
+        answer = await self._sender.send("get", POD, path, query=query, read=api_requests.read_text)
+        return str(answer[api_requests.TEXT])
 
     def watch_trigger(self, cause: RetryTrigger) -> None:
         """Start reporting changes of this trigger to the listener."""

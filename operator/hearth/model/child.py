@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from hearth.model import child_fields, limits, names, packing, value_class
+from hearth.model import child_fields, former_appliers, limits, names, packing, value_class
 from hearth.model import signatures as signatures_module
 from hearth.model.child_fields import KnownTexts
 from hearth.model.kinds import Kind, ObjectRef
@@ -76,6 +76,8 @@ class Child:
     """Whether the object's own annotation says to retain it when it is obsolete."""
     is_adopted: bool
     """Whether the object existed before Hearth adopted it."""
+    is_shared: bool
+    """Whether, if it was adopted, a program that applied it before owns something that Hearth applies as well."""
     is_held_down: bool
     """Whether the field manager for suspend owns fields of its spec."""
     has_record: bool
@@ -187,6 +189,8 @@ def parse_child(
         is_labelled_by_us=facts is None and is_labelled(metadata),
         is_retained=annotations.get(names.ANNOTATION_DELETION_POLICY) == names.RETAIN,
         is_adopted=annotations.get(names.ANNOTATION_ADOPTED) == names.ADOPTED,
+        is_shared=annotations.get(names.ANNOTATION_ADOPTED) == names.ADOPTED
+        and former_appliers.is_shared(entries, find_entry(entries)),
         is_held_down=any(map(is_held, suspending)),
         has_record=names.ANNOTATION_SUSPENDED in annotations,
         has_own_record=names.ANNOTATION_SUSPENDED in annotations and any(map(holds_record, suspending)),
@@ -295,6 +299,12 @@ def is_ours(entry: Mapping[str, Any]) -> bool:
         and entry.get("operation") == "Apply"
         and not entry.get("subresource")
     )
+
+
+def is_applied_by_us(entry: Mapping[str, Any]) -> bool:
+    """Return whether Hearth made this `managedFields` entry, by an apply of a definition or by suspending."""
+    is_suspending = entry.get("manager") == names.SUSPEND_FIELD_MANAGER and entry.get("operation") == "Apply"
+    return is_suspending or is_ours(entry)
 
 
 def is_held(entry: Mapping[str, Any]) -> bool:

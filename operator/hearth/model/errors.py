@@ -96,6 +96,13 @@ class ApiStatusError(HearthError):
         """Return whether the request contradicts the stored object: an old version, an existing name, a field's owner."""
         return self.code == 409
 
+    @property
+    def is_already_exists(self) -> bool:
+        """Return whether nothing but an object of the same name prevents a create, since the API server checks that last."""
+        status = self.status or {}
+        is_named = bool((status.get("details") or {}).get("name"))
+        return self.code == 409 and status.get("reason") == "AlreadyExists" and is_named
+
 
 class Unreachable(HearthError):
     """No response arrived, so it is unknown whether the request took effect. Retry after a delay."""

@@ -103,6 +103,11 @@ def covers(pattern: PathPattern, place: ElementPath, manifest: Any) -> bool:
     return True
 
 
+def leads_below(pattern: PathPattern, place: ElementPath, manifest: Any) -> bool:
+    """Return whether what the pattern names lies below the path."""
+    return len(pattern) > len(place) and covers(pattern[: len(place)], place, manifest)
+
+
 def is_overlapping(left: ElementPath, right: ElementPath) -> bool:
     """Return whether one path contains the other."""
     return all(one == other for one, other in zip(left, right, strict=False))

@@ -27,7 +27,7 @@ class Kind:
     @property
     def key(self) -> str:
         """Return `Kind.group`, as kubectl writes a kind without its version; the core group has no dot."""
-        return f"{self.name}.{self.group}" if self.group else self.name
+        return make_key(self.group, self.name)
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,11 @@ class ObjectRef:
         """Return `deployment/web`, with the group if it is not built in: `certificate.cert-manager.io/web`."""
         group = f".{self.group}" if "." in self.group and not self.group.endswith(".k8s.io") else ""
         return f"{self.kind.lower()}{group}/{self.name}"
+
+
+def make_key(group: str, kind: str) -> str:
+    """Return `Kind.group`; the core group has no dot."""
+    return f"{kind}.{group}" if group else kind
 
 
 class Kinds(Protocol):

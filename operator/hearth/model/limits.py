@@ -391,3 +391,5 @@ GRAPH_EXPANDED_NODES = 400
 """Single nodes in a layer that the user expands. Browsers draw some thousand without a delay."""
 GRAPH_COLUMNS = 24
 """Columns of a graph. Beyond them, runs of neighboring layers become one column."""
+FINISHED_BYTES = 65_536
+"""Bytes of a status for finished work: some 500 resources. What has no room keeps its object, held by a finalizer."""

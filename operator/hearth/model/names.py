@@ -42,6 +42,8 @@ ANNOTATION_INHERITED_RULES = "hearth.dev/inherited-rules"
 """On a nested Stack: a hash of the rules that it inherits from its parent's environment."""
 REQUEST_RETRY = "hearth.dev/retry"
 """On a Stack, with a token: retry immediately from the point of failure."""
+REQUEST_INHERITED_RETRY = "hearth.dev/inherited-retry"
+"""On a nested Stack: the token of a retry that was requested of its parent, or of an ancestor. Written by the operator."""
 REQUEST_CLEANUP = "hearth.dev/cleanup"
 """On a Stack, with a token: stop deferring the deletion of obsolete children."""
 REQUEST_CHECK = "hearth.dev/check"
@@ -57,6 +59,9 @@ ANNOTATION_SUSPENDED = "hearth.dev/suspended"
 REQUEST_CONTINUE = "hearth.dev/continue"
 """On a Stack, `<resource>[/<hook>][@<token>]`: clear one breakpoint once."""
 
+ANNOTATION_OFFERED = "hearth.dev/offered"
+"""On a child that its Stack does not want any more: another Stack of the same tree may take it over. See
+`hearth.engine.relatives`."""
 ANNOTATION_DELETION_POLICY = "hearth.dev/deletion-policy"
 ANNOTATION_ADOPTED = "hearth.dev/adopted"
 ANNOTATION_REVISION = "hearth.dev/revision"
@@ -66,6 +71,8 @@ ANNOTATION_KINDS = "hearth.dev/kinds"
 ANNOTATION_AUTHOR = "hearth.dev/author"
 ANNOTATION_COMMIT = "hearth.dev/commit"
 
+FINALIZER_COMPLETION = "hearth.dev/completion"
+"""The finalizer of an object that runs once and then goes by itself. It stays until the Stack has recorded the success."""
 RETAIN = "Retain"
 """The deletion policy on a child that retains it; without it, an obsolete object is deleted."""
 ADOPTED = "true"
@@ -75,7 +82,21 @@ SUSPEND_FIELD_MANAGER = "hearth-suspend"
 """The field manager that suspends and resumes the objects of all Stacks. It applies nothing else."""
 MANAGER_LENGTH = 128
 NAME_LENGTH = 63
-"""Characters of any child's name: the strictest common kinds (Service, label values, StatefulSet pods) allow no more.
+"""Characters of any child's name, unless its kind allows less: what Services, Namespaces and label values allow."""
+NAME_LENGTHS = {
+    "CronJob.batch": 52,
+    "Job.batch": 52,
+    "StatefulSet.apps": 52,
+    "StatefulSet.apps.kruise.io": 52,
+    "CronWorkflow.argoproj.io": 52,
+    "Cluster.postgresql.cnpg.io": 50,
+    "Elasticsearch.elasticsearch.k8s.elastic.co": 36,
+}
+"""Characters of a name by `Kind.group`, where the kind, or what its controller derives from the name, allows less.
+
+A CronJob adds 11 characters to the name of each Job. An indexed Job adds a dash and up to ten digits to the host name of
+each Pod, a StatefulSet as many to the name of each revision, which is a label of its Pods. The others are limits of
+their operators.
 """
 LABEL_LENGTH = 63
 DIGEST_LENGTH = 8
@@ -151,21 +172,37 @@ def object_part(resource: str) -> str:
     return f"{kebab(root)}-{key}" if key else kebab(root)
 
 
-def child_name(
-    *, stack: str, stack_namespace: str, stack_uid: str, resource: str, incarnation: int, namespace: str
+STRICT_LENGTHS = {"CronJob.batch": 52, "Job.batch": 63, "Service": 63, "Namespace": 63}
+"""Characters of a name by `Kind.group`, above which the API server rejects a new object."""
+
+
+def find_length(kind: str) -> int:
+    """Return how many characters the name of a child may have. kind: `Kind.group`."""
+    return NAME_LENGTHS.get(kind, NAME_LENGTH)
+
+
+def child_name(  # noqa: PLR0913 -- each is a separate part of the name
+    *,
+    stack: str,
+    stack_namespace: str,
+    stack_uid: str,
+    resource: str,
+    incarnation: int,
+    namespace: str,
+    length: int = NAME_LENGTH,
 ) -> str:
     """Make the name of a resource's child if the manifest does not pin one.
 
     namespace: where the child lives, "" for cluster scope. Outside the Stack's own namespace the name contains a hash
-    of the Stack's namespace, since two namespaces may contain Stacks of one name.
+    of the Stack's namespace, since two namespaces may contain Stacks of one name. length: see `find_length`.
     """
     name = f"{stack}-{object_part(resource)}"
     if namespace != stack_namespace:
         name = f"{name}-{digest(stack_namespace)}"
     if incarnation > 1:
         suffix = digest(stack_uid, resource, str(incarnation))
-        return f"{name[: NAME_LENGTH - DIGEST_LENGTH - 1].rstrip('-.')}-{suffix}"
-    return shorten(name, length=NAME_LENGTH)
+        return f"{name[: length - DIGEST_LENGTH - 1].rstrip('-.')}-{suffix}"
+    return shorten(name, length=length)
 
 
 def volume_snapshot_name(*, snapshot: str, snapshot_uid: str, namespace: str, claim: str) -> str:

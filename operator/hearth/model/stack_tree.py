@@ -5,9 +5,9 @@ A plain index that the cache of Stacks maintains. Must not know what a Stack's t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
-from hearth.model import names, value_class
+from hearth.model import limits, names, value_class
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -21,9 +21,28 @@ class Node:
     """The UID of the Stack that its label names as its parent; "" for none."""
     kind: str = names.STACK
     """`Stack` or `ResourceGroup`: one of each may have the same name."""
+    signature: str = ""
+    """What proves that it is a child of its parent; "" for nothing. Any user may have written it."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class NodeState:
+    """What the status of a Stack of another process says, if any user did not write it."""
+
+    generation: int
+    observed: int
+    """The generation that the status describes."""
+    undecided: int
+    """The resources whose objects are not known yet."""
+
+
+def find_proof(annotations: Mapping[str, str], parent: str) -> str:
+    """Return the signature of a nested Stack, "" for none. What is longer than any of ours is none."""
+    text = annotations.get(names.ANNOTATION_SIGNATURE, "") if parent else ""
+    return text if len(text) <= limits.SIGNATURE_LENGTH else ""
 
 
 class StackTree:
@@ -33,6 +52,8 @@ class StackTree:
         self.generation = 0
         """Changes whenever a Stack appears, disappears or gets another parent."""
         self._nodes: dict[str, Node] = {}
+        self.states: dict[str, NodeState] = {}
+        """By UID, of the Stacks of other processes."""
         self._nested: dict[str, set[str]] = {}
         self._names: dict[str, dict[tuple[str, str], str]] = {}
         """By namespace, then kind and name, the UID of the most recent Stack."""
@@ -98,6 +119,25 @@ class StackTree:
             yield node
             most -= 1
             node = self._nodes.get(node.parent) if node.parent else None
+
+    def find_all(self, uid: str, is_proven: Callable[[Node], bool]) -> dict[str, Node]:
+        """Return the tree of the Stack: its outermost ancestor, and all that are nested in that, by UID.
+
+        is_proven: whether a Stack is a child of the one that its label names. Others are in no tree but their own.
+        """
+        root, seen = self._nodes.get(uid), {uid}
+        while root is not None and root.parent in self._nodes and root.parent not in seen and is_proven(root):
+            seen.add(root.parent)
+            root = self._nodes[root.parent]
+        found = {root.uid: root} if root is not None else {}
+        waiting = list(found)
+        while waiting:
+            for nested in self._nested.get(waiting.pop(), ()):
+                node = self._nodes.get(nested)
+                if node is not None and nested not in found and is_proven(node):
+                    found[nested] = node
+                    waiting.append(nested)
+        return found
 
     def find_circle(self, uid: str) -> tuple[Node, ...]:
         """Return the Stack and its ancestors, the innermost first, if it is one of them itself; else nothing."""

@@ -16,6 +16,11 @@ ASSIGNED: Final = frozenset(
 )
 """Fields of the metadata that the API server assigns."""
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+RECORDED: Final = (
+    *(LAST_APPLIED, "deprecated.daemonset.template.generation", "deployment.kubernetes.io/", "pv.kubernetes.io/"),
+    *("endpoints.kubernetes.io/last-change-trigger-time", "control-plane.alpha.kubernetes.io/leader"),
+)
+"""Annotations, or their prefixes, in which programs of Kubernetes record something. No manifest states them."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ def prune(raw: Mapping[str, Any]) -> Object:
         kept = {
             key: value
             for key, value in (metadata.get(part) or {}).items()
-            if not names.is_ours(key) and key != LAST_APPLIED
+            if not names.is_ours(key) and not key.startswith(RECORDED)
         }
         metadata[part] = kept
     return {**{key: value for key, value in raw.items() if key != "status"}, "metadata": metadata}

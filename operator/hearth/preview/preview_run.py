@@ -7,6 +7,7 @@ comes due.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import Final
 
 from hearth import supervision
@@ -14,7 +15,7 @@ from hearth.engine.stack.nesting import Nesting
 from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.work_queue import DirtyScope
 from hearth.engine.writes import step_execution
-from hearth.engine.writes.step_execution import StepResult
+from hearth.engine.writes.step_execution import StepDone, StepResult
 from hearth.model import names
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import steps
@@ -120,6 +121,8 @@ class PreviewRun:
         results = await asyncio.gather(*(self._execute(each.step) for _, each in planned))
         for (key, each), result in zip(planned, results, strict=True):
             place = object_copies.place_of(steps.find_ref(each.step))
+            if isinstance(result, StepDone) and result.note:
+                each = dataclasses.replace(each, reason=f"{each.reason}; {result.note}")  # noqa: PLW2901 -- says more
             self.recorder.record(each, self.world.cluster.writes.pop(place, []))
             self.reconciler.finish_step(key, each.step, result)
         return bool(planned)

@@ -101,7 +101,7 @@ def make_world(
     """Make a world without objects. now: seconds since the epoch; evaluate: makes the evaluator of slow expressions."""
     hashes, assumptions, queue = TrustedHashes(), Assumptions(), WorkQueue()
     evaluations, copies = evaluate(queue), ObjectCopies(hashes)
-    management, cluster = _make_clusters(live, request, copies, assumptions)
+    management, cluster = _make_clusters(live, request, copies, assumptions, on_kinds=queue.on_kinds)
     services = Services(
         management_cluster=management,
         health_marks=copied_management_cluster.NoHealthMarks(),
@@ -111,7 +111,7 @@ def make_world(
         hashes=hashes,
         queue=queue,
         backoff=BackoffPolicy(jitter=lambda: 0.5),
-        health_rules=AssumedRules(assumptions.ready, schemas=live.kinds, scripts=evaluations),
+        health_rules=AssumedRules(assumptions.ready, schemas=cluster.kinds, scripts=evaluations),
         evaluations=evaluations,
         tenancy=request.tenancy,
     )
@@ -129,7 +129,12 @@ def make_world(
 
 
 def _make_clusters(
-    live: LiveCluster, request: PreviewRequest, copies: ObjectCopies, assumptions: Assumptions
+    live: LiveCluster,
+    request: PreviewRequest,
+    copies: ObjectCopies,
+    assumptions: Assumptions,
+    *,
+    on_kinds: Callable[[], None],
 ) -> tuple[CopiedManagementCluster, CopiedWorkloadCluster]:
     """Make the ports whose writes stay in the copies."""
     management = CopiedManagementCluster(
@@ -139,7 +144,9 @@ def _make_clusters(
         beside=request.beside,
         accounts=request.accounts,
     )
-    return management, CopiedWorkloadCluster(live, copies, assumptions.unknown, accounts=request.accounts)
+    return management, CopiedWorkloadCluster(
+        live, copies, assumptions.unknown, accounts=request.accounts, on_kinds=on_kinds
+    )
 
 
 def _make_builder(services: Services, assumptions: Assumptions) -> PreviewRevisionBuilder:

@@ -157,7 +157,12 @@ def list_obsolete(planner: StackPlanner) -> Iterator[Change]:
         reason = "it holds data, and no user asked for its deletion"
         yield Change(action=Action.KEEP, resource=child.resource, ref=child.ref, reason=reason)
     held = planner.deletion_guard.held_deletions
+    unnamed = {child.uid: name for name, found in planner.find_unnamed().items() for child in found}
     for uid, child in planner.cleanup.children.items():
+        if uid in unnamed:
+            reason = f"it stays until the name of {unnamed[uid]} is known, which may be the same"
+            yield Change(action=Action.WAIT, resource=child.resource, ref=child.ref, reason=reason)
+            continue
         if uid not in held:
             reason = "its deletion waits until the resources of the target are ready"
             yield Change(action=Action.WAIT, resource=child.resource, ref=child.ref, reason=reason)

@@ -20,10 +20,10 @@ from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound, TamperedRevision, Unreachable
 from hearth.model.field_paths import ElementPath
 from hearth.model.groups import members
-from hearth.plan.resource import drift
+from hearth.plan.resource import drift, finished_run
 from hearth.plan.resource.resource_planner import ResourcePlanner
 from hearth.plan.stack import options
-from hearth.plan.state import requirements
+from hearth.plan.state import finished_work, requirements
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.read_access import UNLIMITED, Reader
@@ -61,7 +61,11 @@ async def recognize(world: PreviewWorld) -> dict[str, list[Object]]:
         return {}
     is_at_rest = target.is_completed and conditions.find(present.status, "Ready").get("status") == "True"
     numbers = [target.revision] if is_at_rest else list_numbers(world, target, memory or {})
+    wanted = options.parse(world.stack.spec).to_revision
+    earlier = wanted if wanted is not None else 0
+    earlier = earlier or target_status.read_completed(memory or {}).previous or 0
     found = [await find_candidates(world, present, number, target) for number in numbers]
+    await recognize_finished(world, present, [target.revision, earlier], target)
     if not is_at_rest:
         found.append(await find_wanted(world))
     await recognize_children(world, [each for each in found if each], is_at_rest=is_at_rest)
@@ -119,8 +123,37 @@ async def find_wanted(world: PreviewWorld) -> list[Candidate]:
     return list(evaluate(world, stack, blueprint))
 
 
-def evaluate(world: PreviewWorld, present: StackObject, blueprint: Blueprint) -> Iterator[Candidate]:
-    """Yield the desired objects of a blueprint with the present values. Every object counts as ready."""
+async def recognize_finished(world: PreviewWorld, present: StackObject, numbers: list[int], target: Target) -> None:
+    """Add the preview's hashes of finished work to the status: of the target, and of an earlier revision.
+
+    The status tells how many definitions of a resource have finished, and not of which revisions they are. The earlier
+    revision counts where there are two.
+    """
+    entries = {entry.resource: entry for entry in finished_work.decode(present.status.get(finished_work.FIELD))}
+    for number, least in zip(numbers, (1, 2), strict=True) if entries else ():
+        try:
+            stored = await world.builder.compile_stored(present, number, surge=target.surge)
+        except (*UNREADABLE, Unreachable):
+            continue
+        gone: dict[str, str] = {}
+        list(evaluate(world, present, stored.blueprint, gone=gone))
+        for name, hash_ in gone.items():
+            entry = entries.get(name)
+            if entry is not None and len(entry.definitions) >= least:
+                definitions = (finished_work.shorten(hash_), *entry.definitions)[: finished_work.DEFINITIONS]
+                entries[name] = dataclasses.replace(entry, definitions=definitions)
+    if entries:
+        work = finished_work.FinishedWork(entries=entries)
+        preview_world.replace_status(world, {**world.stack.status, finished_work.FIELD: work.encode()})
+
+
+def evaluate(
+    world: PreviewWorld, present: StackObject, blueprint: Blueprint, *, gone: dict[str, str] | None = None
+) -> Iterator[Candidate]:
+    """Yield the desired objects of a blueprint with the present values. Every object counts as ready.
+
+    gone: receives the hash of each resource that has no object.
+    """
     planner = ResourcePlanner(
         blueprint=blueprint,
         stack=revision_builder.identify(present),
@@ -135,6 +168,11 @@ def evaluate(world: PreviewWorld, present: StackObject, blueprint: Blueprint) ->
         planner.plan(name, statuses, children, memory=InMemoryState(), now=0.0)
         current = requirements.find_current(children)
         statuses[name] = ResourceStatus(state=ResourceState.READY, reason="Ready", message="", child=current)
+        absent = planner.desired.find(name) if current is None else None
+        if absent is not None and absent.resource.run is not None:
+            statuses[name] = finished_run.make_gone(absent)
+            if gone is not None:
+                gone[name] = absent.hash
         if (whole := members.name_all(members.root_of(name))) in planner.collections:
             planner.collections[whole].update(name, statuses[name])
         for child in children:

@@ -11,15 +11,16 @@ from hearth.model import names, value_class
 from hearth.model.child import Child, Object
 from hearth.model.groups import members
 from hearth.model.kinds import ObjectRef
-from hearth.plan.resource import replaced_fields
+from hearth.plan.resource import data_kinds, replaced_fields
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.memory import InMemoryState
-from hearth.plan.state.steps import Apply, Delete, Release, Step, Suspend, WriteHealthMark
+from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step, Suspend, WriteHealthMark
 from hearth.preview import field_changes
 from hearth.preview.changes import Action, Change
 from hearth.preview.copies.dry_run_writes import DryRunWrite
 from hearth.preview.copies.unknown_values import UnknownValues
 from hearth.preview.field_changes import FieldChange
+from hearth.template.blueprint import Replacement
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ def describe_plan(
     step: Step, plan: StackPlan, memory: InMemoryState, children: tuple[Child, ...], unknown: UnknownValues
 ) -> PlannedStep:
     """Return the step with its reason. children: the objects of its resource."""
-    if isinstance(step, Delete):
+    if isinstance(step, Delete | Detach):
         status = plan.statuses.get(step.child.resource)
         if status is None or status.step is not step:
             return PlannedStep(step)
@@ -46,6 +47,8 @@ def describe_plan(
         desired = plan.find_desired(step.child.resource, step.child)
         manifest = desired.manifest if desired is not None else {}
         is_uncertain = depends_on_unknown(manifest, step.child, plan, memory, unknown)
+        if isinstance(step, Delete):
+            reason = with_loss(reason, step.child, manifest, Replacement.DELETE_FIRST)
         return PlannedStep(step, reason, step.child, is_uncertain)
     if not isinstance(step, Apply):
         return PlannedStep(step)
@@ -56,7 +59,14 @@ def describe_plan(
         return PlannedStep(step)
     old = max(former, key=lambda child: child.incarnation)
     is_uncertain = depends_on_unknown(step.manifest, old, plan, memory, unknown)
-    return PlannedStep(step, explain_replacement(step, old, plan, memory), old, is_uncertain)
+    reason = with_loss(explain_replacement(step, old, plan, memory), old, step.manifest, Replacement.CREATE_FIRST)
+    return PlannedStep(step, reason, old, is_uncertain)
+
+
+def with_loss(reason: str, old: Child, manifest: Object, policy: Replacement) -> str:
+    """Return the reason of a replacement, with what the replacement does to data."""
+    loss = data_kinds.describe_loss(old.kind.key, policy, has_claims=data_kinds.has_claims(manifest))
+    return f"{reason}; {loss}" if loss else reason
 
 
 def depends_on_unknown(
@@ -78,7 +88,7 @@ def explain_replacement(step: Apply, old: Child, plan: StackPlan, memory: InMemo
     if (old.kind.key, old.namespace) != (step.kind.key, step.ref.namespace):
         return "its kind or namespace changed"
     if refused is not None:
-        return f"{refused[1]} cannot be changed in place"
+        return f"{refused.field} cannot be changed in place"
     if resource.replace_on and (
         named := replaced_fields.find_replaced_field(resource, old, step.manifest, step.applied_fields)
     ):
@@ -109,7 +119,7 @@ class StepRecorder:
         match step:
             case Apply():
                 self._record_apply(planned, step, write)
-            case Delete():
+            case Delete() | Detach():
                 self._record_deletion(planned, step, write)
             case Release():
                 self._add(
@@ -165,7 +175,7 @@ class StepRecorder:
         )
         return next(found, None)
 
-    def _record_deletion(self, planned: PlannedStep, step: Delete, write: DryRunWrite) -> None:
+    def _record_deletion(self, planned: PlannedStep, step: Delete | Detach, write: DryRunWrite) -> None:
         resource, ref = step.child.resource, step.child.ref
         if planned.replaced is not None:
             self._add(
@@ -186,7 +196,10 @@ class StepRecorder:
         self, resource: str, step: Step, write: DryRunWrite, *, reason: str, action: Action | None = None
     ) -> None:
         fields = self._compare(write.before, write.after)
-        if not fields and action is None:
+        former = find_former(write.before, step)
+        if former and action is None:
+            reason = f"it moves here from {former}" + (f"; {reason}" if reason else "")
+        elif not fields and action is None:
             return
         is_certain = action is not None or any(not self.unknown.is_within(each.new) for each in fields)
         ref = step.ref if isinstance(step, Apply) else step.child.ref
@@ -225,6 +238,16 @@ def is_child(raw: Object, step: Apply) -> bool:
     """Return whether the object belonged to the same Stack before."""
     labels, wanted = (each["metadata"].get("labels") or {} for each in (raw, step.manifest))
     return labels.get(names.LABEL_STACK_UID) == wanted.get(names.LABEL_STACK_UID)
+
+
+def find_former(raw: Object | None, step: Step) -> str:
+    """Return the resource that had the object before, if it is another one; else ""."""
+    if raw is None or not isinstance(step, Apply) or not is_child(raw, step):
+        return ""
+    former, label = (
+        (each["metadata"].get("labels") or {}).get(names.LABEL_RESOURCE, "") for each in (raw, step.manifest)
+    )
+    return str(former) if former != label else ""
 
 
 def find_reason(child: Child) -> str:

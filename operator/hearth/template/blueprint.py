@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Protocol, TypeAlias
 
@@ -58,6 +58,7 @@ class EvaluationError:
 
 
 Outcome: TypeAlias = Known | Pending | EvaluationError
+FindRepeated: TypeAlias = Callable[[Mapping[str, Any]], Sequence[tuple[str, str]]]
 
 
 class Evaluable(Protocol):
@@ -80,6 +81,8 @@ class Replacement(enum.Enum):
 
     CREATE_FIRST = "CreateFirst"
     DELETE_FIRST = "DeleteFirst"
+    KEEP_CLAIMS = "KeepClaims"
+    """A StatefulSet is deleted without its Pods and claims, and created again under its name."""
     NEVER = "Never"
 
 
@@ -89,6 +92,25 @@ class DriftPolicy(enum.Enum):
     REPAIR = "Repair"
     REPORT = "Report"
     IGNORE = "Ignore"
+
+
+class Completion(enum.Enum):
+    """What follows when an object that succeeded is gone."""
+
+    ONCE = "Once"
+    """Nothing: it stays finished."""
+    RERUN = "Rerun"
+    """It is made again."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class RunRetry:
+    """How what ran and failed is run again, as far as the resource states it."""
+
+    limit: int | None = None
+    """Runs by itself after a failure; None: without end."""
+    max_backoff: float | None = None
+    """Seconds; None: as for the Stack."""
 
 
 class SharingScope(enum.IntEnum):
@@ -144,12 +166,16 @@ class ResourceBlueprint:
     """Its path in the Stack: `spec.template.resources.web`. All members of a collection have the same."""
     api_version: str
     kind: str
+    is_kind_known: bool = True
+    """Whether the cluster served the kind, so that the manifest was compared with its schema."""
     manifest: Evaluable
     """The manifest as the user wrote it, without a name, namespace or labels added by Hearth."""
     is_constant: bool
     """Whether the manifest reads no other resource, so that it is evaluated only once."""
     has_computed_metadata: bool = True
     """Whether the metadata contains results of expressions, so that they are validated after each evaluation."""
+    find_repeated: FindRepeated | None = field(default=None, repr=False, compare=False)
+    """Finds the elements of lists that repeat others, with path and mistake; None if the manifest can have none."""
     constant: bytes | None = field(default=None, repr=False)
     """JSON of a list whose only entry is the manifest, if a constant manifest is stored anyway."""
     is_name_pinned: bool
@@ -175,6 +201,10 @@ class ResourceBlueprint:
     """Whether it is a nested Stack, so that paths lead into it."""
     adopts: bool | None = None
     """Whether an existing object that is not a child is adopted; None: the Stack's setting applies."""
+    completion: Completion | None = None
+    """None: the default for its manifest."""
+    retry: RunRetry | None = None
+    """None: the Stack's setting applies."""
     restored: RestoredVolume | None = None
     """The content of the claim in a restore, see `hearth.plan.target.volume_restore`."""
     after: tuple[str, ...] = ()

@@ -221,3 +221,90 @@ async def see(user: RealUser) -> Seen:
     assert stack is not None
     found = await user.find_children(stack["metadata"]["uid"], KINDS)
     return Seen(objects={raw["metadata"]["uid"]: raw for raw in found})
+
+
+def define(group: str) -> dict[str, Any]:
+    """A resource that defines the kind Gizmo in that group."""
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    stated = {"kind": "Gizmo", "plural": "gizmos", "singular": "gizmo", "listKind": "GizmoList"}
+    return {
+        "manifest": {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"gizmos.{group}"},
+            "spec": {"group": group, "names": stated, "scope": "Namespaced", "versions": [version]},
+        }
+    }
+
+
+async def test_a_kind_that_the_definition_brings_along_counts(
+    user: RealUser, kubectl_stack: StackCommand, auditor: AuditingProxy, tmp_path: Path
+) -> None:
+    """Its objects are created, and what uses them; a mistake in one is found."""
+    group, file = f"{user.namespace}.example.org", tmp_path / "stack.yaml"
+    gizmo = {"manifest": {"apiVersion": f"{group}/v1", "kind": "Gizmo", "spec": {"size": 1}}}
+    resources = {
+        "kind": define(group),
+        "early": gizmo,
+        "late": {**gizmo, "dependsOn": ["kind"]},
+        "user": config(v="${late.metadata.name}"),
+    }
+    arguments = ("diff", "-f", str(file), "--tenancy", "trusted")
+    file.write_text(yaml.safe_dump(make_stack(user.namespace, resources, parameters={"password": "x"})))
+
+    (preview,) = json.loads(await kubectl_stack.expect(*arguments, "-o", "json", code=1))
+
+    assert {each["resource"]: each["action"] for each in preview["changes"]} == dict.fromkeys(resources, "create")
+    unchecked = {each["resource"]: each.get("unchecked", "") for each in preview["changes"]}
+    assert unchecked["early"] == unchecked["late"] == "its kind does not exist yet"
+    gizmo["manifest"]["spec"] = {"sise": 1}
+    file.write_text(yaml.safe_dump(make_stack(user.namespace, resources, parameters={"password": "x"})))
+    text = await kubectl_stack.expect(*arguments, code=2)
+    assert "late.manifest.spec.sise: there is no field 'sise' in Gizmo.spec; did you mean 'size'?" in text
+    assert auditor.list_writes() == []
+
+
+async def test_one_cause_is_told_once(user: RealUser, kubectl_stack: StackCommand, tmp_path: Path) -> None:
+    """A namespace that does not exist, for all resources in it; for programs each is listed."""
+    file, there = tmp_path / "stack.yaml", {"namespace": "nowhere"}
+    resources: dict[str, Any] = {name: config(v=name) for name in "abc"}
+    for name in "ab":
+        resources[name]["manifest"]["metadata"] = there
+    file.write_text(yaml.safe_dump(make_stack(user.namespace, resources, parameters={"password": "x"})))
+    arguments = ("diff", "-f", str(file), "--tenancy", "trusted")
+
+    text, written, output = [
+        await kubectl_stack.expect(*arguments, "-o", form, code=1) for form in ("text", "markdown", "json")
+    ]
+
+    for shown in (text, written):
+        assert shown.count('namespaces "nowhere" not found') == 1
+        assert 'a, b: namespaces "nowhere" not found' in shown
+        assert "1 created, 2 failed" in shown
+    assert [each["action"] for each in json.loads(output)[0]["changes"]] == ["create", "fail", "fail"]
+
+
+async def test_what_the_api_server_counts_is_no_change(
+    workers: Crew, user: RealUser, kubectl_stack: StackCommand, tmp_path: Path
+) -> None:
+    """A DaemonSet has the number of its template in an annotation."""
+    await workers.hire()
+    file = tmp_path / "stack.yaml"
+
+    def write(image: str) -> None:
+        pods = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "a", "image": image}]}}
+        spec = {"selector": {"matchLabels": {"app": "a"}}, "template": pods}
+        manifest = {"apiVersion": "apps/v1", "kind": "DaemonSet", "spec": spec}
+        resources = {"agent": {"manifest": manifest, "readyWhen": ["true"]}}
+        file.write_text(yaml.safe_dump(make_stack(user.namespace, resources, parameters={"password": "x"})))
+
+    write("a:1")
+    await user.create(yaml.safe_load(file.read_text()))
+    await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
+    write("a:2")
+
+    (preview,) = json.loads(await kubectl_stack.expect("diff", "-f", str(file), "-o", "json", code=1))
+
+    (change,) = preview["changes"]
+    assert [each["path"] for each in change["fields"]] == ["spec.template.spec.containers[name=a].image"]

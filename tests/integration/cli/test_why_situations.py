@@ -6,8 +6,11 @@ import asyncio
 import contextlib
 import io
 import json
+import shlex
+import subprocess
 import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +27,10 @@ from hearth.kube.client.connection import Connection
 from hearth.kube.well_known_kinds import STACK
 from hearth.model import errors
 from hearth.model.kinds import Kind
+from support.real import user_shell
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
-from support.real.situations import pod_situations, stack_situations
+from support.real.situations import offers, pod_situations, stack_situations
 from support.real.situations.situation import Situation
 from support.real.stack_command import StackCommand
 
@@ -212,6 +216,73 @@ async def clean_up(session: Session, namespace: str) -> None:
             await session.connection.request(
                 "PATCH", path, body={"metadata": {"finalizers": None}}, content_type=api_requests.MERGE_PATCH
             )
+
+
+async def test_every_command_that_is_offered_helps(
+    workers: Crew, user: RealUser, session: Session, kubeconfig: Path, tmp_path: Path
+) -> None:
+    """Each is run where it is printed: one that reads answers, one that writes ends what it is offered for."""
+    await workers.hire()
+    await session.kinds.refresh()
+    namespace = user.namespace
+    shell = Shell(
+        session, namespace, await asyncio.to_thread(user_shell.make_environment, kubeconfig, namespace, tmp_path)
+    )
+    try:
+        for situation in SITUATIONS:
+            await arrange(session, namespace, situation)
+        missing = await asyncio.gather(*(check(session, namespace, situation) for situation in SITUATIONS))
+        wrong = [await shell.try_all(situation) for situation in SITUATIONS]
+    finally:
+        await clean_up(session, namespace)
+
+    if found := [each for each in (*missing, *wrong) if each]:
+        pytest.fail("\n".join(found))
+    assert offers.find_untried(shell.tried) == []
+
+
+@dataclass(slots=True)
+class Shell:
+    """The shell of the user who follows the advice."""
+
+    session: Session
+    namespace: str
+    environment: dict[str, str]
+    tried: list[str] = field(default_factory=list)
+
+    async def try_all(self, situation: Situation) -> str:
+        """Run all commands that are offered, those that read first; what is wrong with one, "" if nothing."""
+        found = list(offers.find_commands(await explain(self.session, self.namespace, situation)))
+        for command in sorted(found, key=lambda each: not offers.reads(each)):
+            self.tried.append(command)
+            done = await asyncio.to_thread(self.run, command, situation)
+            said = f"{situation.name}: {command}\n{done.stdout}{done.stderr}"
+            if not offers.is_answered(command, done.returncode, done.stdout):
+                return said
+            if not offers.reads(command) and not situation.remains and not await self.is_over(command, situation):
+                return f"{said}\nis offered still:\n{await explain(self.session, self.namespace, situation)}"
+        return ""
+
+    def run(self, command: str, situation: Situation) -> subprocess.CompletedProcess[str]:
+        """Run a command as it is pasted."""
+        editor = f"sed -i -e {shlex.quote(situation.edit)}" if situation.edit else "false"
+        return subprocess.run(
+            ["bash", "-c", command],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_SECONDS,
+            env=self.environment | {"KUBE_EDITOR": editor},
+        )
+
+    async def is_over(self, command: str, situation: Situation) -> bool:
+        """Whether the command is offered no more, within all patience."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            if command not in await explain(self.session, self.namespace, situation):
+                return True
+            await asyncio.sleep(POLL_SECONDS)
+        return False
 
 
 async def test_without_an_operator_it_says_so(user: RealUser, session: Session) -> None:

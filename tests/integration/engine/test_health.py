@@ -187,3 +187,17 @@ async def test_a_deployment_that_may_have_no_pods(running: RealWorld) -> None:
     stack = await create_stack(running, "forbidden", quota, others={"web": {"manifest": manifest, "dependsOn": ["it"]}})
     status = await wait_status(running, stack, lambda status: "exceeded quota" in find_message(status))
     assert status["phase"] == "CreateInProgress"
+
+
+@pytest.mark.cluster
+async def test_what_requires_a_quota_is_made_only_when_it_is_enforced(running: RealWorld) -> None:
+    """A quota forbids nothing before its status states its limits."""
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"secrets": "0", "configmaps": "100"}}}
+    secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"a": "b"}}
+    others = {"secret": {"manifest": secret, "dependsOn": ["it"]}}
+    for number in range(5):
+        stack = await create_stack(running, f"limited{number}", quota, others=others)
+        status = await wait_status(running, stack, lambda status: "exceeded quota" in find_message(status))
+        assert "secret/" in find_message(status)
+        made = Address(api_version="v1", kind="Secret", namespace=running.namespace, name=f"limited{number}-secret")
+        assert await running.user.find(made) is None

@@ -233,3 +233,39 @@ async def test_a_server_that_is_back(site: Site) -> None:
             away.lift()
             between.cut()
             await site.until("CreateComplete", within=SOON)
+
+
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+
+
+async def test_a_policy_that_is_taken_back(site: Site) -> None:
+    """An API server enforces it for about a second after it is gone, so that the first try comes too early."""
+    name = site.namespace
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": site.namespace}}
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]
+    constraints = {"namespaceSelector": selector, "resourceRules": rules}
+    validations = [{"expression": "false", "message": "not on a Friday"}]
+    policy = {"failurePolicy": "Fail", "matchConstraints": constraints, "validations": validations}
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy"}
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    send = site.user.connection.request
+    await send("POST", POLICIES, body={**kind, "metadata": {"name": name}, "spec": policy})
+    await send(
+        "POST", BINDINGS, body={**kind, "kind": f"{kind['kind']}Binding", "metadata": {"name": name}, "spec": binding}
+    )
+    try:
+        one_more = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "more", "namespace": site.namespace}}
+        async with asyncio.timeout(60):
+            await site.user.wait_refused(one_more)
+        async with site.operator():
+            await site.create_stack("web")
+            await site.until_tried(2)
+            await site.until("CreateInProgress", reason="Denied")
+            # Later than any early retry that the last failure allows, so that the next one comes at once.
+            await asyncio.sleep(FIRST_DELAY / 4 + 3.0)
+            await send("DELETE", f"{POLICIES}/{name}")
+            await site.until("CreateComplete", within=12.0)
+        assert site.traffic.count()["apply"] <= 8
+    finally:
+        await send("DELETE", f"{BINDINGS}/{name}")

@@ -10,7 +10,7 @@ import pytest
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.retry import api_errors, error_message
-from hearth.plan.retry.api_errors import ErrorClass
+from hearth.plan.retry.api_errors import ErrorClass, Verdict
 from support.real import raw_api, refused_requests
 from support.real.raw_api import Answer, RawApi
 from support.real.refused_requests import Row, Site
@@ -101,14 +101,15 @@ def test_a_real_refusal_has_its_reaction(site: Site, provoke: Row, expected: typ
     ],
 )
 def test_a_dry_run_create_tells_what_was_meant(site: Site, provoke: Row, expected: type[ErrorClass]) -> None:
-    """The same manifest under a generated name."""
+    """The same manifest under its own name."""
     sent: list[Object] = []
     of, answer = provoke(Site(Eavesdropper(site.api, sent), site.namespace))
     refused = classify(of, answer)
     assert isinstance(refused, api_errors.NeedsDryRun | api_errors.MaybeImmutable)
-    metadata = {"namespace": site.namespace, "generateName": "a-"}
-    probe = site.api.create({**sent[-1], "metadata": metadata}, kind=of, dryRun="All")
-    verdict = None if probe.is_accepted else classify(of, probe)
+    manifest = {**sent[-1], "metadata": {"namespace": site.namespace, **sent[-1]["metadata"]}}
+    probe = site.api.create(manifest, kind=of, dryRun="All")
+    is_valid = probe.is_accepted or (probe.code, probe.status["reason"]) == (409, "AlreadyExists")
+    verdict = Verdict.VALID if is_valid else api_errors.judge_definition(refused, classify(of, probe))
     assert type(api_errors.after_dry_run(refused, verdict)) is expected
 
 

@@ -22,6 +22,9 @@ from typing import Any
 import pytest
 import yaml
 
+from hearth.cli.commands import import_
+from hearth.cli.importer import stack_assembly
+from hearth.cli.importer.manifest_documents import SourceText
 from hearth.kube.webhook import certificate_secret, certificates
 from hearth.kube.webhook.certificates import CertificateSet
 from support import free_port
@@ -30,6 +33,7 @@ from support.threats.api import Api, Object, find_path
 from support.threats.audit_log import AuditLog
 from support.threats.operator import Operator
 from support.threats.world import Rule, Tenant, ThreatWorld, make_config_map, make_stack
+from support.units import imported_texts
 
 NAME = "hearth-webhook"
 SYSTEM = "hearth-system"
@@ -449,3 +453,19 @@ def test_no_review_writes_a_sensitive_value_down(reviewed: Reviewed, tmp_path: P
     assert all(places[place] for place in ("a denial", "the log", "the profile", "the audit log"))
     core = "Correct-Horse-7"
     assert [place for place, text in places.items() if core in text or core.lower() in text] == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_an_import_writes_is_accepted(reviewed: Reviewed, seed: int) -> None:
+    """By the schema and the webhook: random names and kinds of every form that the API server allows."""
+    threats = reviewed.threats
+    threats.operator.kill()
+    threats.operator.options += ("--tenancy=trusted",)
+    threats.operator.start()
+    threats.wait_for(reviewed.is_reviewing, what="the API server asks the webhook")
+    for number, (contents, file) in enumerate(imported_texts.draw_samples(count=15, seed=seed)):
+        texts = [SourceText(source=f"{at}.yaml", content=content) for at, content in enumerate(contents)]
+        made = stack_assembly.assemble(texts, name=import_.name_after(file), namespace="default")
+
+        answer = threats.api.send("POST", find_path("Stack", "default"), body=made.stack, dryRun="All")
+        assert answer.code == 201, f"sample {number}: {contents}: {answer}"

@@ -105,8 +105,12 @@ class Oversight:
                 self._stacks[raw["metadata"]["uid"]].is_waived = True
         elif kind == fake_kinds.CONTROLLER_REVISION.kind and after is not None:
             self._revisions.on_stored(after)
-        if kind != fake_kinds.CONTROLLER_REVISION.kind and names.LABEL_RESOURCE in invariants.labels_of(raw):
+        if kind == fake_kinds.CONTROLLER_REVISION.kind:
+            return
+        if names.LABEL_RESOURCE in invariants.labels_of(raw):
             self._take_child(raw, before, after)
+        elif before is not None and names.LABEL_RESOURCE in invariants.labels_of(before):
+            self._take_release(before)
 
     def _take_stack(self, raw: Object, *, is_gone: bool) -> None:
         uid = raw["metadata"]["uid"]
@@ -178,6 +182,15 @@ class Oversight:
         if before is not None and is_ready(before) and not (after is not None and is_ready(after)):
             self._look_at_service(invariants.whose(raw)[0])
 
+    def _take_release(self, raw: Object) -> None:
+        """An object lost its labels."""
+        self._children.pop(raw["metadata"]["uid"], None)
+        if self._traffic.acting is not None and self._traffic.acting.verb == "release":
+            uid, resource = invariants.whose(raw)
+            seen = self._stacks.get(uid)
+            if seen is not None:
+                self.wrong += self._find_names(raw, resource, uid, seen, what="released")
+
     def _look_at_service(self, uid: str) -> None:
         """Enough members of a group are ready, at every moment after it was complete first."""
         seen = self._stacks.get(uid)
@@ -209,22 +222,57 @@ class Oversight:
         policies |= {find_policy(each, resource) for each in self._find_followed(uid, seen)}
         if raw["kind"] == CLAIM and self._is_of_restore(raw, seen):
             policies |= {find_restore_policy(each, resource) for each in self._find_followed(uid, seen)}
-        if "DeleteFirst" not in policies and not self._is_disposable(raw, seen):
-            target = expectations.status_of(seen.raw).get("target") or {}
+        target = expectations.status_of(seen.raw).get("target") or {}
+        # A rollback replaces a StatefulSet under its name, since the earlier definition may lack the policy of the later.
+        is_taken_back = raw["kind"] == "StatefulSet" and target.get("cause", "Spec") != "Spec"
+        goes_first = is_taken_back or bool(policies & {"DeleteFirst", "KeepClaims"})
+        if not goes_first and not self._is_disposable(raw, seen):
             # What an automatic rollback leaves standing is not in use: it is kept for what it holds.
             is_spared = target.get("cause") == "AutomaticRollback" and not is_going
             live = [each for each in self._children.values() if not (is_spared and each["kind"] == CLAIM)]
             live = [each for each in live if invariants.whose(each)[0] == uid and self._is_known(each)]
             yield from self._find_users(raw, live)
             yield from self._find_dependents(raw, live, [] if is_going else self._find_followed(uid, seen))
+        yield from self._find_names(raw, resource, uid, seen, what="deleted")
         if is_going:
             return
         if raw["kind"] == CLAIM and not self._is_asked(raw, seen, policies):
             yield f"the claim {raw['metadata']['name']} was deleted, and that was not requested"
-        if raw["metadata"]["uid"] in seen.reached and "DeleteFirst" not in policies and not seen.is_waived:
+        if raw["metadata"]["uid"] in seen.reached and not goes_first and not seen.is_waived:
             missing = [list(self._find_missing(uid, template)) for template in self._find_followed(uid, seen)]
             if all(missing):
                 yield f"{raw['metadata']['name']}, which was reached, was deleted before {missing[0]} were ready"
+
+    def _find_names(self, raw: Object, resource: str, uid: str, seen: StackSeen, *, what: str) -> Iterator[str]:
+        """A resource that names an object which leaves; its own resource may replace it."""
+        for other in self._find_relatives(uid):
+            found = [list(find_namers(raw, each)) for each in self._find_followed(other, self._stacks[other])]
+            if found and all(found):
+                stack = self._stacks[other].raw["metadata"]["name"]
+                yield f"{raw['kind']} {raw['metadata']['name']} was {what} although {found[0][0]} of {stack} names it"
+        if "deletionTimestamp" in seen.raw["metadata"]:
+            return
+        found = [list(find_namers(raw, each)) for each in self._find_followed(uid, seen)]
+        if found and all(found) and not any(resource in each for each in found):
+            yield f"{raw['kind']} {raw['metadata']['name']} was {what} although {found[0][0]} names it"
+
+    def _find_relatives(self, uid: str) -> Iterator[str]:
+        """The other Stacks of a tree that are not being deleted, with objects in the same cluster."""
+        own, place = self._find_root(uid), find_cluster(self._stacks[uid])
+        for other, seen in self._stacks.items():
+            is_alive = "deletionTimestamp" not in seen.raw["metadata"]
+            if other != uid and is_alive and find_cluster(seen) == place and self._find_root(other) == own:
+                yield other
+
+    def _find_root(self, uid: str) -> str:
+        """The outermost Stack that one is nested in."""
+        climbed = {uid}
+        while uid in self._stacks and (parent := invariants.whose(self._stacks[uid].raw)[0]) in self._stacks:
+            if parent in climbed:
+                break
+            climbed.add(parent)
+            uid = parent
+        return uid
 
     def _is_disposable(self, raw: Object, seen: StackSeen) -> bool:
         """Whether an object is replaced that never was ready, so that nothing was made of it."""
@@ -365,6 +413,23 @@ def find_policy(template: Object, resource: str) -> str:
     """How a resource is replaced, as far as its template says so."""
     found = (template.get("resources") or {}).get(resource) or {}
     return str((found.get("updatePolicy") or {}).get("replace", ""))
+
+
+def find_cluster(seen: StackSeen) -> Any:
+    """The cluster that a Stack's objects are in."""
+    return seen.raw["spec"].get("kubeConfig")
+
+
+def find_namers(raw: Object, template: Object) -> Iterator[str]:
+    """The resources of a template that state the name of that object."""
+    metadata = raw["metadata"]
+    for name, resource in (template.get("resources") or {}).items():
+        manifest = resource["manifest"]
+        stated = manifest.get("metadata") or {}
+        if "when" in resource or (manifest["apiVersion"], manifest["kind"]) != (raw["apiVersion"], raw["kind"]):
+            continue
+        if stated.get("name") == metadata["name"] and stated.get("namespace") in (None, metadata.get("namespace")):
+            yield name
 
 
 def find_required(raw: Object) -> set[str]:

@@ -58,9 +58,9 @@ class FakeUser:
         found = self.server.list_all(fake_kinds.CONTROLLER_REVISION.kind)
         return [raw for raw in found if raw["metadata"]["ownerReferences"][0]["uid"] == stack_uid]
 
-    async def create(self, manifest: Object) -> Object:
-        """As `kubectl create`."""
-        return self.server.create(manifest, manager=MANAGER)
+    async def create(self, manifest: Object, *, by: str = "") -> Object:
+        """As `kubectl create`. by: another field manager."""
+        return self.server.create(manifest, manager=by or MANAGER)
 
     async def replace_spec(self, address: Address, spec: Object) -> None:
         """As `kubectl replace`, of the spec alone."""
@@ -102,6 +102,11 @@ class FakeUser:
             live = await self.find(address) or {}
             kept = [each for each in live["metadata"].get("finalizers", ()) if each != probe_controller.FINALIZER]
             await self.patch(address, {"metadata": {"finalizers": kept or None}})
+
+    async def expire_probe(self, probe: Object) -> None:
+        """As the player's stage says."""
+        if await self._is_there(probe):
+            await self.delete(Address.of(probe))
 
     async def _is_there(self, probe: Object) -> bool:
         """Whether that very probe still exists."""

@@ -206,6 +206,9 @@ class FakeCache:
             self._children.setdefault(parsed.stack_uid, {}).setdefault(parsed.index_key, {})[where] = parsed
         if not is_ours and not (old is not None and is_same(old, parsed)):
             self._tell(old, parsed)
+        elif old is not None and parsed.stack_uid not in ("", old.stack_uid):
+            # The Stack that had it until now did not write it.
+            self._listener.on_child(old.stack_uid, old.resource)
         return parsed
 
     def forget(self, child: Child) -> None:

@@ -16,7 +16,7 @@ from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.sharding import WHOLE, Share
-from hearth.model.stack_tree import Node, StackTree
+from hearth.model.stack_tree import StackTree
 from support.ports.fake_connection import FakeWire
 from support.server import api_errors, fake_kinds
 from support.server.fake_objects import copy
@@ -115,7 +115,7 @@ class FakeManagementCluster:
             return
         else:
             self._stacks[stack.uid] = stack
-            self.tree.put(Node(stack.uid, stack.namespace, stack.name, stack.parent, kind))
+            self.tree.put(stack.node)
         self._listener.on_stack(stack.uid)
 
     def _take_revision(self, raw: Object, *, is_gone: bool, is_ours: bool = False) -> None:

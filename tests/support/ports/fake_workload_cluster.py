@@ -123,13 +123,23 @@ class FakeWorkloadCluster:
         )
         return found
 
-    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
+    async def check_definition(self, manifest: Object, *, kind: Kind) -> None:
         """As the port says."""
-        metadata = {key: value for key, value in manifest["metadata"].items() if key not in {"uid", "resourceVersion"}}
-        name = metadata.pop("name")
-        sent = copy({**manifest, "metadata": {**metadata, "generateName": f"{name[:50]}-"}})
-        request = describe("dry-run", kind, manifest)
-        await self._wire.send(request, lambda: self._server.create(sent, manager=MANAGER, dry_run=True))
+        try:
+            await self._try_create(api_requests.without_state(manifest), describe("dry-run", kind, manifest))
+        except errors.ApiStatusError as error:
+            if not error.is_already_exists:
+                raise
+
+    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> Object:
+        """As the port says."""
+        return await self._try_create(api_requests.generated(manifest), describe("dry-run", kind, manifest))
+
+    async def _try_create(self, manifest: Object, request: Request) -> Object:
+        sent = copy(manifest)
+        answer = await self._wire.send(request, lambda: self._server.create(sent, manager=MANAGER, dry_run=True))
+        found: Object = copy(answer)
+        return found
 
     async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
         """As the port says."""
@@ -163,6 +173,13 @@ class FakeWorkloadCluster:
         made: Object = copy(await self._wire.send(request, lambda: self._server.create(sent, manager=MANAGER)))
         return made
 
+    async def change_object(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
+        """As the port says."""
+        request = Request(verb="change", kind=kind, namespace=ref.namespace, name=ref.name)
+        return await self._wire.send(
+            request, lambda: copy(self._server.patch(kind, ref.namespace, ref.name, patch, manager=MANAGER))
+        )
+
     async def delete_object(self, raw: Object, *, kind: Kind) -> None:
         """As the port says."""
         metadata = raw["metadata"]
@@ -174,10 +191,10 @@ class FakeWorkloadCluster:
             if error.code != 404:
                 raise
 
-    async def delete(self, child: Child) -> bool:
+    async def delete(self, child: Child, *, keeps_dependents: bool = False) -> bool:
         """As the port says."""
         try:
-            return await self._delete(child)
+            return await self._delete(child, keeps_dependents=keeps_dependents)
         except errors.ApiStatusError as error:
             if error.code != 409:
                 raise
@@ -186,15 +203,22 @@ class FakeWorkloadCluster:
                 return True
             if live.must_not_delete and not child.must_not_delete:
                 raise
-        return await self._delete(live)
+        return await self._delete(live, keeps_dependents=keeps_dependents)
 
-    async def _delete(self, child: Child) -> bool:
+    async def _delete(self, child: Child, *, keeps_dependents: bool) -> bool:
         kind, version = child.kind, str(child.resource_version)
         request = describe_child("delete", child)
         try:
             is_gone = await self._wire.send(
                 request,
-                lambda: self._server.delete(kind, child.namespace, child.name, uid=child.uid, version=version),
+                lambda: self._server.delete(
+                    kind,
+                    child.namespace,
+                    child.name,
+                    uid=child.uid,
+                    version=version,
+                    keeps_dependents=keeps_dependents,
+                ),
             )
         except errors.ApiStatusError as error:
             if error.code != 404:
@@ -221,7 +245,9 @@ class FakeWorkloadCluster:
 
     async def _release(self, child: Child) -> None:
         kind = child.kind
-        patch = api_requests.release_patch(child.fields["metadata"], uid=child.uid, version=child.resource_version)
+        patch = api_requests.release_patch(
+            child.fields["metadata"], uid=child.uid, version=child.resource_version, finalizers=child.finalizers
+        )
         answer = await self._wire.send(
             describe_child("release", child),
             lambda: self._server.patch(kind, child.namespace, child.name, patch, manager=MANAGER),
@@ -298,6 +324,25 @@ class FakeWorkloadCluster:
         """As the port says."""
         request = Request(verb="access-review", kind=kind, namespace=namespace, name=name)
         return await self._wire.send(request, lambda: ("get", kind.name) not in self._wire.traffic.denied)
+
+    async def list_pods(self, namespace: str, *, labels: str) -> list[Object]:
+        """As the port says; the labels of pods are `key=value`."""
+        key, _, value = labels.partition("=")
+        kind = self._server.kinds.find("v1", "Pod")
+        if kind is None:
+            return []
+        request = Request(verb="list", kind=kind, namespace=namespace, name="")
+        pods = await self._wire.send(request, lambda: self._server.list_all(kind))
+        return [copy(pod) for pod in pods if (pod["metadata"].get("labels") or {}).get(key) == value]
+
+    async def get_log_end(self, ref: ObjectRef, *, container: str, limit: int) -> str:
+        """As the port says: what a pod says in the annotation of this name."""
+        kind = self._server.kinds.find("v1", "Pod")
+        if kind is None:
+            return ""
+        request = Request(verb="get", kind=kind, namespace=ref.namespace, name=ref.name)
+        pod = await self._wire.send(request, lambda: self._server.get(kind, ref.namespace, ref.name))
+        return str((pod["metadata"].get("annotations") or {}).get("testing.hearth.dev/log", ""))[:limit]
 
     def watch_trigger(self, cause: RetryTrigger) -> None:
         """As the port says."""

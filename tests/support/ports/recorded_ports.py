@@ -68,10 +68,15 @@ class RecordedWorkloadCluster:
             self._log, request, lambda: self._inner.apply_dry_run(manifest, kind=kind, manager=manager)
         )
 
-    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
+    async def check_definition(self, manifest: Object, *, kind: Kind) -> None:
         """As the port says."""
         request = fake_workload_cluster.describe("dry-run", kind, manifest)
-        await pass_on(self._log, request, lambda: self._inner.create_dry_run(manifest, kind=kind))
+        await pass_on(self._log, request, lambda: self._inner.check_definition(manifest, kind=kind))
+
+    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> Object:
+        """As the port says."""
+        request = fake_workload_cluster.describe("dry-run", kind, manifest)
+        return await pass_on(self._log, request, lambda: self._inner.create_dry_run(manifest, kind=kind))
 
     async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
         """As the port says."""
@@ -94,6 +99,11 @@ class RecordedWorkloadCluster:
         request = Request(verb="create", kind=kind, namespace=metadata.get("namespace", ""), name=metadata["name"])
         return await pass_on(self._log, request, lambda: self._inner.create_object(manifest, kind=kind))
 
+    async def change_object(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
+        """As the port says."""
+        request = Request(verb="change", kind=kind, namespace=ref.namespace, name=ref.name)
+        return await pass_on(self._log, request, lambda: self._inner.change_object(ref, patch, kind=kind))
+
     async def delete_object(self, raw: Object, *, kind: Kind) -> None:
         """As the port says."""
         metadata = raw["metadata"]
@@ -102,10 +112,10 @@ class RecordedWorkloadCluster:
         )
         await pass_on(self._log, request, lambda: self._inner.delete_object(raw, kind=kind))
 
-    async def delete(self, child: Child) -> bool:
+    async def delete(self, child: Child, *, keeps_dependents: bool = False) -> bool:
         """As the port says."""
         request = fake_workload_cluster.describe_child("delete", child)
-        return await pass_on(self._log, request, lambda: self._inner.delete(child))
+        return await pass_on(self._log, request, lambda: self._inner.delete(child, keeps_dependents=keeps_dependents))
 
     async def release(self, child: Child) -> None:
         """As the port says."""

@@ -85,11 +85,12 @@ class RealUser:
             return []
         return [{"apiVersion": kind.api_version, "kind": kind.name, **raw} for raw in page.get("items") or ()]
 
-    async def create(self, manifest: Object) -> Object:
-        """As `kubectl create`."""
+    async def create(self, manifest: Object, *, by: str = "") -> Object:
+        """As `kubectl create`. by: another field manager."""
         kind = find_kind(manifest["apiVersion"], manifest["kind"])
         path = api_requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
-        return await self.connection.request("POST", path, body=manifest)
+        query = {"fieldManager": by} if by else {}
+        return await self.connection.request("POST", path, query=query, body=manifest)
 
     async def wait_refused(self, manifest: Object) -> None:
         """Until the server would not create that: a quota, say, counts only once all of its parts have heard of it."""
@@ -156,6 +157,12 @@ class RealUser:
             await self.patch(
                 Address.of(probe), {"metadata": {"uid": probe["metadata"]["uid"], "finalizers": kept or None}}
             )
+
+    async def expire_probe(self, probe: Object) -> None:
+        """As the player's stage says."""
+        body = {"preconditions": {"uid": probe["metadata"]["uid"]}}
+        with contextlib.suppress(errors.ApiStatusError):
+            await self.connection.request("DELETE", object_path(Address.of(probe)), body=body)
 
     async def show_probes(self, kind: Kind, player: Player) -> None:
         """Show the player every probe of the namespace, for as long as this runs."""

@@ -15,9 +15,12 @@ import orjson
 from hearth.model import names
 from hearth.model.api import crd
 from hearth.model.kinds import Kind
+from hearth.template.cel import quantity
 from support.server import api_errors
 from support.server.field_sets import Shape
 
+Completion: TypeAlias = Callable[[Mapping[str, Any] | None, dict[str, Any]], dict[str, Any]]
+"""What is stored for an object, by the old one (None: it is new) and what a writer made of it."""
 Guard: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], list[api_errors.Cause]]
 """What is wrong with a change from the old object to the new one."""
 
@@ -35,9 +38,18 @@ OBJECT_META: Mapping[str, Any] = {
 }
 
 
+def keep(old: Mapping[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
+    """Nothing is taken over from the old object."""
+    return new
+
+
 def accept(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors.Cause]:
     """Nothing is wrong with any change."""
     return []
+
+
+ADDRESS = "10.0.0.1"
+"""Of every new Service that states none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +65,8 @@ class ServedKind:
     """What a new object has besides what was stated: a status, if anything."""
     fills: Mapping[str, Any] = field(default_factory=dict)
     """What its spec is given where it does not say so itself."""
+    complete: Completion = keep
+    """What it takes over from the old object, or fills by its other fields."""
     has_rules: bool = False
     """Whether its schema has rules in CEL."""
     is_tracked: bool = True
@@ -121,6 +135,15 @@ def immutable_when_said(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[
     return [api_errors.cause(key, f"Forbidden: {message}", reason="FieldValueForbidden") for key in changed]
 
 
+SET_CHANGES = frozenset(
+    {
+        *("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "minReadySeconds"),
+        "persistentVolumeClaimRetentionPolicy",
+    }
+)
+"""What may change in the spec of a StatefulSet."""
+
+
 def immutable_field(*path: str) -> Guard:
     """A guard of one field that never changes."""
 
@@ -134,9 +157,31 @@ def immutable_field(*path: str) -> Guard:
 
 
 def guard_claim(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors.Cause]:
-    """The rules of PersistentVolumeClaim: of its class and content, nothing ever changes."""
+    """The rules of PersistentVolumeClaim: of its class and content, nothing ever changes, and it never gets smaller.
+
+    One of the class `fixed` does not get larger either.
+    """
     guards = (immutable_field("spec", "storageClassName"), immutable_field("spec", "dataSource"))
-    return [cause for guard in guards for cause in guard(old, new)]
+    path = ("spec", "resources", "requests", "storage")
+    before, after = (str(dig(each, path) or "0") for each in (old, new))
+    change = quantity.compare(after, before)
+    wrong = [cause for guard in guards for cause in guard(old, new)]
+    if change < 0:
+        wrong.append(api_errors.cause(".".join(path), "Forbidden: field can not be less than previous value"))
+    if change > 0 and dig(new, ("spec", "storageClassName")) == "fixed":
+        wrong.append(
+            api_errors.cause("spec", "Forbidden: the storage class that provisions the pvc must support resize")
+        )
+    return wrong
+
+
+def guard_set(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors.Cause]:
+    """The rule of StatefulSet: most of its spec never changes."""
+    before, after = (
+        {key: value for key, value in each["spec"].items() if key not in SET_CHANGES} for each in (old, new)
+    )
+    message = "Forbidden: updates to statefulset spec for fields other than 'replicas', 'template' … are forbidden"
+    return [] if before == after else [api_errors.cause("spec", message, reason="FieldValueForbidden")]
 
 
 def guard_service(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors.Cause]:
@@ -150,6 +195,22 @@ def guard_service(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_er
     return [*immutable_field("spec", "clusterIP")(old, new), *doubled]
 
 
+def keep_address(old: Mapping[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
+    """A Service without an address keeps its old one; a new one is given one."""
+    spec = new.get("spec") or {}
+    return {**new, "spec": {"clusterIP": dig(old, ("spec", "clusterIP")) or ADDRESS, **spec}}
+
+
+def double_account(old: Mapping[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
+    """Pods have the name of their account twice; the deprecated field fills the other."""
+    pod = dig(new, ("spec", "template", "spec")) or {}
+    account = pod.get("serviceAccountName") or pod.get("serviceAccount")
+    if not account:
+        return new
+    template = {**new["spec"]["template"], "spec": {**pod, "serviceAccount": account, "serviceAccountName": account}}
+    return {**new, "spec": {**new["spec"], "template": template}}
+
+
 def dig(value: Any, path: tuple[str, ...]) -> Any:
     """What lies at `path`, or None."""
     for key in path:
@@ -158,10 +219,10 @@ def dig(value: Any, path: tuple[str, ...]) -> Any:
 
 
 def built_in(group: str, name: str, plural: str, guard: Guard = accept, **options: Any) -> ServedKind:
-    """A built-in kind in version v1; options: `namespaced`, `fills`, `has_status`, `free`."""
+    """A built-in kind in version v1; options: `namespaced`, `fills`, `complete`, `has_status`, `free`."""
     kind = Kind(group=group, version="v1", name=name, plural=plural, namespaced=options.pop("namespaced", True))
-    fills = options.pop("fills", {})
-    return ServedKind(kind=kind, shape=Shape(kind=name, **options), guard=guard, fills=fills)
+    stored = {key: options.pop(key) for key in ("fills", "complete") if key in options}
+    return ServedKind(kind=kind, shape=Shape(kind=name, **options), guard=guard, **stored)
 
 
 @functools.cache
@@ -206,16 +267,21 @@ CUSTOM_RESOURCE_DEFINITION = built_in(
 )
 RESOURCE_QUOTA = built_in("", "ResourceQuota", "resourcequotas")
 ROLE_BINDING = built_in("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", has_status=False)
-DEPLOYMENT = built_in("apps", "Deployment", "deployments", immutable_field("spec", "selector"), fills={"replicas": 1})
+DEPLOYMENT = built_in(
+    *("apps", "Deployment", "deployments", immutable_field("spec", "selector")),
+    fills={"replicas": 1},
+    complete=double_account,
+)
 BUILT_IN = (
     *(STACK, RESOURCE_GROUP, HEALTH_MARK, STACK_SNAPSHOT, CONFIG_MAP, SECRET, NAMESPACE),
     *(CONTROLLER_REVISION, CUSTOM_RESOURCE_DEFINITION),
-    built_in("", "Service", "services", guard_service),
+    built_in("", "Service", "services", guard_service, complete=keep_address),
     built_in("", "ServiceAccount", "serviceaccounts", has_status=False),
     built_in("", "Pod", "pods"),
     built_in("", "PersistentVolumeClaim", "persistentvolumeclaims", guard_claim),
     built_in("", "PersistentVolume", "persistentvolumes", namespaced=False),
-    built_in("apps", "StatefulSet", "statefulsets", fills={"replicas": 1}),
+    built_in("storage.k8s.io", "StorageClass", "storageclasses", namespaced=False, has_status=False),
+    built_in("apps", "StatefulSet", "statefulsets", guard_set, fills={"replicas": 1}),
     RESOURCE_QUOTA,
     DEPLOYMENT,
     built_in("batch", "CronJob", "cronjobs", fills={"suspend": False}),

@@ -101,8 +101,8 @@ def keep_system_fields(live: Object, wanted: Object, served: ServedKind) -> Obje
 
 
 def with_managed_fields(raw: Object, entries: list[Object]) -> Object:
-    """The object with these entries, as a user states them."""
-    return {**raw, "metadata": {**raw["metadata"], "managedFields": entries}}
+    """The object with these entries, as a user states them. An empty one clears them all."""
+    return {**raw, "metadata": {**raw["metadata"], "managedFields": [entry for entry in entries if entry]}}
 
 
 def merge_patch(value: Any, patch: Any) -> Any:
@@ -118,11 +118,10 @@ def merge_patch(value: Any, patch: Any) -> Any:
     return merged
 
 
-def fill(raw: Object, served: ServedKind) -> Object:
-    """The object with what the server gives its spec where that does not say so itself."""
-    if not served.fills:
-        return raw
-    return {**raw, "spec": {**served.fills, **(raw.get("spec") or {})}}
+def fill(raw: Object, served: ServedKind, live: Object | None = None) -> Object:
+    """The object with what the server gives its spec where that does not say so itself. live: the old one."""
+    filled = {**raw, "spec": {**served.fills, **(raw.get("spec") or {})}} if served.fills else raw
+    return served.complete(live, filled)
 
 
 def is_same(live: Object, wanted: Object) -> bool:

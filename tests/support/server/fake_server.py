@@ -96,14 +96,14 @@ class FakeServer:
         if "name" not in metadata:
             metadata["name"] = f"{metadata['generateName']}{self._uids:05d}"
         namespace, name = metadata.get("namespace", ""), metadata["name"]
-        existing = self.find(kind, namespace, name)
-        if existing is not None:
-            raise api_errors.exists(kind, name, deleting="deletionTimestamp" in existing["metadata"])
         self._admit_new(kind, namespace, name)
         wanted = {**raw, "metadata": metadata}
         fake_objects.check(served, None, wanted)
+        existing = self.find(kind, namespace, name)
+        if existing is not None:
+            raise api_errors.exists(kind, name, deleting="deletionTimestamp" in existing["metadata"])
         if dry_run:
-            return wanted
+            return fake_objects.fill(wanted, served)
         return self._store_new(served, self._record_update(served, None, wanted, manager=manager))
 
     def replace(self, raw: Object, *, manager: str) -> Object:
@@ -125,7 +125,7 @@ class FakeServer:
             raise api_errors.stale(kind, name)
         fake_objects.check_preconditions(kind, live, {"name": name, **stated})
         wanted = fake_objects.keep_system_fields(live, fake_objects.merge_patch(live, patch), served)
-        fake_objects.check(served, live, wanted)
+        fake_objects.check(served, live, fake_objects.fill(wanted, served, live))
         entries = stated.get("managedFields")
         owned = live if entries is None else fake_objects.with_managed_fields(live, entries)
         wanted = wanted if entries is None else fake_objects.with_managed_fields(wanted, entries)
@@ -136,6 +136,7 @@ class FakeServer:
         served = self._served(kind)
         live = self.get(kind, namespace, name)
         wanted = fake_objects.keep_system_fields(live, fake_objects.merge_patch(live, patch), served)
+        wanted = fake_objects.fill(wanted, served, live)
         fake_objects.check(served, live, wanted)
         return wanted
 
@@ -168,6 +169,7 @@ class FakeServer:
         fake_objects.check_preconditions(kind, live, metadata)
         wanted = managed_fields.apply(live, manifest, served.shape, manager=manager, force=force, time=self._time())
         fake_objects.check_nulls(served, manifest, wanted, live=live, manager=manager)
+        wanted = fake_objects.fill(wanted, served, live)
         if live is None:
             self._admit_new(kind, namespace, name)
             fake_objects.check(served, None, wanted)
@@ -176,9 +178,19 @@ class FakeServer:
         return wanted if dry_run else self._finish_change(served, live, wanted)
 
     def delete(
-        self, kind: Kind, namespace: str, name: str, *, uid: str | None = None, version: str | None = None
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        *,
+        uid: str | None = None,
+        version: str | None = None,
+        keeps_dependents: bool = False,
     ) -> bool:
-        """DELETE in the background policy; True when the object is gone now, False while finalizers hold it."""
+        """DELETE in the background policy; True when the object is gone now, False while finalizers hold it.
+
+        keeps_dependents: the policy Orphan, which on a real server takes a moment and a finalizer.
+        """
         self._served(kind)
         live = self.get(kind, namespace, name)
         found = live["metadata"]
@@ -187,6 +199,8 @@ class FakeServer:
             raise api_errors.conflict(kind, name, why)
         if version is not None and version != found["resourceVersion"]:
             raise api_errors.stale(kind, name)
+        if keeps_dependents:
+            self._orphan(found["uid"])
         if not found.get("finalizers") and kind not in (fake_kinds.NAMESPACE.kind, _DEFINITIONS):
             self._remove(kind, live)
             return True
@@ -244,6 +258,8 @@ class FakeServer:
         metadata |= {"uid": make_uid(self._uids), "generation": 1, "creationTimestamp": self._time()}
         stored = self._put(kind, fake_objects.fill({**kept, **served.defaults, "metadata": metadata}, served))
         self._tell(kind, None, stored)
+        if owners := metadata.get("ownerReferences"):
+            self._collect_orphan(kind, stored, owners)
         if kind == _DEFINITIONS:
             self.kinds.serve(fake_kinds.custom_kind(stored))
             established = [{"type": "Established", "status": "True"}, {"type": "NamesAccepted", "status": "True"}]
@@ -253,7 +269,7 @@ class FakeServer:
 
     def _change(self, served: ServedKind, live: Object, wanted: Object, *, manager: str) -> Object:
         """Store what a user made of `live` by an update or a patch."""
-        fake_objects.check(served, live, wanted)
+        fake_objects.check(served, live, fake_objects.fill(wanted, served, live))
         return self._finish_change(served, live, self._record_update(served, live, wanted, manager=manager))
 
     def _record_update(self, served: ServedKind, live: Object | None, wanted: Object, *, manager: str) -> Object:
@@ -264,7 +280,7 @@ class FakeServer:
 
     def _finish_change(self, served: ServedKind, live: Object, wanted: Object) -> Object:
         """Store a change, or nothing where there is none; an object that only its finalizers held goes."""
-        wanted = fake_objects.fill(wanted, served)
+        wanted = fake_objects.fill(wanted, served, live)
         if fake_objects.is_same(live, wanted):
             return live
         if "deletionTimestamp" in live["metadata"] and not wanted["metadata"].get("finalizers"):
@@ -306,6 +322,14 @@ class FakeServer:
             self._finish_namespace(namespace)
         self._finish_definition(kind)
 
+    def _orphan(self, uid: str) -> None:
+        """Take the owner away from everything that it owns."""
+        for kind, key in list(self._owned.pop(uid, ())):
+            raw = self.find(kind, *key)
+            if raw is not None:
+                kept = [owner for owner in raw["metadata"].get("ownerReferences", ()) if owner["uid"] != uid]
+                self.patch(kind, *key, {"metadata": {"ownerReferences": kept or None}}, manager="garbage-collector")
+
     def _collect_garbage(self, uid: str) -> None:
         """Delete what had no other client as its owner."""
         for kind, key in self._owned.pop(uid, ()):
@@ -313,6 +337,16 @@ class FakeServer:
             owners = raw["metadata"].get("ownerReferences", ()) if raw is not None else ()
             if owners and all(owner["uid"] == uid for owner in owners):
                 self.delete(kind, *key)
+
+    def _collect_orphan(self, kind: Kind, raw: Object, owners: list[Object]) -> None:
+        """Delete a new object none of whose owners exists."""
+        namespace = raw["metadata"].get("namespace", "")
+        for owner in owners:
+            owning = self.kinds.find(owner["apiVersion"], owner["kind"])
+            found = self.find(owning, namespace if owning.namespaced else "", owner["name"]) if owning else None
+            if owning is None or (found is not None and found["metadata"]["uid"] == owner["uid"]):
+                return
+        self.delete(kind, namespace, raw["metadata"]["name"])
 
     def _empty(self, kind: Kind, name: str) -> None:
         """Delete the content of a namespace or of a kind that is going."""
@@ -350,11 +384,12 @@ class FakeServer:
         self._remove(_DEFINITIONS, found)
 
     def _tell(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        for watcher in list(self.watchers):
+            watcher(kind, before, after)
+        # After that, so that the status of a new quota is no event before its creation.
         raw = after or before or {}
         if before is None or after is None or kind == fake_kinds.RESOURCE_QUOTA.kind:
             self._count(raw["metadata"].get("namespace", ""))
-        for watcher in list(self.watchers):
-            watcher(kind, before, after)
 
 
 _DEFINITIONS = fake_kinds.CUSTOM_RESOURCE_DEFINITION.kind

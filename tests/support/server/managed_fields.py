@@ -47,7 +47,7 @@ def parse(raw: Object) -> list[Manager]:
             operation=entry["operation"],
             subresource=entry.get("subresource", ""),
             api_version=entry["apiVersion"],
-            time=entry["time"],
+            time=entry.get("time", ""),
             fields=frozenset(field_sets.from_fields_v1(entry["fieldsV1"])),
         )
         for entry in raw["metadata"].get("managedFields", ())
@@ -134,7 +134,7 @@ def record(
 def apply(live: Object | None, manifest: Object, shape: Shape, *, manager: str, force: bool, time: str) -> Object:
     """What server-side apply makes of `live` and a manifest; refused where others own what it changes."""
     base = live if live is not None else {"metadata": {}}
-    entries = [] if live is None else parse(live)
+    entries = [] if live is None else parse(live) or [attribute(live, shape, time=time)]
     stated = field_sets.field_set(manifest, shape)
     mine = Manager(
         name=manager,
@@ -154,6 +154,18 @@ def apply(live: Object | None, manifest: Object, shape: Shape, *, manager: str, 
     still = frozenset(path[:length] for path in leaves for length in range(1, len(path) + 1))
     others = [replace(entry, fields=narrow(entry, still)) for entry in others]
     return with_entries(merged, [mine, *others])
+
+
+def attribute(live: Object, shape: Shape, *, time: str) -> Manager:
+    """The entry for an object without any: its fields are nobody's in particular."""
+    return Manager(
+        name="before-first-apply",
+        operation="Update",
+        subresource="",
+        api_version=live["apiVersion"],
+        time=time,
+        fields=frozenset(field_sets.flatten(live, shape)),
+    )
 
 
 def narrow(entry: Manager, still: FieldSet) -> FieldSet:

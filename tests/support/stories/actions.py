@@ -6,6 +6,7 @@ Must not look at what comes of it.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,6 +14,7 @@ from hearth.model.child import Object
 from hearth.model.tenancy import Mode
 from support.checks import group_expansion
 from support.server import fake_kinds, fake_objects, request_faults
+from support.stateful.adversaries import Adversary
 from support.stories import probe_controller, story
 from support.stories.story import Step
 from support.stories.world import Address
@@ -91,6 +93,16 @@ async def contend(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> No
         await asyncio.sleep(BETWEEN_TAKINGS)
 
 
+async def harass(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
+    """Let another client undo what is written to a child, ten times a second; on a real server for a moment."""
+    children = functools.partial(play.find_children, stack, what["object"])
+    adversary = Adversary(play.world.user, [what["with"]], find_children=children)
+    seconds = story.parse_duration(what["for"])
+    adversary.start()
+    await asyncio.sleep(seconds if play.world.has_virtual_time else min(seconds, REAL_CONTEST))
+    await adversary.stop()
+
+
 async def delete_object(what: str, stack: StackPlayed, play: Play) -> None:
     """Delete a child behind the operator's back."""
     await play.world.user.delete(Address.of(await play.get_child(stack, what)))
@@ -167,8 +179,10 @@ async def delete_kind(what: str, stack: StackPlayed, play: Play) -> None:
 
 
 async def create_object(what: Object, stack: StackPlayed, play: Play) -> None:
-    """Create an object that belongs to another client."""
-    made = await play.world.user.create({**what, "metadata": {"namespace": play.world.namespace, **what["metadata"]}})
+    """Create an object that belongs to another client: to the one that `by` names, if the object is in `object`."""
+    manifest, by = (what["object"], what["by"]) if "object" in what else (what, "")
+    metadata = {"namespace": play.world.namespace, **manifest["metadata"]}
+    made = await play.world.user.create({**manifest, "metadata": metadata}, by=by)
     play.others.append(Address.of(made))
 
 
@@ -223,6 +237,7 @@ ACTIONS: Mapping[str, Act] = {
     "tamper": tamper,
     "scale": scale,
     "contend": contend,
+    "harass": harass,
     "delete-object": delete_object,
     "delete-stack": delete_stack,
     "fail": fail,

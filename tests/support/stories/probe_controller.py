@@ -20,6 +20,7 @@ from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
 GROUP = "testing.hearth.dev"
+TTL = "ttlSecondsAfterFinished"
 FINALIZER = "testing.hearth.dev/hold"
 NEWCOMER = "Newcomer"
 CRD_FILE = Path(__file__).parent / "crds" / "probes.testing.hearth.dev.yaml"
@@ -65,6 +66,9 @@ class Stage(Protocol):
     async def release_probe(self, probe: Object) -> None:
         """Take the player's finalizer away; one that is gone is fine."""
 
+    async def expire_probe(self, probe: Object) -> None:
+        """Delete exactly this probe; one that is gone is fine."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cue:
@@ -73,6 +77,7 @@ class Cue:
     after: float
     """Seconds from now."""
     release: bool = False
+    expire: bool = False
     status: Object | None = None
 
 
@@ -84,13 +89,15 @@ def find_cues(probe: Object, *, now: Callable[[], datetime.datetime]) -> list[Cu
         return [Cue(after=spec.get("deleteAfter", 0), release=True)] if held else []
     if spec.get("silent"):
         return []
+    end = [Cue(after=spec[TTL], expire=True)] if TTL in spec else []
     if probe.get("status", {}).get("observedGeneration") == metadata["generation"] and is_settled(probe):
-        return []
+        return end
     delay = spec.get("readyAfter", 0)
     final = Cue(after=delay, status=assess(spec, metadata["generation"], is_ready=True, now=now))
+    end = [Cue(after=delay + each.after, expire=True) for each in end]
     if delay == 0:
-        return [final]
-    return [Cue(after=0, status=assess(spec, metadata["generation"], is_ready=False, now=now)), final]
+        return [final, *end]
+    return [Cue(after=0, status=assess(spec, metadata["generation"], is_ready=False, now=now)), final, *end]
 
 
 def is_settled(probe: Object) -> bool:
@@ -118,6 +125,7 @@ def assess(spec: Object, generation: int, *, is_ready: bool, now: Callable[[], d
         "conditions": [
             condition("Ready", holds=ready, reason=word, message=text),
             condition("Stalled", holds=bool(failure), reason=word, message=text),
+            *([condition("Complete", holds=ready, reason=word, message=text)] if TTL in spec else []),
         ],
     }
 
@@ -159,6 +167,8 @@ class Player:
         await asyncio.sleep(cue.after)
         if cue.release:
             await self._stage.release_probe(probe)
+        elif cue.expire:
+            await self._stage.expire_probe(probe)
         elif cue.status is not None:
             await self._stage.write_probe_status(probe, cue.status)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hearth.model import names
 from hearth.model.child import Object
+from hearth.plan.resource import set_replacement
+from support.stories import set_replacement_scenarios
 from support.stories.snapshot_scene import Scene
 from support.stories.world import Address
 
@@ -114,6 +116,28 @@ async def restored_stateful_set(scene: Scene) -> None:
     content = {name: each["spec"]["dataSource"]["name"] for name, each in restored.items()}
     assert content == {each["claim"]: each["snapshot"] for each in volumes}
     for claim in restored.values():
+        await scene.world.user.delete(Address.of(claim))
+
+
+async def restored_after_enlargement(scene: Scene) -> None:
+    """Claims that were enlarged since get the data of the snapshot under their names, and their earlier definition."""
+    before = await set_replacement_scenarios.begin(scene)
+    await scene.snap()
+    await scene.reach_taken()
+    await scene.report()
+    volumes = (await scene.reach_snapshot("Complete", "Complete"))["volumes"]
+    larger = set_replacement_scenarios.make_set(scene, "2Gi", replace="KeepClaims")
+    await set_replacement_scenarios.apply(scene, larger)
+    await scene.reach_stack("UpdateComplete")
+    await scene.request(toSnapshot="before")
+    await scene.reach_stack("RollbackComplete")
+    after = await set_replacement_scenarios.find_set(scene)
+    assert after["metadata"]["name"] == before["metadata"]["name"]
+    assert set_replacement.read_size(after["spec"]["volumeClaimTemplates"][0]) == "1Gi"
+    restored = await scene.find_set_claims(after)
+    content = {each["metadata"]["name"]: each["spec"]["dataSource"]["name"] for each in restored}
+    assert content == {each["claim"]: each["snapshot"] for each in volumes}
+    for claim in restored:
         await scene.world.user.delete(Address.of(claim))
 
 
@@ -273,6 +297,6 @@ async def find_new_claim(scene: Scene) -> list[str]:
 
 SCENARIOS = (
     *(restored_volume, restored_pinned_claim, restored_once, refused_restore, restore_of_lost_volume),
-    *(deleted_while_restored, restored_members, restored_stateful_set, kept_data),
+    *(deleted_while_restored, restored_members, restored_stateful_set, restored_after_enlargement, kept_data),
     *(abandoned_restore, overridden_restore, deleted_stack_during_restore),
 )

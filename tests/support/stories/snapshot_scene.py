@@ -16,6 +16,8 @@ from support.stories import deployment_controller, volume_driver
 from support.stories.volume_driver import ClaimBinder
 from support.stories.world import Address, World
 
+LABELS = {"app": "db"}
+"""Of the pods of a StatefulSet."""
 API = f"{names.GROUP}/{names.VERSION}"
 PATIENCE = 900.0
 """Virtual seconds; longer than the longest backoff."""
@@ -39,11 +41,11 @@ class Scene:
 
     # ------------------------------------------------------------ what users do
 
-    def claim(self, size: str = "1Gi", **metadata: Any) -> Object:
+    def claim(self, size: str = "1Gi", *, storage_class: str = "played", **metadata: Any) -> Object:
         """A resource that is a claim of that size."""
         spec = {
             "accessModes": ["ReadWriteOnce"],
-            "storageClassName": "played",
+            "storageClassName": storage_class,
             "resources": {"requests": {"storage": size}},
         }
         manifest = {"apiVersion": "v1", "kind": volume_driver.CLAIM, "spec": spec}
@@ -57,9 +59,20 @@ class Scene:
         """A resource that is a Deployment of one pod that names a claim."""
         return {"manifest": deployment_controller.manifest("web", {"replicas": 1, "uses": claim, "image": image})}
 
-    def stateful_set(self, image: str = "db:1", replicas: int = 2) -> Object:
-        """A resource that is a StatefulSet with a claim for each of its pods."""
-        labels = {"app": "db"}
+    def stateful_set(
+        self,
+        image: str = "db:1",
+        replicas: int = 2,
+        *,
+        claims: Object | None = None,
+        replace: str = "",
+        labels: Mapping[str, str] = LABELS,
+        **spec: Any,
+    ) -> Object:
+        """A resource that is a StatefulSet with a claim for each of its pods.
+
+        claims: the resource that is such a claim; replace: its policy of replacement.
+        """
         manifest = {
             "apiVersion": "apps/v1",
             "kind": "StatefulSet",
@@ -73,11 +86,12 @@ class Scene:
                     "spec": {"containers": [{"name": "main", "image": image}]},
                 },
                 "volumeClaimTemplates": [
-                    {"metadata": {"name": "data"}, "spec": self.claim()["manifest"]["spec"]},
+                    {"metadata": {"name": "data"}, "spec": (claims or self.claim())["manifest"]["spec"]},
                 ],
+                **spec,
             },
         }
-        return {"manifest": manifest}
+        return {"manifest": manifest} | ({"updatePolicy": {"replace": replace}} if replace else {})
 
     async def request(self, **rollback: Any) -> None:
         """Request a rollback of the Stack."""

@@ -33,6 +33,7 @@ ACTIONS = frozenset(
     | {
         "scale",
         "contend",
+        "harass",
         "deny",
         "grant",
         "stop-controller",

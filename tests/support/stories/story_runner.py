@@ -83,7 +83,11 @@ class Play:
         await self._world.start_controller()
         for number, step in enumerate(self._story.steps, 1):
             await self._play_step(step, where=f"{self._story.slug}, step {number} ({step.action})")
+        await self.before_end()
         await self._end()
+
+    async def before_end(self) -> None:
+        """What happens between the last step and the end; nothing as a rule."""
 
     async def _play_step(self, step: Step, *, where: str) -> None:
         stack = self.stacks[step.stack]
@@ -219,6 +223,11 @@ class Play:
         """The object that a story calls `v1/ConfigMap/name`."""
         api_version, kind, name = text.rsplit("/", 2)
         return Address(api_version=api_version, kind=kind, namespace=self._world.namespace, name=name)
+
+    async def find_children(self, stack: StackPlayed, resource: str) -> list[Object]:
+        """All children of a resource."""
+        children = await self._world.user.find_children(stack.uid, self._story.kinds)
+        return expectations.by_resource(children).get(resource, [])
 
     async def get_child(self, stack: StackPlayed, resource: str) -> Object:
         """The one child of a resource."""

@@ -34,8 +34,10 @@ class StatusBinder:
         self._world = world
 
     async def play_set(self, stateful_set: Object) -> None:
-        """Create the claims of all replicas, as their controller does, and report that as many pods are ready."""
+        """Create the claims and pods of all replicas, as their controller does, and report that all are ready."""
         metadata, spec = stateful_set["metadata"], stateful_set["spec"]
+        if "deletionTimestamp" in metadata:
+            return
         for template in spec.get("volumeClaimTemplates") or ():
             for index in range(spec["replicas"]):
                 name = f"{template['metadata']['name']}-{metadata['name']}-{index}"
@@ -51,11 +53,30 @@ class StatusBinder:
                 }
                 if await self._world.user.find(Address.of(claim)) is None:
                     await self._world.user.create(claim)
+        for index in range(spec["replicas"]):
+            await self._play_pod(stateful_set, f"{metadata['name']}-{index}")
         count = spec["replicas"]
         counts = dict.fromkeys(("replicas", "readyReplicas", "updatedReplicas", "currentReplicas"), count)
         status = {**counts, "observedGeneration": metadata["generation"]}
         if {key: (stateful_set.get("status") or {}).get(key) for key in status} != status:
             await self._world.user.patch_status(Address.of(stateful_set), status)
+
+    async def _play_pod(self, stateful_set: Object, name: str) -> None:
+        """Create a pod, or take over one that has no controller; another template makes another pod."""
+        metadata, template = stateful_set["metadata"], stateful_set["spec"]["template"]
+        owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": metadata["name"], "uid": metadata["uid"]}
+        owners = [{**owner, "controller": True}]
+        labels = {**template["metadata"]["labels"], "statefulset.kubernetes.io/pod-name": name}
+        head = {"name": name, "namespace": metadata["namespace"], "labels": labels, "ownerReferences": owners}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": head, "spec": template["spec"]}
+        live = await self._world.user.find(Address.of(pod))
+        if live is not None and live["spec"] != pod["spec"]:
+            await self._world.user.delete(Address.of(pod))
+            live = None
+        if live is None:
+            await self._world.user.create(pod)
+        elif not live["metadata"].get("ownerReferences"):
+            await self._world.user.patch(Address.of(pod), {"metadata": {"ownerReferences": owners}})
 
     async def bind(self, claim: Object) -> None:
         """As the protocol says."""

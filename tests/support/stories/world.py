@@ -53,7 +53,7 @@ class User(Protocol):
     async def find_revisions(self, stack_uid: str) -> list[Object]:
         """The ControllerRevisions that this Stack owns."""
 
-    async def create(self, manifest: Object) -> Object:
+    async def create(self, manifest: Object, *, by: str = "") -> Object:
         """As `kubectl create`."""
 
     async def replace_spec(self, address: Address, spec: Object) -> None:

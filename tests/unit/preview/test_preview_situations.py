@@ -15,6 +15,7 @@ from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.preview import previews
 from hearth.preview.changes import Action, Preview
+from hearth.preview.field_changes import ABSENT
 from support.fake_world import fake_world, preview_of
 from support.fake_world.fake_world import FakeWorld
 from support.ports.fake_live_cluster import FakeLiveCluster
@@ -145,14 +146,15 @@ def test_an_object_of_another_is_not_taken_unless_it_is_adopted() -> None:
     assert actions(adopted) == {"a": Action.ADOPT}
 
 
-def test_a_kind_that_comes_with_the_stack_is_waited_for() -> None:
-    """Its objects cannot be tried yet."""
+def test_a_kind_that_comes_with_the_stack_counts_as_served() -> None:
+    """Its objects cannot be tried yet, and the preview says so."""
     definition = probe_controller.definition(probe_controller.NEWCOMER)
     definition["metadata"].pop("namespace", None)
     newcomer = resource("Newcomer", api_version=f"{probe_controller.GROUP}/v1", spec={"value": 1})
     spec = spec_of({"definition": {"manifest": definition}, "one": {**newcomer, "dependsOn": ["definition"]}})
     preview = preview_after(None, {**spec, "serviceAccountName": "anyone"})
-    assert actions(preview) == {"definition": Action.CREATE, "one": Action.WAIT}
+    assert actions(preview) == {"definition": Action.CREATE, "one": Action.CREATE}
+    assert find(preview, "one").unchecked == "its kind does not exist yet"
 
 
 def test_a_name_that_only_the_run_knows_is_named_so() -> None:
@@ -317,3 +319,26 @@ def test_an_unfinished_update_is_previewed_from_where_it_is() -> None:
         {"b": Action.STOP},
         {"a": Action.STOP, "b": Action.WAIT},
     ]
+
+
+def test_what_an_adoption_removes_is_shown() -> None:
+    """What a former applier stated and the Stack does not; a field of anyone else stays."""
+
+    def occupy(world: FakeWorld) -> None:
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "taken", "namespace": "default", "labels": {"tier": "old"}},
+            "data": {"v": "same", "left": "behind"},
+        }
+        world.server.create(manifest, manager="helm")
+        kind = world.server.find_kind(manifest)
+        world.server.patch(kind, "default", "taken", {"data": {"theirs": "1"}}, manager="a-controller")
+
+    wanted = spec_of({"a": resource("ConfigMap", metadata={"name": "taken"}, data={"v": "same"})})
+    adopted = preview_after(None, {**wanted, "adoptionPolicy": "Adopt"}, meanwhile=occupy)
+    assert actions(adopted) == {"a": Action.ADOPT}
+    assert {each.text: each.new for each in find(adopted, "a").fields} == {
+        "data.left": ABSENT,
+        "metadata.labels.tier": ABSENT,
+    }

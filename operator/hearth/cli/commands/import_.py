@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 UNNAMED = "imported"
 LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+STACK_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
+NAME_LENGTH = 63
+ORDER = re.compile(r"(?:[0-9]+-)+(?=[a-z])")
+"""What people begin the name of a file with so that files are applied in order: `00-`."""
 
 RELEASE = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 RELEASE_LENGTH = 53
@@ -39,6 +43,14 @@ def check_label(ctx: click.Context, param: click.Parameter, value: str | None) -
     """Return `value` if it is a valid name in Kubernetes."""
     if value is not None and not LABEL.fullmatch(value):
         raise click.BadParameter(f"{value!r} must be at most 63 lower-case letters, digits and dashes, e.g. my-shop")
+    return value
+
+
+def check_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001 -- click calls it so
+    """Return `value` if a Stack can have this name."""
+    if value is not None and not STACK_NAME.fullmatch(value):
+        rule = "must be at most 63 lower-case letters, digits and dashes and begin with a letter, e.g. my-shop"
+        raise click.BadParameter(f"{value!r} {rule}")
     return value
 
 
@@ -59,7 +71,7 @@ def check_release(ctx: click.Context, param: click.Parameter, value: str | None)
     ),
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
-@click.option("--name", callback=check_label, help="Name of the Stack. Default: the name of the first file.")
+@click.option("--name", callback=check_name, help="Name of the Stack. Default: the name of the first file.")
 @click.option(
     "-n",
     "--namespace",
@@ -87,9 +99,12 @@ def import_(
 
     FILE... are YAML or JSON with any number of documents and lists, optionally compressed by gzip; `-` is standard
     input. Each manifest becomes a resource. Objects keep their names, and resources wait for the objects that they
-    reference. What a cluster added to exported manifests is dropped: status, defaults, addresses, and objects that
-    controllers make (the Pods of a Deployment). A Stack that is too large for one object is written as compressed
-    ConfigMaps and a Stack that references them.
+    reference, custom resources for their controller. What a cluster added to exported manifests is dropped: status,
+    defaults, addresses, and objects that controllers make (the Pods of a Deployment). A Stack that is too large for one
+    object is written as compressed ConfigMaps and a Stack that references them.
+
+    What annotations tell Helm, Argo CD, Flux, kapp or kpt to keep is kept when the Stack goes (deletionPolicy: Retain). Other
+    annotations of these tools, and what is left out, are named.
 
     --from-helm reads the newest deployed revision of a release from the cluster, and makes a Stack that takes over its
     objects; nothing is created again. Hooks are left out, and named.
@@ -104,7 +119,7 @@ def import_(
     cluster = replace(
         context.meta.get(cluster_options.KEY, ClusterOptions()), **{key: each for key, each in within.items() if each}
     )
-    import_release(cluster, release, name=name or release)
+    import_release(cluster, release, name=name or make_name(release))
 
 
 def import_release(cluster: ClusterOptions, release: str, *, name: str) -> NoReturn:
@@ -142,8 +157,9 @@ def write(texts: Sequence[SourceText], *, name: str, namespace: str | None, adop
     with reporting():
         result = stack_assembly.assemble(texts, name=name, namespace=namespace, adopts=adopts)
         objects = stack_division.divide(result.stack)
-    for warning in result.warnings:
-        click.echo(f"warning: {warning}", err=True)
+    for word, sentences in (("warning", result.warnings), ("note", result.notes)):
+        for sentence in sentences:
+            click.echo(f"{word}: {safe_text.one_line(sentence)}", err=True)
     click.echo(f"# Made by `hearth import` from {', '.join(text.source for text in texts)}.")
     if len(objects) > 1:
         count = len(objects) - 1
@@ -163,6 +179,14 @@ def read(file: str) -> SourceText:
 
 
 def name_after(file: str) -> str:
-    """Return a name for a Stack from the name of a file: `online-boutique` for `data/Online_Boutique.yaml.gz`."""
-    words = re.findall(r"[a-z0-9]+", Path(file.removesuffix(".gz")).stem.lower())
-    return "-".join(words)[:63].strip("-") or UNNAMED
+    """Return a name for a Stack from the name of a file: `online-boutique` for `data/01-Online_Boutique.yaml.gz`."""
+    return make_name(Path(file.removesuffix(".gz")).stem)
+
+
+def make_name(text: str) -> str:
+    """Return the name of a Stack, which begins with a letter, that is closest to a text."""
+    words = "-".join(re.findall(r"[a-z0-9]+", text.lower()))
+    beginning = ORDER.match(words)
+    words = words[beginning.end() :] if beginning is not None else words
+    name = f"n{words}" if words[:1].isdigit() else words
+    return name[:NAME_LENGTH].strip("-") or UNNAMED

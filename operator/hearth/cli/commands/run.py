@@ -79,7 +79,7 @@ PROFILE = TextType("file", profiling.claim)
 )
 @click.option(
     "--tenancy",
-    type=click.Choice([mode.value for mode in Mode]),
+    type=click.Choice([mode.value for mode in Mode], case_sensitive=False),
     default=Mode.ISOLATED.value,
     show_envvar=True,
     help="What Stacks that name no ServiceAccount may do. isolated: have objects in their own namespace. strict: nothing. "
@@ -145,14 +145,14 @@ PROFILE = TextType("file", profiling.claim)
 )
 @click.option(
     "--log-format",
-    type=click.Choice(["text", "json"]),
+    type=click.Choice(["text", "json"], case_sensitive=False),
     default="text",
     show_envvar=True,
     help="Plain text, or one JSON object per line.",
 )
 @click.option(
     "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
+    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
     default="info",
     show_envvar=True,
     help="Minimum severity of log messages.",

@@ -5,71 +5,27 @@ Must not name resources: a manifest is identified by its position among the othe
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
-from hearth.cli import object_fields
-from hearth.cli.importer import cluster_scoped_kinds, kind_references, pod_references
+from hearth.cli.importer import cluster_scoped_kinds, kind_references, manifest_index, pod_references, served_order
 from hearth.cli.importer.manifest_documents import ManifestDocument
-from hearth.model import value_class
-from hearth.model.kinds import ObjectRef
+from hearth.cli.importer.manifest_index import ManifestIndex
 
-DEFINITION: Final = "CustomResourceDefinition.apiextensions.k8s.io"
 LIMITS: Final = frozenset({"LimitRange", "ResourceQuota"})
 """Kinds that affect only pods that are created after them."""
 CALLED: Final = kind_references.WEBHOOKS | {kind_references.API_SERVICE}
 """Kinds that make the API server call a Service. Requests fail from then on until the Service responds."""
 
 
-@value_class.dataclass(frozen=True, slots=True)
-class Index:
-    """Index of the imported manifests."""
-
-    documents: Sequence[ManifestDocument]
-    default_namespace: str
-    objects: dict[ObjectRef, int] = field(default_factory=dict)
-    keys: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
-    """Positions by `Kind.group`."""
-    served: dict[tuple[str, str], int] = field(default_factory=dict)
-    """The CustomResourceDefinition of a group and kind."""
-    bound: dict[ObjectRef, list[int]] = field(default_factory=lambda: defaultdict(list))
-    """The bindings that grant rights to an account."""
-
-    def fill(self) -> None:
-        """Index all documents."""
-        for position, document in enumerate(self.documents):
-            key = cluster_scoped_kinds.key_of(document.group, document.kind)
-            self.keys[key].append(position)
-            self.objects[document.locate(self.default_namespace)] = position
-            if key == DEFINITION:
-                group = object_fields.find(document.manifest, "spec", "group")
-                self.served[group, object_fields.find(document.manifest, "spec", "names", "kind")] = position
-            if key in kind_references.BINDINGS:
-                for reference in self.locate_mentions(document):
-                    if reference.kind == "ServiceAccount":
-                        self.bound[reference].append(position)
-
-    def locate_mentions(self, document: ManifestDocument) -> Iterator[ObjectRef]:
-        """Return the objects that a document references."""
-        own = document.namespace or self.default_namespace
-        for named in kind_references.find_mentions(document.manifest):
-            if isinstance(named.name, str) and named.name:
-                stated = named.namespace if isinstance(named.namespace, str) else ""
-                is_wide = cluster_scoped_kinds.is_cluster_wide(named.group, named.kind)
-                namespace = "" if is_wide else stated or own
-                yield ObjectRef(group=named.group, kind=named.kind, namespace=namespace, name=named.name)
-
-
-def find_dependencies(documents: Sequence[ManifestDocument], *, default_namespace: str) -> list[list[int]]:
+def find_dependencies(index: ManifestIndex) -> list[list[int]]:
     """Return for each document the positions of those that must be ready before it, in ascending order."""
-    index = Index(documents, default_namespace)
-    index.fill()
-    return [sorted(set(find_required(document, index)) - {position}) for position, document in enumerate(documents)]
+    required = [set(find_required(each, index)) - {position} for position, each in enumerate(index.documents)]
+    served_order.add(required, index)
+    return [sorted(each) for each in required]
 
 
-def find_required(document: ManifestDocument, index: Index) -> Iterator[int]:
+def find_required(document: ManifestDocument, index: ManifestIndex) -> Iterator[int]:
     """Return the positions of the dependencies of one document; may repeat, and may contain the document itself."""
     definition = index.served.get((document.group, document.kind))
     if definition is not None:
@@ -85,32 +41,13 @@ def find_required(document: ManifestDocument, index: Index) -> Iterator[int]:
         yield from find_limits(document, index)
     if cluster_scoped_kinds.key_of(document.group, document.kind) in CALLED:
         for reference in index.locate_mentions(document):
-            yield from find_answering(reference, index)
+            yield from manifest_index.find_answering(reference, index)
 
 
-def find_limits(document: ManifestDocument, index: Index) -> Iterator[int]:
+def find_limits(document: ManifestDocument, index: ManifestIndex) -> Iterator[int]:
     """Return the objects that limit the pods of the document's namespace."""
     namespace = document.namespace or index.default_namespace
     for kind in LIMITS:
         for position in index.keys.get(kind, ()):
             if (index.documents[position].namespace or index.default_namespace) == namespace:
                 yield position
-
-
-def find_answering(service: ObjectRef, index: Index) -> Iterator[int]:
-    """Return the workloads whose pods a Service selects."""
-    position = index.objects.get(service)
-    if service.kind != "Service" or position is None:
-        return
-    selector = object_fields.mapping(index.documents[position].manifest, "spec", "selector")
-    for candidate, document in enumerate(index.documents):
-        template = pod_references.find_template(document.manifest)
-        namespace = document.namespace or index.default_namespace
-        if template is not None and namespace == service.namespace and selects(selector, template):
-            yield candidate
-
-
-def selects(selector: Mapping[str, Any], template: Mapping[str, Any]) -> bool:
-    """Return whether a Service's selector matches the pods of a template; an empty one matches none."""
-    labels = object_fields.mapping(template, "metadata", "labels")
-    return bool(selector) and selector.items() <= labels.items()

@@ -1,11 +1,12 @@
-"""Exported objects that belong to others: controllers and the API server make them, so a Stack must not.
+"""Manifests that no Stack may have: objects that controllers and the API server make, and files of programs, which are no
+objects at all.
 
 Knows kinds and owners; must not know what becomes of the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hearth.cli import object_fields
@@ -17,6 +18,36 @@ MADE: Final = frozenset({("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "
 RECORDS: Final = frozenset({"Event", "Event.events.k8s.io", "ControllerRevision.apps", "PodMetrics.metrics.k8s.io"})
 """Kinds of which people write none."""
 TOKEN: Final = "kubernetes.io/service-account-token"  # noqa: S105 -- a type of Secret
+
+PROGRAMS: Final[Mapping[str, str]] = {
+    "kustomize.config.k8s.io": "kustomize: import what `kubectl kustomize` makes of it",
+    "kpt.dev": "kpt: import what `kpt fn render` makes of it",
+    "kapp.k14s.io": "kapp",
+    "kbld.k14s.io": "kbld",
+    "vendir.k14s.io": "vendir",
+    "skaffold": "Skaffold",
+    "kind.x-k8s.io": "kind",
+    "k3d.io": "k3d",
+    "kubeadm.k8s.io": "kubeadm",
+    "kubelet.config.k8s.io": "the kubelet",
+    "kubeproxy.config.k8s.io": "kube-proxy",
+    "kubescheduler.config.k8s.io": "kube-scheduler",
+    "apiserver.config.k8s.io": "the API server",
+    "apiserver.k8s.io": "the API server",
+    "audit.k8s.io": "the API server",
+    "client.authentication.k8s.io": "kubectl",
+    "kubectl.config.k8s.io": "kubectl",
+}
+"""The groups in which programs write the apiVersion of their files. No API server serves them."""
+KUBECONFIG: Final = "Config"
+"""The kind of a kubeconfig, in the core group, which has none of that name."""
+
+
+def find_program(document: ManifestDocument) -> str:
+    """Return the program whose file the document is; "" if it is an object."""
+    if not document.group and document.kind == KUBECONFIG:
+        return "kubectl: it holds credentials"
+    return PROGRAMS.get(document.group, "")
 
 
 def find_maker(document: ManifestDocument, documents: Sequence[ManifestDocument]) -> str:

@@ -14,6 +14,7 @@ from hearth.cli.importer.object_mention import ObjectMention
 
 Rule: TypeAlias = Callable[[Mapping[str, Any]], Iterator[ObjectMention]]
 
+ADMISSION: Final = "admissionregistration.k8s.io"
 RBAC: Final = "rbac.authorization.k8s.io"
 NETWORKING: Final = "networking.k8s.io"
 STORAGE: Final = "storage.k8s.io"
@@ -121,9 +122,7 @@ def find_for_policy_binding(manifest: Mapping[str, Any]) -> Iterator[ObjectMenti
     yield ObjectMention(group=group, kind=kind, name=object_fields.find(manifest, "spec", "policyName"))
 
 
-WEBHOOKS: Final = frozenset(
-    f"{kind}WebhookConfiguration.admissionregistration.k8s.io" for kind in ("Validating", "Mutating")
-)
+WEBHOOKS: Final = frozenset(f"{kind}WebhookConfiguration.{ADMISSION}" for kind in ("Validating", "Mutating"))
 API_SERVICE: Final = "APIService.apiregistration.k8s.io"
 BINDINGS: Final = frozenset({f"RoleBinding.{RBAC}", f"ClusterRoleBinding.{RBAC}"})
 

@@ -8,24 +8,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from hearth.cli.importer import cluster_scoped_kinds, server_values
+from hearth.cli.importer import cluster_scoped_kinds, server_values, withheld_values
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.template.parser import template_parser
 from hearth.template.text import error_hints, interpolation
 
-ADDED: Final = frozenset(template_parser.SERVER_FIELDS)
-BOOKKEEPING: Final = template_parser.TRACKING_METADATA | {"kubectl.kubernetes.io/last-applied-configuration"}
-"""Labels and annotations in which Hearth and kubectl record what they applied; valid for the original object only."""
+ADDED: Final = frozenset({*template_parser.SERVER_FIELDS, "generateName"})
+"""Fields of the metadata that no template may have: applying has no use for the beginning of a name."""
+BOOKKEEPING: Final = template_parser.TRACKING_METADATA | {
+    "kubectl.kubernetes.io/last-applied-configuration",
+    withheld_values.ANNOTATION,
+}
+"""Labels and annotations in which Hearth and kubectl record what they did; valid for the original object only."""
 
 
-def clean(manifest: Mapping[str, Any]) -> Object:
-    """Return the manifest without what a server added, and with every expression escaped."""
+def clean(manifest: Mapping[str, Any], *, is_cluster_wide: bool = False) -> Object:
+    """Return the manifest without what a server added, and with every expression escaped.
+
+    is_cluster_wide: whether objects of its kind have no namespace; the API server ignores a stated one.
+    """
     sent = server_values.drop(manifest) if server_values.is_export(manifest) else manifest
     kept = {key: value for key, value in sent.items() if key != "status"}
     is_ours = cluster_scoped_kinds.group_of(kept["apiVersion"]) == names.GROUP
     if isinstance(kept.get("metadata"), dict):
         kept["metadata"] = clean_metadata(kept["metadata"], is_export=sent is not manifest)
+        for key in ("name", "namespace"):
+            if not kept["metadata"].get(key, ...) or (key == "namespace" and is_cluster_wide):
+                kept["metadata"].pop(key, None)
     # The template of a Stack within a Stack holds expressions of its own, which the outer one leaves alone.
     return {key: escape_spec(value) if key == "spec" and is_ours else escape(value) for key, value in kept.items()}
 

@@ -5,7 +5,7 @@ Knows the fields that every manifest must have; must not know the meaning of a k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -20,11 +20,6 @@ from hearth.template.parser import object_metadata
 from hearth.template.text import bounds, kubectl_yaml
 
 BOUNDS = kubectl_yaml.Bounds(nodes=limits.IMPORT_NODES, size=limits.IMPORT_BYTES)
-NAMES: Mapping[str, Callable[[str], str]] = {
-    "name": object_metadata.object_to_name,
-    "namespace": object_metadata.object_to_namespace,
-}
-"""By field of the metadata: why a text is not a valid value of it, an empty text if it may be one."""
 NEXT_STEP = "; every manifest starts with apiVersion and kind"
 
 
@@ -139,7 +134,7 @@ def take_apart(value: Any, *, place: str, inherited: Mapping[str, str]) -> Itera
         return
     manifest = {**inherited, **value}
     wrong = find_mistake(manifest, place=place)
-    mistakes = [wrong] if wrong is not None else list(find_wrong_names(manifest, place=place))
+    mistakes = [wrong] if wrong is not None else list(find_wrong_metadata(manifest, place=place))
     if mistakes:
         yield from mistakes
         return
@@ -164,19 +159,15 @@ def find_mistake(manifest: Mapping[str, Any], *, place: str) -> Mistake | None:
         return None
     if not isinstance(metadata, dict):
         return Mistake(path=place, message=f"metadata must be a mapping, found {describe_type(metadata)}")
-    for key in ("name", "namespace"):
-        if not isinstance(metadata.get(key) or "", str):
-            found = describe_type(metadata[key])
-            return Mistake(path=place, message=f"metadata.{key} must be text, found {found}; put it in quotes")
     return None
 
 
-def find_wrong_names(manifest: Mapping[str, Any], *, place: str) -> Iterator[Mistake]:
-    """Yield an error for each name that no object can have."""
+def find_wrong_metadata(manifest: Mapping[str, Any], *, place: str) -> Iterator[Mistake]:
+    """Yield an error for each name, label and annotation that no object can have. Nothing counts as not stated."""
     metadata = manifest.get("metadata") or {}
-    for key, find_objection in NAMES.items():
-        if metadata.get(key) and (objection := find_objection(metadata[key])):
-            yield Mistake(path=place, message=f"metadata.{key} {objection}")
+    stated = {key: value for key, value in metadata.items() if value not in (None, "")}
+    for mistake in object_metadata.find_mistakes(stated, path="metadata"):
+        yield Mistake(path=place, message=f"{mistake.path} {mistake.message.removesuffix(object_metadata.OR_CONVERT)}")
 
 
 def find_duplicates(documents: Sequence[ManifestDocument], *, default_namespace: str) -> Iterator[Mistake]:

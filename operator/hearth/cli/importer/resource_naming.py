@@ -10,14 +10,17 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
+from hearth.cli import object_fields
 from hearth.cli.importer.manifest_documents import ManifestDocument
-from hearth.model.api import stack
+from hearth.template.parser import template_parser
 
 LENGTH = 40
+UNNAMED = "object"
+"""For an object in whose name and kind there is no letter of ASCII."""
 WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicaSet", "Pod")
 """Kinds in the order in which they keep a name that several objects share: `frontend` most likely means a workload."""
 WORD = re.compile(r"[A-Za-z0-9]+")
-RESERVED = frozenset(stack.RESERVED_NAMES)
+RESERVED = template_parser.RESERVED_RESOURCE_NAMES | {template_parser.MEMBER_KEY}
 
 
 def name_all(documents: Sequence[ManifestDocument]) -> list[str]:
@@ -26,7 +29,7 @@ def name_all(documents: Sequence[ManifestDocument]) -> list[str]:
     This is the name of the object, followed by the kind if several kinds share the name, and then by the namespace or a
     number if that is not unique.
     """
-    names = [camel(shorten(document)) or camel(document.kind) for document in documents]
+    names = [camel(shorten(document)) or camel(document.kind) or UNNAMED for document in documents]
     names = [
         name if name not in RESERVED else with_kind(name, document)
         for name, document in zip(names, documents, strict=True)
@@ -36,9 +39,13 @@ def name_all(documents: Sequence[ManifestDocument]) -> list[str]:
 
 
 def shorten(document: ManifestDocument) -> str:
-    """Return the object's name; for a CustomResourceDefinition without the group, which is part of it."""
+    """Return the object's name; for a CustomResourceDefinition without the group, which is part of it.
+
+    Without a name it is what the API server would begin one with.
+    """
     is_definition = document.kind == "CustomResourceDefinition"
-    return document.name.partition(".")[0] if is_definition else document.name
+    stated = document.name or object_fields.text(document.metadata, "generateName")
+    return stated.partition(".")[0] if is_definition else stated
 
 
 def distinguish(names: Sequence[str], documents: Sequence[ManifestDocument]) -> list[str]:
@@ -91,7 +98,7 @@ def find_free(name: str, taken: Collection[str]) -> str:
 
 def with_kind(name: str, document: ManifestDocument) -> str:
     """Join the parts in camel case: `redisMasterService`."""
-    return fit(name, document.kind[:1].upper() + document.kind[1:])
+    return fit(name, camel(document.kind, first_upper=True) or UNNAMED.title())
 
 
 def fit(name: str, ending: str) -> str:

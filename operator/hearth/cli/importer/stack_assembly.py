@@ -5,28 +5,37 @@ Must not know files, nor how the Stack is written.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import orjson
 
-from hearth.cli import object_fields
 from hearth.cli.importer import (
     cluster_scoped_kinds,
     dependencies,
     foreign_objects,
+    kept_objects,
     kind_references,
     manifest_cleanup,
     pod_references,
     resource_naming,
+    tool_annotations,
+    withheld_values,
 )
 from hearth.cli.importer import manifest_documents as documents_module
 from hearth.cli.importer.manifest_documents import ManifestDocument, SourceText
+from hearth.cli.importer.manifest_index import ManifestIndex
 from hearth.graph import order
 from hearth.model import limits, names, value_class
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
+from hearth.model.text import redaction
+from hearth.template.blueprint import Replacement
+from hearth.template.parser import masked_values, policies
 from hearth.template.text import bounds
 
+RUNNING_ONCE = frozenset({"Job.batch", "Pod"})
+"""Kinds that no change reaches: another definition needs another object."""
 USUAL_NAMESPACE = "default"
 """Namespace that kubectl uses by default."""
 
@@ -39,6 +48,8 @@ class Import:
     """The manifest of the Stack."""
     warnings: tuple[str, ...]
     """What the user should check, one sentence each."""
+    notes: tuple[str, ...] = ()
+    """What became of annotations for other tools, one sentence each."""
 
 
 def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None, adopts: bool = False) -> Import:
@@ -47,35 +58,87 @@ def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None, a
     adopts: whether the Stack takes over existing objects.
     """
     default_namespace = namespace or USUAL_NAMESPACE
+    documents, left_out = read_installed(texts, default_namespace=default_namespace)
+    resource_names = resource_naming.name_all(documents)
+    index = ManifestIndex(documents, default_namespace)
+    index.fill()
+    positions = dependencies.find_dependencies(index)
+    depends_on = {
+        resource: [resource_names[position] for position in required]
+        for resource, required in zip(resource_names, positions, strict=True)
+    }
+    warnings = [f"{call(document)} is left out: {reason}" for document, reason in left_out]
+    warnings += open_cycles(depends_on)
+    warnings += cut_dependencies(depends_on)
+    warnings += [warning for document in documents for warning in find_doubts(document, namespace=namespace)]
+    awaited = find_claims_bound_by_pods(documents, positions)
+    kept = kept_objects.find_survivors(index)
+    resources = {
+        resource: {
+            **make_policies(depends_on[resource], is_ready_at_once=position in awaited, is_kept=position in kept),
+            **make_update_policy(document),
+            "manifest": manifest_cleanup.clean(document.manifest, is_cluster_wide=index.is_cluster_wide(document)),
+        }
+        for position, (resource, document) in enumerate(zip(resource_names, documents, strict=True))
+    }
+    parameters = complete(list(zip(documents, resources.values(), strict=True)))
+    stack = make_stack(resources, parameters, name=name, namespace=namespace, adopts=adopts)
+    check_size(stack["spec"]["template"], path=texts[0].source)
+    notes = [f"{call(documents[position])} stays when the Stack goes: {reason}" for position, reason in kept.items()]
+    notes += describe_unheeded(documents)
+    notes += [f"the parameter {each} has no value yet: set it with spec.parametersFrom" for each in parameters]
+    return Import(stack=stack, warnings=tuple(warnings), notes=tuple(notes))
+
+
+def read_installed(
+    texts: Sequence[SourceText], *, default_namespace: str
+) -> tuple[list[ManifestDocument], list[tuple[ManifestDocument, str]]]:
+    """Return the manifests that become resources, and those that are left out, each with the reason.
+
+    Raises InvalidDefinition if none, or too many, become resources.
+    """
     found = documents_module.read_all(texts, default_namespace=default_namespace)
     left_out = list(find_left_out(found))
     foreign = {id(document) for document, _ in left_out}
     documents = [document for document in found if id(document) not in foreign]
     if not documents:
-        message = "contains only objects that controllers make from others; import those others"
-        raise InvalidDefinition([Mistake(path=texts[0].source, message=message)])
+        raise InvalidDefinition(
+            [Mistake(path=document.place, message=f"cannot be imported: {reason}") for document, reason in left_out]
+        )
     if len(documents) > limits.RESOURCES:
         message = f"{len(documents)} manifests are too many for one Stack, which can hold {limits.RESOURCES}"
         raise InvalidDefinition([Mistake(path=texts[0].source, message=f"{message}; import fewer files at once")])
-    resource_names = resource_naming.name_all(documents)
-    positions = dependencies.find_dependencies(documents, default_namespace=default_namespace)
-    depends_on = {
-        resource: [resource_names[position] for position in required]
-        for resource, required in zip(resource_names, positions, strict=True)
-    }
-    warnings = [f"{call(document)} is left out: {maker} makes it" for document, maker in left_out]
-    warnings += open_cycles(depends_on)
-    warnings += [warning for document in documents for warning in find_doubts(document, namespace=namespace)]
-    awaited = find_claims_bound_by_pods(documents, positions)
-    resources = {
-        resource: make_resource(document, depends_on[resource], is_ready_at_once=position in awaited)
-        for position, (resource, document) in enumerate(zip(resource_names, documents, strict=True))
-    }
-    if mistakes := list(find_wrong_keys(zip(documents, resources.values(), strict=True))):
+    return documents, left_out
+
+
+def complete(made: Sequence[tuple[ManifestDocument, Object]]) -> dict[str, Object]:
+    """Put a parameter in the place of each value that an export withheld, and return the parameters.
+
+    made: each document with its resource. Raises InvalidDefinition with all that no template can contain.
+    """
+    parameters: dict[str, Object] = {}
+    mistakes: list[Mistake] = []
+    for document, resource in made:
+        for found in withheld_values.read(document.manifest, place=document.place):
+            if isinstance(found, Mistake):
+                mistakes.append(found)
+                continue
+            is_taken = found.parameter in parameters
+            name = resource_naming.find_free(found.parameter, parameters) if is_taken else found.parameter
+            parameters[name] = {"type": found.type, "sensitive": True}
+            withheld_values.put(resource["manifest"], found.path, f"${{params.{name}}}")
+    mistakes += [*find_wrong_keys(made), *find_masked(made)]
+    if mistakes:
         raise InvalidDefinition(mistakes)
-    stack = make_stack(resources, name=name, namespace=namespace, adopts=adopts)
-    check_size(stack["spec"]["template"], path=texts[0].source)
-    return Import(stack=stack, warnings=tuple(warnings))
+    return parameters
+
+
+def find_masked(made: Iterable[tuple[ManifestDocument, Object]]) -> Iterator[Mistake]:
+    """Yield an error for each replacement of a sensitive value, which would be applied over the value."""
+    for document, resource in made:
+        for path in masked_values.find_paths(resource["manifest"], path=""):
+            message = f"{path.removeprefix('.')} {redaction.MASKED}; write the value, or leave the field out"
+            yield Mistake(path=document.place, message=message)
 
 
 def find_wrong_keys(made: Iterable[tuple[ManifestDocument, Object]]) -> Iterator[Mistake]:
@@ -98,32 +161,53 @@ def check_size(template: Object, *, path: str) -> None:
 
 
 def find_left_out(documents: Sequence[ManifestDocument]) -> Iterator[tuple[ManifestDocument, str]]:
-    """Yield the documents whose objects others make, each with its maker."""
+    """Yield the documents that the Stack must not have, each with the reason."""
     for document in documents:
         if maker := foreign_objects.find_maker(document, documents):
-            yield document, maker
+            yield document, f"{maker} makes it"
+        elif program := foreign_objects.find_program(document):
+            yield document, f"it is no object, but a file of {program}"
+        elif annotation := tool_annotations.find_exclusion(document):
+            yield document, f"{annotation} says that an installation does without it"
 
 
-def make_stack(resources: Mapping[str, Object], *, name: str, namespace: str | None, adopts: bool) -> Object:
-    """Return the manifest of a Stack with these resources."""
+def make_stack(
+    resources: Mapping[str, Object],
+    parameters: Mapping[str, Object],
+    *,
+    name: str,
+    namespace: str | None,
+    adopts: bool,
+) -> Object:
+    """Return the manifest of a Stack with these resources and parameters."""
+    declared = {"parameters": dict(parameters)} if parameters else {}
     policy = {"adoptionPolicy": "Adopt"} if adopts else {}
     return {
         "apiVersion": f"{names.GROUP}/{names.VERSION}",
         "kind": "Stack",
         "metadata": {"name": name} if namespace is None else {"name": name, "namespace": namespace},
-        "spec": {**policy, "template": {"resources": dict(resources)}},
+        "spec": {**policy, "template": {**declared, "resources": dict(resources)}},
     }
 
 
-def make_resource(document: ManifestDocument, depends_on: Sequence[str], *, is_ready_at_once: bool) -> Object:
-    """Return one entry of the template. Short fields come first, so that they precede a long manifest."""
+def make_policies(depends_on: Sequence[str], *, is_ready_at_once: bool, is_kept: bool) -> Object:
+    """Return the fields of a resource besides its manifest. They come first, because a manifest may be long."""
     resource: Object = {}
     if depends_on:
         resource["dependsOn"] = list(depends_on)
     if is_ready_at_once:
         resource["readyWhen"] = ["true"]
-    resource["manifest"] = manifest_cleanup.clean(document.manifest)
+    if is_kept:
+        resource["deletionPolicy"] = policies.RETAIN
     return resource
+
+
+def make_update_policy(document: ManifestDocument) -> Object:
+    """Return the policy of a hook that runs once: its tool deletes the old object before it creates the next one."""
+    runs_once = cluster_scoped_kinds.key_of(document.group, document.kind) in RUNNING_ONCE
+    if not document.name or not runs_once or not tool_annotations.find_hook(document):
+        return {}
+    return {"updatePolicy": {"replace": Replacement.DELETE_FIRST.value}}
 
 
 def find_claims_bound_by_pods(documents: Sequence[ManifestDocument], required: Sequence[Sequence[int]]) -> set[int]:
@@ -161,6 +245,14 @@ def open_cycles(depends_on: dict[str, list[str]]) -> Iterator[str]:
         yield f"{order.describe(cycles[0])} wait for each other; {first} no longer waits for {second}"
 
 
+def cut_dependencies(depends_on: dict[str, list[str]]) -> Iterator[str]:
+    """Shorten the lists that are longer than a template may have; yield a warning for each."""
+    for name, required in depends_on.items():
+        if len(required) > limits.DEPENDENCIES:
+            depends_on[name] = required[: limits.DEPENDENCIES]
+            yield f"{name} requires {len(required)} resources and can wait for {limits.DEPENDENCIES} of them"
+
+
 def call(document: ManifestDocument) -> str:
     """Return how messages name a document."""
     return f"{document.place}: {document.kind} {document.name}".rstrip()
@@ -171,8 +263,20 @@ def find_doubts(document: ManifestDocument, *, namespace: str | None) -> Iterato
     called = call(document)
     metadata = document.metadata
     if not document.name:
-        yield f"{called} has no name; its object is named after the Stack and the resource"
-    if "helm.sh/hook" in object_fields.mapping(metadata, "annotations"):
-        yield f"{called} is a Helm hook; Hearth treats it as an ordinary resource"
+        has = "generateName, which makes a new object each time" if metadata.get("generateName") else "no name"
+        yield f"{called} has {has}; its object is named after the Stack and the resource"
+    if tool := tool_annotations.find_hook(document):
+        yield f"{called} is a hook of {tool}; Hearth treats it as an ordinary resource"
     if namespace is not None and document.group == "" and document.kind == "Namespace" and document.name == namespace:
         yield f"{called} is the namespace of the Stack itself, which would be deleted with it; remove it"
+
+
+def describe_unheeded(documents: Sequence[ManifestDocument]) -> Iterator[str]:
+    """Yield a sentence for each annotation that another tool would follow: many objects may have the same."""
+    found: dict[tuple[str, str], list[ManifestDocument]] = defaultdict(list)
+    for document in documents:
+        for unheeded in tool_annotations.find_unheeded(document):
+            found[unheeded].append(document)
+    for (annotation, instead), stating in found.items():
+        others = f" and {len(stating) - 1} more" if len(stating) > 1 else ""
+        yield f"{annotation} of {call(stating[0])}{others} has no effect here{f'; {instead}' if instead else ''}"

@@ -1,4 +1,4 @@
-"""Objects that controllers made for the children of a Stack: ReplicaSets, Jobs, Pods, claims; and Events about all."""
+"""Objects that explain the children of a Stack: what controllers made for them, claims, what a Namespace still holds, Events."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from typing import Final
 
 from hearth.cli import object_fields
 from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_views.causes import deletion_causes
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.kube.well_known_kinds import EVENT, POD
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.plan.health import deletion_reports
 
 REPLICA_SET: Final = Kind(group="apps", version="v1", name="ReplicaSet", plural="replicasets", namespaced=True)
 JOB: Final = Kind(group="batch", version="v1", name="Job", plural="jobs", namespaced=True)
+CLAIM: Final = Kind(
+    group="", version="v1", name="PersistentVolumeClaim", plural="persistentvolumeclaims", namespaced=True
+)
 OWNED: Final = (REPLICA_SET, JOB, POD)
 """In the order of ownership: a CronJob owns Jobs, a Deployment ReplicaSets, these own Pods."""
 MAY_BE_ABSENT: Final = frozenset({403, 404})
@@ -56,6 +61,37 @@ async def list_owned(
                     known.add(raw["metadata"]["uid"])
                     found.append(FoundChild(kind, raw))
     return found
+
+
+async def list_claims(session: Session, namespaces: Iterable[str]) -> list[FoundChild]:
+    """Return the claims of these namespaces, as far as the user may list them."""
+    lists = await asyncio.gather(*(list_allowed(session, CLAIM, namespace) for namespace in namespaces))
+    return [FoundChild(CLAIM, raw) for found in lists for raw in found]
+
+
+async def list_claim_users(session: Session, claims: Iterable[FoundChild]) -> list[FoundChild]:
+    """Return the pods that keep claims whose deletion was requested."""
+    namespaces = sorted({claim.namespace for claim in claims if claim.is_deleting})
+    lists = await asyncio.gather(*(list_allowed(session, POD, namespace) for namespace in namespaces))
+    return [FoundChild(POD, raw) for found in lists for raw in found]
+
+
+async def list_remaining(session: Session, snapshot: StackObjects) -> list[FoundChild]:
+    """Return the objects that keep Namespaces of the Stack whose deletion was requested, by what these report."""
+    wanted = [
+        (plural, group, child.name)
+        for child in snapshot.children
+        if child.is_deleting and child.kind.key == deletion_reports.NAMESPACE
+        for plural, group in deletion_causes.find_remaining(child)
+    ]
+    kinds = {(kind.plural, kind.group): kind for kind in session.kinds.all()} if wanted else {}
+    pairs = [(kinds[plural, group], namespace) for plural, group, namespace in wanted if (plural, group) in kinds]
+    lists = await asyncio.gather(
+        *(list_allowed(session, kind, namespace, only_metadata=True) for kind, namespace in pairs)
+    )
+    found = [FoundChild(kind, raw) for (kind, _), objects in zip(pairs, lists, strict=True) for raw in objects]
+    nested = [each for inner in snapshot.nested.values() for each in await list_remaining(session, inner)]
+    return [*found, *nested]
 
 
 async def list_events(session: Session, namespaces: Iterable[str]) -> list[Object]:

@@ -14,6 +14,7 @@ from hearth.kube.client.connection import JSON, Connection
 from hearth.kube.discovery.discovery import Discovery
 from hearth.kube.discovery.schemas import Schemas
 from hearth.kube.watch.watch_events import LineSplitter
+from hearth.kube.well_known_kinds import POD
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -72,6 +73,13 @@ class Session:
             if not continued:
                 return found
             query["continue"] = continued
+
+    async def get_log_end(self, namespace: str, pod: str, container: str, *, limit: int) -> str:
+        """Return the last line of the log of a container, `limit` bytes at most. Raises ApiStatusError."""
+        path = f"{api_requests.object_path(POD, namespace, pod)}/log"
+        query = {"container": container, "tailLines": "1", "limitBytes": str(limit)}
+        answer = await self.connection.request("GET", path, query=query, read=api_requests.read_text)
+        return str(answer[api_requests.TEXT])
 
     async def patch(self, kind: Kind, namespace: str, name: str, *, body: Object, subresource: str = "") -> Object:
         """Send a merge patch; return the object, or the subresource. Raises ApiStatusError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -15,11 +16,12 @@ from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import resource_state
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
-from hearth.kube.well_known_kinds import STACK
+from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
 from hearth.model import errors, limits, names
 from hearth.model.groups import members
 from hearth.model.kinds import Kind
 
+UNAUTHORIZED: Final = 401
 NESTED_AT_MOST: Final = 200
 """Nested Stacks in one snapshot: each costs some requests."""
 
@@ -44,10 +46,29 @@ class StackReader:
         """
         raw = await self.session.find(kind, namespace, name)
         self._count = 0
-        return await self.complete(StackState(raw)) if raw is not None else None
+        if raw is None:
+            return None
+        stack = StackState(raw)
+        return await self.complete(stack, definer=await self.find_definer(stack))
 
-    async def complete(self, stack: StackState, *, depth: int = 0) -> StackObjects:
-        """Return the Stack with all that belongs to it."""
+    async def find_definer(self, stack: StackState) -> StackState | None:
+        """Return the Stack in which this one is nested, at any depth; itself if it is not; None if it cannot be read."""
+        for _ in range(limits.NESTED_DEPTH):
+            if not stack.parent:
+                return stack
+            name = object_fields.text(stack.raw, "metadata", "labels", names.LABEL_STACK)
+            namespace = stack.parent_namespace or stack.namespace
+            raw = None
+            for kind in (STACK, RESOURCE_GROUP):
+                with contextlib.suppress(errors.ApiStatusError):
+                    raw = raw or await self.session.find(kind, namespace, name)
+            if raw is None or raw["metadata"]["uid"] != stack.parent:
+                return None
+            stack = StackState(raw)
+        return None
+
+    async def complete(self, stack: StackState, *, depth: int = 0, definer: StackState | None = None) -> StackObjects:
+        """Return the Stack with all that belongs to it. definer: see `StackObjects`."""
         self._count += 1
         stored = await revisions.list_revisions(self.session, stack)
         template = await self.find_template(stack, stored)
@@ -65,9 +86,9 @@ class StackReader:
         if depth < limits.NESTED_DEPTH:
             for child in children:
                 if (child.is_stack or (child.is_group and self.with_groups)) and self._count < NESTED_AT_MOST:
-                    nested[child.uid] = await self.complete(StackState(child.raw), depth=depth + 1)
+                    nested[child.uid] = await self.complete(StackState(child.raw), depth=depth + 1, definer=definer)
         return StackObjects(
-            stack=stack, template=template, children=children, nested=nested, unreadable=tuple(unreadable.values())
+            stack=stack, template=template, children=children, nested=nested, definer=definer, unreadable=unreadable
         )
 
     async def find_template(self, stack: StackState, stored: StoredRevisions) -> Mapping[str, Any]:
@@ -108,10 +129,13 @@ class StackReader:
             except errors.ApiStatusError as refused:
                 if refused.is_not_found:
                     return []
-                if not refused.is_forbidden:
+                if refused.code == UNAUTHORIZED:
                     raise
+                unreadable[kind.key] = f"not shown: {kind.plural}: {refused}"
+                if not refused.is_forbidden:
+                    # A conversion webhook or an aggregated API server that is down concerns objects of its kind alone.
+                    return []
                 self._is_limited = self._is_limited or kind.namespaced
-                unreadable[kind.key] = f"not shown: {refused}"
                 continue
             unreadable.pop(kind.key, None)
             children = [FoundChild(kind, raw) for raw in found]

@@ -104,6 +104,15 @@ class StackState(NamedObject):
         return object_fields.text(self.raw, "metadata", "labels", names.LABEL_STACK_UID)
 
     @property
+    def parent_namespace(self) -> str:
+        """Return the namespace of that Stack, as the field manager of its applies names it; "" if none does."""
+        managers = (
+            object_fields.text(each, "manager") for each in object_fields.entries(self.raw, "metadata", "managedFields")
+        )
+        found = (each for each in managers if each.startswith(names.FIELD_MANAGER_PREFIX))
+        return next(found, "").removeprefix(names.FIELD_MANAGER_PREFIX).partition("/")[0]
+
+    @property
     def is_deleting(self) -> bool:
         """Return whether its deletion was requested."""
         return bool(object_fields.text(self.raw, "metadata", "deletionTimestamp"))

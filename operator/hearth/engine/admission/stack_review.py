@@ -23,6 +23,7 @@ from hearth.model.errors import Mistake
 from hearth.model.kinds import Kinds, ObjectRef
 from hearth.model.tenancy import Boundary
 from hearth.plan.environment import environment_rules
+from hearth.plan.resource import definition_warnings
 from hearth.plan.status import breakpoint_waits
 from hearth.plan.target import rollback_notes
 from hearth.template import resource_group
@@ -187,6 +188,7 @@ def find_warnings(spec: Object, blueprint: Blueprint, *, kinds: Kinds) -> Iterat
                 f"{resource.path}: the cluster does not serve {resource.api_version} {resource.kind}, "
                 f"so this resource waits until it does"
             )
+    yield from definition_warnings.find_warnings(blueprint)
     nested = [name for name, resource in resources.items() if resource.is_stack]
     for rule in environment_rules.parse(spec.get("environment")).find_unmatched(resources.keys(), nested=nested):
         yield breakpoint_waits.describe_idle_rule(rule)

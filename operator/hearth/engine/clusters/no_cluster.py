@@ -79,7 +79,11 @@ class NoCluster:
         """Raise `Unreachable`."""
         raise _away()
 
-    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
+    async def check_definition(self, manifest: Object, *, kind: Kind) -> None:
+        """Raise `Unreachable`."""
+        raise _away()
+
+    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> Object:
         """Raise `Unreachable`."""
         raise _away()
 
@@ -99,11 +103,15 @@ class NoCluster:
         """Raise `Unreachable`."""
         raise _away()
 
+    async def change_object(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
+        """Raise `Unreachable`."""
+        raise _away()
+
     async def delete_object(self, raw: Object, *, kind: Kind) -> None:
         """Raise `Unreachable`."""
         raise _away()
 
-    async def delete(self, child: Child) -> bool:
+    async def delete(self, child: Child, *, keeps_dependents: bool = False) -> bool:
         """Raise `Unreachable`."""
         raise _away()
 
@@ -126,6 +134,14 @@ class NoCluster:
         raise _away()
 
     async def may_get(self, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
+        """Raise `Unreachable`."""
+        raise _away()
+
+    async def list_pods(self, namespace: str, *, labels: str) -> list[Object]:
+        """Raise `Unreachable`."""
+        raise _away()
+
+    async def get_log_end(self, ref: ObjectRef, *, container: str, limit: int) -> str:
         """Raise `Unreachable`."""
         raise _away()
 

@@ -177,7 +177,10 @@ async def read_kubeconfig(reader: SourceReader, stack: StackObject, reference: K
     except ApiStatusError as error:
         if not error.is_not_found:
             raise
-        message = f"{PLACE}: {secret} does not exist in namespace {secret.namespace}; create it with a kubeconfig"
+        # In a namespace that is being deleted nothing can be created.
+        way_out = "set spec.deletionPolicy: Abandon to leave what is in that cluster" if stack.deleting else ""
+        ways_out = " or ".join(filter(None, ("create it with a kubeconfig", way_out)))
+        message = f"{PLACE}: {secret} does not exist in namespace {secret.namespace}; {ways_out}"
         raise SourceNotFound(message) from error
     return decode(find_value(data, reference, secret))
 

@@ -6,18 +6,20 @@ Must not decide: see `hearth.plan.target.target`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.stack.options import ReconcileOptions
+from hearth.plan.state import finished_work
 from hearth.plan.status import check_result, conditions
 from hearth.plan.status.check_result import CheckResult
 from hearth.plan.target import status_signature, suspend_transition, target_choice, target_start, target_status
-from hearth.plan.target.target import CompletedRevisions, LastBatch, RollbackRequest, Target
+from hearth.plan.target.target import CompletedRevisions, DetachedSet, LastBatch, RollbackRequest, Target
 from hearth.plan.target.target_choice import TargetChoice, TargetRequest
 from hearth.plan.target.target_start import TargetContext
 
@@ -25,7 +27,13 @@ RETRY = "retry"
 """The name of the retry request in `status.handled`."""
 CLEANUP = "cleanup"
 """The name of the cleanup request in `status.handled`."""
-REQUESTS: Mapping[str, str] = {RETRY: names.REQUEST_RETRY, CLEANUP: names.REQUEST_CLEANUP}
+INHERITED_RETRY = "inheritedRetry"
+"""The name of the retry of an ancestor in `status.handled`."""
+REQUESTS: Mapping[str, str] = {
+    RETRY: names.REQUEST_RETRY,
+    INHERITED_RETRY: names.REQUEST_INHERITED_RETRY,
+    CLEANUP: names.REQUEST_CLEANUP,
+}
 """Annotations with request tokens, by their name in `status.handled`. Each token is handled once."""
 CONTINUE = "continue"
 """The name of the continue request in `status.handled`."""
@@ -45,6 +53,8 @@ class TargetTracker:
     """The last failed revision, as known from the status."""
     check: CheckResult | None = None
     """Result of the last check of an earlier process."""
+    stored_finished: Any = None
+    """The finished work in the signed status of an earlier process; None for none."""
     failure: str = ""
     """Why the current target has failed."""
     was_idle: bool = False
@@ -53,8 +63,10 @@ class TargetTracker:
     """Whether the user requested a retry since the spec was last processed."""
     _is_retry_seen: bool = False
     """Whether the last choice of a target considered that request."""
-    _retry_before: str | None = None
-    """The retry token before one that the definition is processed for; None if no such processing is open."""
+    _retry_before: Mapping[str, str] | None = None
+    """The retry tokens before the last ones; None before the first."""
+    _is_retry_processed: bool = False
+    """Whether the definition was processed for the last retry tokens."""
     _is_restored: bool = False
     """Whether an earlier process set the target and no reconcile checked it since. It may be completed already."""
     is_resumed: bool = False
@@ -113,18 +125,19 @@ class TargetTracker:
         self.check = check_result.decode({**(memory or {}), "phase": status.get("phase")})
         # The handled tokens are lost too. None of them is handled twice.
         self.handled = find_tokens(stack) if is_lost else target_status.read_handled(memory or {})
+        self.stored_finished = (memory or {}).get(finished_work.FIELD)
         is_stopped = str(status.get("phase", "")).endswith("Stopped")
         self.was_idle = is_stopped or conditions.find(status, "Paused").get("status") == "True"
 
-    @property
-    def persisted_tokens(self) -> Mapping[str, str]:
-        """The handled tokens for the status. That of a retry appears with the target that is chosen for it.
+    def find_persisted_tokens(self, *, has_open_runs: bool = False) -> Mapping[str, str]:
+        """Return the handled tokens for the status. That of a retry appears with the target that is chosen for it.
 
         Earlier, the next process would neither handle the token nor know that the definition was to be tried again.
+        has_open_runs: whether failed work is still to be run again for that request.
         """
-        if self._retry_before is None:
+        if self._retry_before is None or (self._is_retry_processed and not has_open_runs):
             return self.handled
-        tokens = {**self.handled, RETRY: self._retry_before}
+        tokens = {**self.handled, **self._retry_before}
         return {verb: token for verb, token in tokens.items() if token}
 
     def take_requests(self, stack: StackObject, *, is_settled: bool) -> list[str]:
@@ -134,21 +147,22 @@ class TargetTracker:
         meant for the target that its user sees in the spec.
         """
         found: list[str] = []
-        earlier = self.persisted_tokens.get(RETRY, "")
+        persisted = self.find_persisted_tokens()
+        earlier = {verb: persisted.get(verb, "") for verb in (RETRY, INHERITED_RETRY)}
         for verb, annotation in REQUESTS.items():
             token = stack.annotations.get(annotation, "")
             if verb == CLEANUP and (RETRY in found or not is_settled):
                 continue
             if token and self.handled.get(verb) != token:
                 self.record_handled(verb, token)
-                found.append(verb)
+                found.append(RETRY if verb == INHERITED_RETRY else verb)
         if RETRY in found:
-            self._retry_before = earlier
+            self._retry_before, self._is_retry_processed = earlier, False
         return found
 
     def end_retry(self) -> None:
         """Record that the definition was processed after a requested retry, so that the retry is handled."""
-        self._retry_before = None
+        self._is_retry_processed = True
 
     @property
     def is_restored(self) -> bool:
@@ -259,6 +273,21 @@ class TargetTracker:
         if self.current is not None and (found := tuple(batches)) != self.current.batches:
             self.current = dataclasses.replace(self.current, batches=found)
 
+    def record_detached(self, found: Iterable[DetachedSet], *, ended: Collection[str] = ()) -> bool:
+        """Record StatefulSets that are about to be deleted without their Pods and claims; return whether that is news.
+
+        ended: the resources whose next StatefulSet exists.
+        """
+        if self.current is None:
+            return False
+        known = {each.resource: each for each in self.current.detached if each.resource not in ended}
+        known |= {each.resource: each for each in found}
+        detached = tuple(known.values())
+        if detached == self.current.detached or len(detached) > target_status.DETACHED_KEPT:
+            return False
+        self.current = dataclasses.replace(self.current, detached=detached)
+        return True
+
     def request_retry(self) -> None:
         """Try the target once more, at the user's request."""
         self._is_retried = True
@@ -342,7 +371,7 @@ def find_tokens(stack: StackObject) -> dict[str, str]:
 def needs_persistence(target: Target) -> bool:
     """Return whether the status must contain the target, because the spec does not determine all of it."""
     # Where objects are in another cluster is known from the status alone.
-    has_memory = bool(target.cluster or target.removed or target.surge or target.breakpoint_key)
+    has_memory = bool(target.cluster or target.removed or target.surge or target.breakpoint_key or target.detached)
     return target.is_rollback or not target.cleared.is_empty or has_memory
 
 
@@ -357,7 +386,7 @@ def persisted_identity(target: Target | None) -> object:
     return (
         (
             *(target.revision, target.cause, target.rollback, target.failed_hash, target.cleared, target.cluster),
-            *(target.removed, target.surge, target.breakpoint_key, is_deferred(target)),
+            *(target.removed, target.surge, target.breakpoint_key, target.detached, is_deferred(target)),
         )
         if target is not None
         else None

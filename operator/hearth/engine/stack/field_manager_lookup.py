@@ -11,6 +11,8 @@ from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan.resource.drift_messages import field_managers
+from hearth.plan.retry.backoff import BackoffPolicy
+from hearth.plan.retry.step_governor import Work, WorkType
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_conditions import ManagerQuery
@@ -20,15 +22,32 @@ TASK = "holder of "
 
 
 def resolve_queries(
-    stack_uid: str, plan: StackPlan, memory: InMemoryState, *, tasks: NamedTasks, services: Services
-) -> None:
-    """Start the lookups that the last reconcile requested; each answer enqueues its resource."""
+    stack_uid: str,
+    plan: StackPlan,
+    memory: InMemoryState,
+    *,
+    tasks: NamedTasks,
+    services: Services,
+    backoff: BackoffPolicy,
+) -> float:
+    """Start the lookups that the last reconcile requested; each answer enqueues its resource.
+
+    Returns the seconds until the next one that is delayed, since others about the same resource went before it; 0 for
+    none.
+    """
     if not memory.manager_queries:
-        return
+        return 0.0
+    now, delays = services.clock.monotonic(), []
     named = {name for type_ in plan.conditions.by_type for name in plan.conditions.first(type_)}
     for name in named & memory.manager_queries.keys():
+        work = Work(resource=name, type=WorkType.LOOK_UP)
+        if (due := memory.governor.find_due(work)) > now:
+            delays.append(due - now)
+            continue
+        memory.governor.count(work, now=now, backoff=backoff)
         look_up = functools.partial(_look_up, stack_uid, name, memory.manager_queries.pop(name), memory, services)
         tasks.run(f"{TASK}{name}", look_up)
+    return min(delays, default=0.0)
 
 
 async def _look_up(

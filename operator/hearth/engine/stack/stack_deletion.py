@@ -22,6 +22,7 @@ from hearth.model import names
 from hearth.model.child import Child
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.text import enumeration
 from hearth.plan.retry import error_message
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.status import deletion_blockers
@@ -63,8 +64,11 @@ class StackDeletion:
         self._unusable_since: float | None = None
         """Monotonic time since which the cluster cannot be used; None while it can."""
 
-    def update(self, plan: StackPlan) -> None:
-        """Finalize what can be finalized after a reconcile."""
+    def update(self, plan: StackPlan, *, is_releasing: bool = False, left_pods: str = "") -> None:
+        """Finalize what can be finalized after a reconcile.
+
+        is_releasing: whether objects are being released; left_pods: why Pods of a deleted StatefulSet are left.
+        """
         is_cut_off = self._note_cluster()
         if not self._definition_sync.is_deleting:
             return
@@ -72,7 +76,11 @@ class StackDeletion:
             # Without the cluster, no list tells what is left.
             if self._may_let_go(plan):
                 self._tasks.run("part", self._let_go)
-        elif plan.is_complete:
+        elif plan.withheld:
+            self.blocked_by = f"waits until other Stacks take over what they name: {describe_withheld(plan)}"
+        elif left_pods:
+            self.blocked_by = left_pods
+        elif plan.is_complete and not is_releasing:
             self._tasks.run("part", self._part)
         if (
             self._definition_sync.options.is_paused
@@ -124,6 +132,12 @@ class StackDeletion:
         self.blocked_by = await finalize(
             self._uid, self._services, needed=self._definition_sync.targets.needed, absent=self._cache_sync.absent
         )
+
+
+def describe_withheld(plan: StackPlan) -> str:
+    """Describe the objects that stay for other Stacks of the tree."""
+    found = sorted(f"{each.child.ref} {each.claim.explain()}" for each in plan.withheld.values())
+    return enumeration.enumerate_names(found)
 
 
 async def finalize(

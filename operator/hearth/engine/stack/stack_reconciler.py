@@ -6,6 +6,7 @@ Slow work runs in tasks, and each finished task enqueues the Stack.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 
 from hearth import supervision
@@ -24,9 +25,13 @@ from hearth.engine.stack.broadcasts import BroadcastHandler
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.stack.checks.check_control import CheckControl
 from hearth.engine.stack.checks.unproven_objects import UnprovenObjects
+from hearth.engine.stack.detached_sets import DetachedSets
+from hearth.engine.stack.finished_objects import FinishedObjects
+from hearth.engine.stack.handover_offers import HandoverOffers
 from hearth.engine.stack.repair_reports import RepairReports
 from hearth.engine.stack.requeue_timer import RequeueTimer
 from hearth.engine.stack.rolling_progress import RollingProgress
+from hearth.engine.stack.run_reports import RunReports
 from hearth.engine.stack.stack_deletion import StackDeletion
 from hearth.engine.stack.stack_requests import StackRequests
 from hearth.engine.stack.status_inputs import StatusInputs
@@ -38,6 +43,7 @@ from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope
 from hearth.engine.writes import step_execution
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.plan.environment import inherited_rules
 from hearth.plan.retry import retry_triggers
 from hearth.plan.stack.plan_index import RefreshResult
 from hearth.plan.stack.stack_plan import StackPlan
@@ -45,7 +51,7 @@ from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import internal_errors, steps
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState
-from hearth.plan.state.steps import Apply, Step
+from hearth.plan.state.steps import Apply, Delete, Release, Step
 from hearth.plan.status import ready_condition
 from hearth.template.blueprint import Blueprint
 
@@ -66,10 +72,14 @@ class StackReconciler:
         self._checking = CheckControl(
             uid, services=services, definition_sync=self.definition, tasks=self._tasks, memory=self.memory
         )
+        self._finished = FinishedObjects(
+            uid, services=services, definition_sync=self.definition, tasks=self._tasks, memory=self.memory
+        )
         self._progress = TargetProgress(
             services=services, definition_sync=self.definition, tasks=self._tasks, memory=self.memory
         )
         self._rolling = RollingProgress(services, self.definition)
+        self._detached = DetachedSets(uid, services=services, definition_sync=self.definition, tasks=self._tasks)
         self._tampered = TamperedRevisions(self.definition)
         self._unproven = UnprovenObjects(uid, services=services, tasks=self._tasks)
         self._cache_sync = CacheSync(
@@ -93,6 +103,7 @@ class StackReconciler:
             uid, services=services, find_requeues=lambda: self.planner.requeues if self.planner is not None else {}
         )
         self._repairs = RepairReports(uid=uid, services=services, definition_sync=self.definition, tasks=self._tasks)
+        self._runs = RunReports(uid, services=services, definition_sync=self.definition, tasks=self._tasks)
         self._status_inputs = StatusInputs(
             uid=uid,
             services=services,
@@ -101,7 +112,10 @@ class StackReconciler:
             checking=self._checking,
             leaving=self._leaving,
             faults=self._faults,
+            memory=self.memory,
         )
+        self._offers = HandoverOffers(uid, services, self.definition, self._tasks)
+        services.relatives.join(uid, self)
         self._was_held = False
         """Whether steps were deferred since the last reconcile that offered any."""
 
@@ -128,15 +142,22 @@ class StackReconciler:
         if (planner := self._find_planner(stack)) is None:
             return []
         refreshed = self._refresh(stack, planner, dirty)
-        field_manager_lookup.resolve_queries(self.uid, planner, self.memory, tasks=self._tasks, services=self._services)
+        lookup_left = field_manager_lookup.resolve_queries(
+            self.uid, planner, self.memory, tasks=self._tasks, services=self._services, backoff=self.results.backoff
+        )
         self._stopping.after_reconcile(stack, planner, self.memory, grace_left=self._cache_sync.grace_left())
         self._rolling.update(planner, is_group=stack.is_group)
+        self._detached.update(planner, refreshed.planned)
         if not self.is_superseded:
             # A stop that the newer spec no longer has must not complete the target, since after a restart it would not.
             self._progress.update(planner, describe=self.make_status_input, grace_left=self._cache_sync.grace_left())
+        if self.definition.targets.is_completed:
+            self.memory.governor.settle()
         self._check(stack, planner)
-        self._timer.arm(self._progress.seconds_left(), nesting.seconds_left(self.memory))
-        self._leaving.update(planner)
+        self._timer.arm(self._progress.seconds_left(), nesting.seconds_left(self.memory), lookup_left)
+        self._leaving.update(
+            planner, is_releasing=self._finished.is_releasing, left_pods=self._detached.find_problem(planner)
+        )
         was_held, self._was_held = self._was_held, self._is_held
         if self._was_held:
             return []
@@ -153,8 +174,17 @@ class StackReconciler:
             dirty.add(DirtyScope.ALL_RESOURCES)
         children = StackChildren(self._services.find_children_cluster(self.uid), self.uid)
         keys, now = self._find_dirty(planner, dirty, children), self._services.clock.monotonic()
+        keys |= planner.set_retry(inherited_rules.find_retry(stack.annotations))
         refreshed = planner.refresh(keys, children=children, memory=self.memory, now=now)
         self.results.apply_refresh(refreshed, planner)
+        self._services.relatives.tell(self.uid, self._services)
+        self._offers.update(planner)
+        self._runs.report(refreshed.newly_failed, planner)
+        is_judged = self._cache_sync.grace_left() <= 0 and not self.definition.needs_sync(stack)
+        if self.memory.asks_all and is_judged:
+            self.memory.asks_all = False
+        if not self._requests.is_paused and self.definition.cluster.problem is None:
+            self._finished.update(keys, planner, children)
         self.memory.prune(children)
         return refreshed
 
@@ -166,6 +196,7 @@ class StackReconciler:
         )
         if self._cache_sync.take_full_refresh() or is_all or DirtyScope.ALL_RESOURCES in dirty:
             keys |= planner.all_names(children)
+        keys |= planner.set_target(self.definition.targets.current)
         keys |= planner.set_healing(self.definition.options.healing, is_completed=self.definition.targets.is_completed)
         if DirtyScope.EVALUATED in dirty:
             keys |= planner.find_evaluating()
@@ -247,11 +278,12 @@ class StackReconciler:
     @property
     def is_status_overdue(self) -> bool:
         """Whether the next status write cannot wait for better news."""
-        return self.is_status_urgent or self.definition.targets.is_resumed
+        return self.is_status_urgent or self.definition.targets.is_resumed or self._finished.is_status_awaited
 
     def note_written(self, status: Object) -> None:
         """Record the written status."""
         self._checking.note_written(status)
+        self._finished.note_written(status)
         if self.definition.targets.on_status_written(status):
             self._services.queue.enqueue(self.uid, DirtyScope.STACK)
 
@@ -284,7 +316,14 @@ class StackReconciler:
 
     def find_idle_kinds(self) -> Collection[Kind] | None:
         """Return the kinds that the state of an idle Stack depends on; None if it is not idle."""
-        is_busy = self._tasks.has_any or self.is_faulty or self._unproven.has_any or not self._checking.is_idle
+        is_busy = (
+            self._tasks.has_any
+            or self.is_faulty
+            or self._finished.is_busy
+            or self._unproven.has_any
+            or self._detached.has_any
+            or not self._checking.is_idle
+        )
         if self.planner is None or is_busy:
             return None
         return idle_check.find_kinds(self.planner, self.memory, self.definition, cache_sync=self._cache_sync)
@@ -297,15 +336,39 @@ class StackReconciler:
             # An earlier status that arrives late may hold the Stack between two reconciles, of which neither sees it.
             self._was_held = True
             return None
+        is_removal = isinstance(self.planner.ready_steps.get(key), Delete | Release)
+        if is_removal and self._may_be_named():
+            # Another step may start when the newer spec takes long. What it names must not be gone by then.
+            self._was_held = True
+            return None
         step = self.planner.take_step(key)
-        if step is not None:
-            self._checking.invalidate()
-            self.memory.in_flight[key] = step
+        if step is None and is_removal:
+            # Something names the object by now.
+            self._services.queue.enqueue(self.uid, key)
+        if step is None or not self.results.begin(key, step):
+            return None
+        self._checking.invalidate()
         return step
+
+    def _may_be_named(self) -> bool:
+        """Return whether a newer spec, which may name any object, is not read yet."""
+        stack = self._services.management_cluster.find_stack(self.uid)
+        return stack is not None and not stack.deleting and stack.generation != self.definition.generation
 
     def take_repair_report(self, step: Apply) -> bool:
         """Return whether the step is a repair that an Event will report."""
         return self._repairs.take_report(step, self.planner, self.memory)
+
+    def is_repeating(self, step: Apply) -> bool:
+        """Return whether the apply repeats one that was undone, so that its cause is read before it.
+
+        What undoes a repair is a condition by itself.
+        """
+        return not step.lost and self.memory.governor.is_repeating(step.resource)
+
+    def note_evidence(self, step: Apply, evidence: str) -> None:
+        """Record what undoes the applies of a resource."""
+        self.memory.governor.note_evidence(step.resource, evidence)
 
     def finish_step(self, key: str, step: Step, result: step_execution.StepResult) -> None:
         """Record the result of a step and enqueue what it affects."""
@@ -329,6 +392,7 @@ class StackReconciler:
         self._timer.cancel()
         self._supersession.clear()
         self._tasks.cancel()
+        self._services.relatives.leave(self.uid)
         self._services.management_cluster.follow_sources(self.uid, ())
         self.definition.cluster.close()
 
@@ -359,6 +423,11 @@ class StackReconciler:
         before, self.planner = self.planner, planner
         self.planner.set_rolling(self._rolling.make_updates(blueprint, before=before))
         self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())
+        tree = self._services.relatives
+        self.planner.set_tree(
+            functools.partial(tree.find_claim, self.uid, self._services),
+            functools.partial(tree.has_foreign, self.uid, self._services),
+        )
         self._stopping.update(self.planner, is_swept_away=self._leaving.is_namespace_terminating)
         self._cache_sync.refresh()
 

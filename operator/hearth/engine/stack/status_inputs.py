@@ -11,6 +11,7 @@ from hearth.engine.stack.checks.check_control import CheckControl
 from hearth.engine.stack.stack_deletion import StackDeletion
 from hearth.engine.stack.target_progress import TargetProgress
 from hearth.model import value_class
+from hearth.plan.state.memory import InMemoryState
 from hearth.plan.status import ready_condition
 
 
@@ -25,6 +26,7 @@ class StatusInputs:
     checking: CheckControl
     leaving: StackDeletion
     faults: Faults
+    memory: InMemoryState
 
     def make(self, *, is_writable: bool) -> ready_condition.StatusInput:
         """Make the input of the next status. is_writable: whether the complete status can be written."""
@@ -40,13 +42,17 @@ class StatusInputs:
             last_failed=targets.last_failed,
             rejection=definition_sync.rejection or definition_sync.cluster.refusal,
             cluster_problem=definition_sync.cluster.problem,
-            handled=targets.persisted_tokens,
+            handled=targets.find_persisted_tokens(has_open_runs=self.memory.has_open_runs),
+            finished=self.memory.finished,
             refreshed_parameters=definition_sync.refreshed_parameters,
             tampered=definition_sync.revisions.tampered,
             is_paused=definition_sync.options.is_paused,
             is_suspended=definition_sync.is_suspended,
             timed_out_after=definition_sync.options.timeout if self.progress.seconds_left() <= 0 else None,
             fault=self.faults.describe(besides=internal_error_backoff.STATUS if is_writable else ""),
+            undecided=0
+            if definition_sync.is_deleting
+            else self.services.relatives.count_undecided(self.uid, self.services),
             blocked_by=self.leaving.blocked_by,
             halted_by=self.progress.halted_by,
             check=self.checking.result,

@@ -25,8 +25,8 @@ from hearth.plan.retry.backoff import BackoffPolicy, StepFailure
 from hearth.plan.stack.plan_index import RefreshResult
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import healing, steps
-from hearth.plan.state.memory import InMemoryState
-from hearth.plan.state.steps import Apply, Step, Suspend
+from hearth.plan.state.memory import InMemoryState, RefusedChange
+from hearth.plan.state.steps import Apply, Delete, Step, Suspend
 
 logger = structlog.get_logger(__name__)
 
@@ -40,24 +40,39 @@ class StepResults:
     definition_sync: DefinitionSync
     memory: InMemoryState = field(default_factory=InMemoryState)
 
+    def begin(self, key: str, step: Step) -> bool:
+        """Count a step and record it as in flight; return False if it must wait, since others were taken meanwhile."""
+        now = self.services.clock.monotonic()
+        if self.memory.find_due(key, step) > now:
+            self.services.queue.enqueue(self.uid, key)
+            return False
+        self.memory.governor.count(steps.find_work(step), now=now, backoff=self.backoff)
+        self.memory.in_flight[key] = step
+        return True
+
     def record(self, key: str, step: Step, result: step_execution.StepResult) -> None:
         """Record the result of a step."""
         missed = self.memory.finish(key)
         if isinstance(result, step_execution.StepDone):
             self._log_write(step, result.reverted)
+            if isinstance(step, Delete) or (isinstance(step, Apply) and step.uid is None):
+                self.memory.asked.pop(key, None)
+            self.memory.governor.note_done(steps.find_work(step))
         match result, step:
             case StepFailure(immutable=field), Apply(uid=str(uid)) if field:
-                # Not a failure yet: the resource's policy decides what follows.
-                self.memory.immutable[uid] = (step.hash, field)
+                self.memory.immutable[uid] = RefusedChange(step.hash, field, result.is_proven)
+                # If it is proven, this is no failure yet: the resource's policy decides what follows.
+                if not result.is_proven:
+                    self._remember(key, result, subject=steps.attempt_id(step), missed=missed, about=find_subject(step))
             case StepFailure(), _:
                 self._remember(key, result, subject=steps.attempt_id(step), missed=missed, about=find_subject(step))
-            case step_execution.StepDone(child, left), Apply() if child is not None:
+            case step_execution.StepDone(child, left, is_created=is_created), Apply() if child is not None:
                 self.memory.forget_failures(key, steps.attempt_id(step))
                 # The operator never owned a field that is missing in the answer to its own apply. Only later losses are drift.
                 seen = (step.hash, child.ownership)
                 self.memory.record_ownership(child.uid, seen, field_ownership.DriftFinding(tolerated=left))
                 self.memory.altered.pop(child.uid, None)
-                if step.uid is None and not child.is_adopted:
+                if is_created:
                     self.memory.never_ready[child.uid] = None
                 if step.repaired_fields:
                     self._count_repair(key, step.repaired_fields)
@@ -82,8 +97,16 @@ class StepResults:
                 if status.child.unhealthy_reason is not None:
                     self._count_mark(name, status.child.uid)
                     continue
+                if self.memory.asks_all:
+                    self.memory.asked[name] = None
                 trouble = StepFailure(reason=status.reason, message=status.message)
-                self._remember(name, trouble, subject=decide.failure_id(status.child), about=(name, status.child.ref))
+                self._remember(
+                    name,
+                    trouble,
+                    subject=decide.failure_id(status.child),
+                    about=(name, status.child.ref),
+                    policy=self._find_run_backoff(name, planner),
+                )
 
     def awaited_triggers(self, waiting: Collection[str]) -> set[retry_triggers.RetryTrigger]:
         """Return the retry triggers of the failed steps under these keys."""
@@ -102,14 +125,16 @@ class StepResults:
         subject: AttemptId,
         about: tuple[str, ObjectRef],
         missed: Collection[retry_triggers.RetryTrigger] = (),
+        policy: BackoffPolicy | None = None,
     ) -> None:
         """about: the resource and its object; missed: triggers that fired while the step was in flight."""
         now = self.services.clock.monotonic()
         attempt = backoff.after_failure(
-            self.memory.attempts.get(key), trouble, subject=subject, now=now, backoff=self._find_backoff()
+            self.memory.attempts.get(key), trouble, subject=subject, now=now, backoff=policy or self.backoff
         )
-        is_late = any(cause in missed for cause in trouble.causes)
-        self.memory.attempts[key] = backoff.expedite(attempt, now=now) if is_late else attempt
+        late = [cause for cause in trouble.causes if cause in missed]
+        asks_again = any(cause.type in retry_triggers.NOTICED_LATE for cause in late)
+        self.memory.attempts[key] = backoff.expedite(attempt, now=now, asks_again=asks_again) if late else attempt
         for cause in trouble.causes:
             self.services.find_children_cluster(self.uid).watch_trigger(cause)
         # The message may contain words of the child itself.
@@ -147,11 +172,25 @@ class StepResults:
         stack = self.services.management_cluster.find_stack(self.uid)
         return f"{stack.namespace}/{stack.name}" if stack is not None else self.uid
 
-    def _find_backoff(self) -> BackoffPolicy:
+    @property
+    def backoff(self) -> BackoffPolicy:
         """Return the backoff policy: the Stack's settings, otherwise the operator's."""
         options, usual = self.definition_sync.options, self.services.backoff
         longest = options.max_backoff if options.max_backoff is not None else usual.max_backoff
         return dataclasses.replace(usual, limit=options.retry_limit, max_backoff=longest)
+
+    def _find_run_backoff(self, name: str, planner: StackPlanner) -> BackoffPolicy:
+        """Return the backoff policy of an object that failed: slow from the first for what runs to completion."""
+        usual, desired = self.backoff, planner.find_desired(name)
+        run = desired.resource.run if desired is not None else None
+        if run is None:
+            return usual
+        return dataclasses.replace(
+            usual,
+            first_delay=max(usual.first_delay, backoff.RUN_DELAY),
+            max_backoff=run.max_backoff if run.max_backoff is not None else usual.max_backoff,
+            most=run.limit + 1 if run.limit is not None else None,
+        )
 
     def _count_repair(self, name: str, repaired: str) -> None:
         """Count a repaired change; repairs of repeated changes are delayed more and more."""
@@ -159,15 +198,17 @@ class StepResults:
             self.memory.drift_conflicts.get(name),
             repaired,
             now=self.services.clock.monotonic(),
-            backoff=self._find_backoff(),
+            backoff=self.backoff,
         )
 
     def _count_mark(self, name: str, uid: str) -> None:
         """Count the mark of an object; replacements after repeated marks are delayed more and more."""
-        now, settings = self.services.clock.monotonic(), self._find_backoff()
+        now, settings = self.services.clock.monotonic(), self.backoff
         self.memory.mark_backoffs[name] = healing.after_mark(
             self.memory.mark_backoffs.get(name), uid, now=now, backoff=settings
         )
+        # Repeated marks have a delay of their own.
+        self.memory.governor.allow(name, now=now)
 
 
 def find_subject(step: Step) -> tuple[str, ObjectRef]:

@@ -38,6 +38,22 @@ async def apply_without_obstacle(step: Apply, live: Object, *, cluster: Workload
         raise Unreachable(f"no answers within {WITHIN:g} s") from error
 
 
+async def convert_ownership(step: Apply, live: Object, *, cluster: WorkloadCluster) -> bool:
+    """Give the record of the last apply the apiVersion of this one; return False if it has that already.
+
+    The API server converts the result of an apply to the version of the last one, and fails if that does not have all
+    its fields. Raises ApiStatusError and Unreachable.
+    """
+    metadata = live["metadata"]
+    entries = apply_obstacles.renew_version(live, step.kind.api_version)
+    if entries is None or metadata["uid"] != step.uid:
+        return False
+    preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    await cluster.change(step.ref, {"metadata": {**preconditions, "managedFields": entries}}, kind=step.kind)
+    logger.info("field ownership converted", child=str(step.ref), version=step.kind.api_version)
+    return True
+
+
 async def suspend_without_obstacle(step: Suspend, live: Object, *, cluster: WorkloadCluster) -> Child | None:
     """Remove the suspending fields that alone fill a map, and apply; return None if there are none.
 

@@ -7,25 +7,38 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias, assert_never
 
 import orjson
+import structlog
 
+from hearth.engine import relatives
 from hearth.engine.ports import WorkloadCluster
-from hearth.engine.writes import nested_accounts, obstacle_removal
+from hearth.engine.relatives import Kin, Objection
+from hearth.engine.writes import (
+    claim_transfer,
+    field_removal,
+    nested_accounts,
+    obstacle_removal,
+    permanent_drift,
+    set_detachment,
+)
 from hearth.model import child, names, tenancy, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.signatures import Signatures
 from hearth.model.tenancy import Boundary
+from hearth.model.text import redaction
 from hearth.plan.ownership import adoption, apply_obstacles, merge_patch
 from hearth.plan.ownership.adoption import StackMayExist
 from hearth.plan.ownership.field_ownership import LostField
-from hearth.plan.resource import drift
+from hearth.plan.resource import drift, immutable_fields, step_planning
 from hearth.plan.retry import api_errors, retry_triggers
+from hearth.plan.retry.api_errors import Verdict
 from hearth.plan.retry.backoff import ServerResponse, StepFailure
 from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 from hearth.plan.state import desired, internal_errors
-from hearth.plan.state.steps import Apply, Delete, Release, Step, Suspend, WriteHealthMark
+from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step, Suspend, WriteHealthMark
 
+logger = structlog.get_logger(__name__)
 CREATE_ONLY = "1"
 """A resourceVersion that no object has. An apply with it creates the object or fails with 409."""
 
@@ -45,6 +58,12 @@ REASONS: Mapping[type[object], str] = {
 """Reason in the status, by error class."""
 FORBIDDEN = "Forbidden"
 """Reason of a step that the account of the Stack has no right to."""
+OPEN_QUESTION = (
+    "; the API server does not tell whether a new object would be accepted: correct or revert the change, or set "
+    "updatePolicy.replace: DeleteFirst on the resource, which deletes the object, and all that it holds, before it is "
+    "made again"
+)
+"""What a message adds about a change that may be of an immutable field."""
 FINAL = api_errors.InvalidManifest | api_errors.MaybeImmutable
 """Error classes that only a changed definition resolves."""
 
@@ -59,12 +78,16 @@ class StepDone:
     """Manifest fields left to other field managers."""
     reverted: str = ""
     """What a repair reverted, if that was read before it."""
+    is_created: bool = False
+    """Whether there was no object, so that the step made it."""
+    note: str = ""
+    """What a person should know of it besides, for an Event."""
 
 
 StepResult: TypeAlias = StepDone | StepFailure
 
 
-async def execute_step(
+async def execute_step(  # noqa: PLR0913 -- the step, and what it depends on
     step: Step,
     *,
     cluster: WorkloadCluster,
@@ -72,10 +95,12 @@ async def execute_step(
     may_exist: StackMayExist,
     ours: Signatures,
     boundary: Boundary,
+    kin: Kin | None = None,
 ) -> StepResult:
     """Execute the step and return its result. Never raises for an API error.
 
-    boundary: of the Stack. A step beyond it sends no request, even if it was planned.
+    boundary: of the Stack. A step beyond it sends no request, even if it was planned; kin: its tree, of which it may take
+    over objects.
     """
     _, ref, verb = _subject(step)
     if message := boundary.find_denial(ref):
@@ -85,14 +110,15 @@ async def execute_step(
             case Apply():
                 refused = await nested_accounts.refuse(step, cluster=cluster, boundary=boundary)
                 return refused or await _apply(
-                    step, cluster=cluster, manager=manager, may_exist=may_exist, ours=ours, boundary=boundary
+                    step, cluster=cluster, manager=manager, may_exist=may_exist, ours=ours, boundary=boundary, kin=kin
                 )
             case Delete():
                 await cluster.delete(step.child)
-                return StepDone(None)
+            case Detach():
+                done = await set_detachment.detach(step, cluster=cluster, boundary=boundary)
+                return done if isinstance(done, StepFailure) else StepDone(None, note=done)
             case Release():
                 await cluster.release(step.child)
-                return StepDone(None)
             case WriteHealthMark():
                 return StepDone(await cluster.mark(step.child, step.reason))
             case Suspend():
@@ -100,13 +126,16 @@ async def execute_step(
                 return StepDone(await cluster.apply(step.manifest, kind=kind, manager=manager, force=True))
             case _:
                 assert_never(step)
+        return StepDone(None)
     except Unreachable as error:
         message = f"cannot reach the API server: {error}; the operator retries"
         return StepFailure(
             reason="Unreachable", message=message, causes=(retry_triggers.SERVER,), server=ServerResponse.SILENT
         )
     except ApiStatusError as error:
-        return _add_grant(await _resolve(error, step, cluster=cluster, manager=manager), step, boundary)
+        result = await _resolve(error, step, cluster=cluster, manager=manager)
+        result = await permanent_drift.explain(step, result, cluster=cluster, boundary=boundary)
+        return _add_grant(result, step, boundary)
 
 
 def explain_internal_error(step: Step) -> StepResult:
@@ -115,7 +144,7 @@ def explain_internal_error(step: Step) -> StepResult:
     return internal_errors.make_trouble(f"{verb} {ref}")
 
 
-async def _apply(
+async def _apply(  # noqa: PLR0913 -- the step, and what it depends on
     step: Apply,
     *,
     cluster: WorkloadCluster,
@@ -123,12 +152,13 @@ async def _apply(
     may_exist: StackMayExist,
     ours: Signatures,
     boundary: Boundary,
+    kin: Kin | None,
 ) -> StepResult:
     if step.uid is not None:
         return await _change(step, uid=step.uid, cluster=cluster, manager=manager)
     try:
-        manifest = with_preconditions(step.manifest, resourceVersion=CREATE_ONLY)
-        return StepDone(await cluster.apply(manifest, kind=step.kind, manager=manager, force=False))
+        manifest = claim_transfer.with_preconditions(step.manifest, resourceVersion=CREATE_ONLY)
+        return StepDone(await cluster.apply(manifest, kind=step.kind, manager=manager, force=False), is_created=True)
     except ApiStatusError as error:
         if not isinstance(_classify(error, step), api_errors.StaleRead | api_errors.ApplyConflict):
             raise
@@ -138,16 +168,88 @@ async def _apply(
         if not error.is_forbidden or not boundary.account:
             raise
         return _leave_unseen(step, boundary)
+    owner = adoption.find_proven_stack(live, step.ref, ours)
+    if kin is not None and owner and kin.is_related(owner):
+        return await _receive(step, live, owner=owner, cluster=cluster, manager=manager, kin=kin)
     return await _take_over(step, live, cluster=cluster, manager=manager, may_exist=may_exist, ours=ours)
 
 
-async def _change(step: Apply, *, uid: str, cluster: WorkloadCluster, manager: str) -> StepDone:
+async def _receive(
+    step: Apply, live: Object, *, owner: str, cluster: WorkloadCluster, manager: str, kin: Kin
+) -> StepResult:
+    """Take over an object that another Stack of the same tree does not want any more; else leave it alone."""
+    metadata = live["metadata"]
+    objection = kin.find_objection(owner, live, step.ref)
+    if objection is None and "deletionTimestamp" in metadata:
+        objection = Objection(message="is being deleted; it is created again when that object is gone", is_final=False)
+    if objection is not None:
+        return StepFailure(
+            reason=relatives.HANDOVER if not objection.is_final else "NotOwned",
+            message=f"{step.ref} exists already and {objection.message}",
+            is_final=objection.is_final,
+            is_wait=not objection.is_final,
+            causes=(retry_triggers.object_trigger(step.kind, step.ref),),
+        )
+    if (metadata.get("annotations") or {}).get(names.ANNOTATION_ADOPTED) == names.ADOPTED:
+        step = dataclasses.replace(step, manifest=desired.with_adopted(step.manifest))
+    # The version proves that the object is still the one that the other Stack let go.
+    manifest = claim_transfer.with_preconditions(
+        step.manifest, uid=metadata["uid"], resourceVersion=metadata["resourceVersion"]
+    )
+    written = await cluster.apply(manifest, kind=step.kind, manager=manager, force=True)
+    return StepDone(await _clear_former(step, live, written, cluster=cluster, manager=manager))
+
+
+async def _clear_former(step: Apply, live: Object, written: Child, *, cluster: WorkloadCluster, manager: str) -> Child:
+    """Remove from an object that was handed over what only its former Stack stated; return the object.
+
+    The new definition owns everything that it states by now, so the smaller apply empties nothing of it.
+    """
+    entry = child.find_entry(live["metadata"].get("managedFields") or ())
+    former = str(entry.get("manager", "")) if entry is not None else ""
+    metadata = {
+        key: step.manifest["metadata"][key] for key in ("name", "namespace") if key in step.manifest["metadata"]
+    }
+    rest: Object = {key: step.manifest[key] for key in ("apiVersion", "kind")}
+    rest["metadata"] = {**metadata, "uid": written.uid}
+    is_offered = names.ANNOTATION_OFFERED in (live["metadata"].get("annotations") or {})
+    try:
+        if is_offered:
+            patch = {"metadata": {"uid": written.uid, "annotations": {names.ANNOTATION_OFFERED: None}}}
+            written = await cluster.change(step.ref, patch, kind=step.kind)
+        if former and former != manager:
+            written = await cluster.apply(rest, kind=step.kind, manager=former, force=True)
+    except ApiStatusError as error:
+        # A field that cannot be removed stays, as in any update.
+        logger.info("fields of the former Stack stay", object=str(step.ref), manager=former, error=str(error))
+    return written
+
+
+async def _change(step: Apply, *, uid: str, cluster: WorkloadCluster, manager: str) -> StepResult:
     """Change an object of the Stack, or one that it adopts."""
-    written = await _empty_maps(step, cluster=cluster, manager=manager) if step.leaves_null else None
+    if step.reclaims:
+        await claim_transfer.give_up_claims(step, cluster=cluster, manager=manager)
+    prepared = await field_removal.prepare(step, cluster=cluster, manager=manager)
+    if isinstance(prepared, api_errors.MaybeImmutable):
+        return _explain_kept(prepared, step)
+    written = await _empty_maps(prepared, cluster=cluster, manager=manager) if step.leaves_null else None
     if written is None:
-        manifest = with_preconditions(step.sent_manifest, uid=uid)
+        manifest = claim_transfer.with_preconditions(prepared.sent_manifest, uid=uid)
         written = await cluster.apply(manifest, kind=step.kind, manager=manager, force=True)
     return StepDone(written, step.tolerated)
+
+
+def _explain_kept(kept: api_errors.MaybeImmutable, step: Apply) -> StepFailure:
+    """Return the failure of an apply after which the object would not have its definition."""
+    message, fields = (
+        redaction.redact(text, step.sensitive_texts or ()) for text in (kept.message, ", ".join(kept.fields))
+    )
+    return StepFailure(
+        reason=REASONS[api_errors.MaybeImmutable],
+        message=f"cannot apply {step.ref}: {message}",
+        is_final=True,
+        immutable=fields,
+    )
 
 
 async def _empty_maps(step: Apply, *, cluster: WorkloadCluster, manager: str) -> Child | None:
@@ -197,8 +299,11 @@ async def _take_over(
             step,
             tolerated=drift.check_before_change(present, step).tolerated,
             leaves_null=apply_obstacles.leaves_null(step.manifest, present),
+            owned_before=present.ownership if present.hash != step.hash else None,
+            reclaims=step_planning.has_claims(present),
         )
-    return await _change(step, uid=metadata["uid"], cluster=cluster, manager=manager)
+        return await _change(step, uid=metadata["uid"], cluster=cluster, manager=manager)
+    return StepDone(await claim_transfer.adopt(step, live, cluster=cluster, manager=manager), step.tolerated)
 
 
 def is_taken_up(metadata: Mapping[str, Any], step: Apply) -> bool:
@@ -206,15 +311,10 @@ def is_taken_up(metadata: Mapping[str, Any], step: Apply) -> bool:
     return metadata["uid"] == step.takes_up and child.is_labelled(metadata)
 
 
-def with_preconditions(manifest: Object, **metadata: str) -> Object:
-    """Return a copy of the manifest with preconditions on its object."""
-    return {**manifest, "metadata": {**manifest["metadata"], **metadata}}
-
-
 async def _resolve(error: ApiStatusError, step: Step, *, cluster: WorkloadCluster, manager: str) -> StepResult:
     """Resolve an API error: send further requests if the answer is unclear, and remove what is in the way of an apply."""
     kind, ref, verb = _subject(step)
-    right = "delete" if isinstance(step, Delete) else "patch"
+    right = "delete" if isinstance(step, Delete | Detach) else "patch"
     first = reaction = _classify(error, step)
     try:
         if isinstance(reaction, api_errors.NeedsAccessReview):
@@ -222,7 +322,7 @@ async def _resolve(error: ApiStatusError, step: Step, *, cluster: WorkloadCluste
             reaction = api_errors.after_access_review(reaction, is_allowed=is_allowed)
         elif isinstance(reaction, api_errors.NeedsDryRun | api_errors.MaybeImmutable) and isinstance(step, Apply):
             outcome = await _try_change(reaction, step, cluster=cluster, manager=manager)
-            if isinstance(outcome, StepDone):
+            if isinstance(outcome, StepDone | StepFailure):
                 return outcome
             reaction = outcome
         elif isinstance(reaction, api_errors.NeedsDryRun | api_errors.MaybeImmutable) and isinstance(step, Suspend):
@@ -233,19 +333,29 @@ async def _resolve(error: ApiStatusError, step: Step, *, cluster: WorkloadCluste
         elif isinstance(reaction, api_errors.KindNotServed):
             await cluster.refresh_kinds()
     except (ApiStatusError, Unreachable) as unanswered:
-        message = f"cannot {verb} {ref}: {reaction.message}; the query for the cause also failed: {unanswered}"
+        message = f"cannot {verb} {ref}: {reaction.message}; the query for the cause also failed; the operator retries"
         after, server = unanswered.retry_after or 0.0, _judge_server(unanswered)
         return StepFailure(
             reason="Unreachable", message=message, retry_after=after, causes=(retry_triggers.SERVER,), server=server
         )
-    # The requested delay of the API server counts in any case.
-    after = max(error.retry_after or 0.0, _find_delay(reaction))
+    return _fail(reaction, error, step, first=first)
+
+
+def _fail(
+    reaction: api_errors.ErrorClass, error: ApiStatusError, step: Step, *, first: api_errors.ErrorClass
+) -> StepFailure:
+    """Return the failure of a step. first: what the error seemed to be before its cause was looked for."""
+    kind, ref, verb = _subject(step)
+    immutable = reaction if isinstance(reaction, api_errors.MaybeImmutable) else None
+    is_open = immutable is not None and not immutable.is_proven
     return StepFailure(
         reason=REASONS.get(type(reaction), "Rejected"),
-        message=f"cannot {verb} {ref}: {reaction.message}",
+        message=f"cannot {verb} {ref}: {reaction.message}{OPEN_QUESTION if is_open else ''}",
         is_final=isinstance(reaction, FINAL),
-        retry_after=after,
-        immutable=", ".join(reaction.fields) if isinstance(reaction, api_errors.MaybeImmutable) else "",
+        # The requested delay of the API server counts in any case.
+        retry_after=max(error.retry_after or 0.0, _find_delay(reaction)),
+        immutable=", ".join(immutable.fields) if immutable is not None else "",
+        is_proven=not is_open,
         causes=retry_triggers.find_triggers(first, reaction, code=error.code, kind=kind, ref=ref),
         server=_judge_server(error),
     )
@@ -283,6 +393,8 @@ def _subject(step: Step) -> tuple[Kind, ObjectRef, str]:
             return step.kind, step.ref, "apply"
         case Delete():
             return step.child.kind, step.child.ref, "delete"
+        case Detach():
+            return step.child.kind, step.child.ref, "replace"
         case Release():
             return step.child.kind, step.child.ref, "release"
         case WriteHealthMark():
@@ -305,27 +417,38 @@ async def _try_change(
     *,
     cluster: WorkloadCluster,
     manager: str,
-) -> api_errors.ErrorClass | StepDone:
+) -> api_errors.ErrorClass | StepResult:
     """Find out by dry runs why the API server rejects the apply, and remove an obstacle if there is one."""
-    verdict = await _probe(step, cluster=cluster)
-    reaction = api_errors.after_dry_run(refused, verdict)
-    if verdict is not None or (step.uid is None and not isinstance(reaction, api_errors.MaybeImmutable)):
+    verdict = await _judge_definition(refused, step, cluster=cluster)
+    is_change = isinstance(refused, api_errors.MaybeImmutable) or step.uid is not None
+    reaction = api_errors.after_dry_run(refused, verdict, is_new=not is_change)
+    if verdict in (Verdict.INVALID, Verdict.UNANSWERED) or not is_change:
         return reaction
     live = await cluster.get(step.ref, kind=step.kind)
     if isinstance(reaction, api_errors.MaybeImmutable) and await _is_immutable(step, live, cluster=cluster):
-        return reaction
+        is_guarded = step.sensitive_texts is not None
+        fields = immutable_fields.describe(reaction.fields, step.sent_manifest, live, is_guarded=is_guarded)
+        return dataclasses.replace(reaction, fields=fields)
+    if isinstance(refused, api_errors.NeedsDryRun) and await obstacle_removal.convert_ownership(
+        step, live, cluster=cluster
+    ):
+        return await _change(step, uid=live["metadata"]["uid"], cluster=cluster, manager=manager)
     # Items of others or an emptied map cause the error, so a replacement would not help.
     written = await obstacle_removal.apply_without_obstacle(step, live, cluster=cluster, manager=manager)
-    return StepDone(written, step.tolerated) if written is not None else api_errors.Denied(message=reaction.message)
+    if written is not None:
+        return StepDone(written, step.tolerated)
+    return api_errors.Denied(message=reaction.message) if verdict is Verdict.VALID else reaction
 
 
-async def _probe(step: Apply, *, cluster: WorkloadCluster) -> api_errors.ErrorClass | None:
-    """Test the same definition as a new object; return the error, or None if the API server accepts it."""
+async def _judge_definition(
+    refused: api_errors.NeedsDryRun | api_errors.MaybeImmutable, step: Apply, *, cluster: WorkloadCluster
+) -> Verdict:
+    """Judge by a dry run whether the API server would accept the definition as a new object of the same name."""
     try:
-        await cluster.create_dry_run(step.manifest, kind=step.kind)
+        await cluster.check_definition(step.manifest, kind=step.kind)
     except ApiStatusError as error:
-        return _classify(error, step)
-    return None
+        return api_errors.judge_definition(refused, _classify(error, step))
+    return Verdict.VALID
 
 
 async def _is_immutable(step: Apply, live: Object, *, cluster: WorkloadCluster) -> bool:

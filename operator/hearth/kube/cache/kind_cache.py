@@ -159,6 +159,9 @@ class KindCache:
         """Update a created, changed or deleted child."""
         self._index.replace(old, new)
         self._budget.replace(old, new)
+        if old is not None and new is not None and is_ours and new.stack_uid not in ("", old.stack_uid):
+            # The Stack that wrote it knows; the one that had it does not.
+            self._listener.on_child(old.stack_uid, old.resource)
         if is_ours or (old is not None and new is not None and is_same(old, new)):
             return
         for stack_uid, resource in {(each.stack_uid, each.resource) for each in (old, new) if each is not None}:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.clusters import kubeconfig_reference
-from hearth.model import names
+from hearth.model import names, stack_tree
 from hearth.model.child import Object
-from hearth.model.stack_tree import Node
+from hearth.model.stack_tree import Node, NodeState
 
 if TYPE_CHECKING:
     from hearth.kube.watch.watch_context import WatchHandler
@@ -75,7 +75,8 @@ class ShardFilter:
         metadata = raw["metadata"]
         uid = metadata["uid"]
         if self.is_own(raw):
-            self._drop(uid)
+            if uid in self._names:
+                self._drop(uid)
             self._inner.on_object(raw)
             return
         # An edit of `spec.kubeConfig` can hand a Stack over to another process.
@@ -85,7 +86,10 @@ class ShardFilter:
             self.elsewhere.add(uid)
             self._on_elsewhere()
         parent = (metadata.get("labels") or {}).get(names.LABEL_STACK_UID, "")
-        self._tree.put(Node(uid, metadata["namespace"], metadata["name"], parent, self._kind))
+        proof = stack_tree.find_proof(metadata.get("annotations") or {}, parent)
+        self._tree.put(Node(uid, metadata["namespace"], metadata["name"], parent, self._kind, proof))
+        if parent or self._tree.find_nested(uid):
+            self._tree.states[uid] = read_state(raw)
         if uid not in self._names:
             name = (metadata["namespace"], metadata["name"])
             self._names[uid] = name
@@ -107,6 +111,7 @@ class ShardFilter:
         self._shown.discard(uid)
         self.elsewhere.discard(uid)
         name = self._names.pop(uid, None)
+        self._tree.states.pop(uid, None)
         if name is not None:
             self._tree.drop(uid)
             self._counts[name] -= 1
@@ -119,3 +124,19 @@ def is_remote(raw: Object) -> bool:
     spec = raw.get("spec")
     found = spec.kubeconfig if isinstance(spec, StackObject) else kubeconfig_reference.find(spec)
     return found is not None
+
+
+def read_state(raw: Object) -> NodeState:
+    """Return what the status of a Stack says; whatever it does not say counts as undecided."""
+    generation = raw["metadata"].get("generation", 0)
+    if "deletionTimestamp" in raw["metadata"]:
+        # It wants no object any more.
+        return NodeState(generation, generation, 0)
+    status = raw.get("status")
+    found = status if isinstance(status, dict) else {}
+    observed, undecided = found.get("observedGeneration"), found.get("undecided", 0)
+    return NodeState(
+        generation,
+        observed if isinstance(observed, int) else -1,
+        undecided if isinstance(undecided, int) else 1,
+    )

@@ -26,7 +26,7 @@ from hearth.model.api import status_fields
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.sharding import WHOLE, Share
-from hearth.model.stack_tree import Node, StackTree
+from hearth.model.stack_tree import StackTree
 from hearth.plan.status import condition_summary
 from hearth.template import resource_group
 
@@ -187,7 +187,7 @@ class StackCache(WatchedCache[StackObject]):
         """Update a created, changed or deleted Stack."""
         either = new or old
         if new is not None:
-            self.tree.put(Node(new.uid, new.namespace, new.name, new.parent, new.kind))
+            self.tree.put(new.node)
         elif old is not None:
             self.tree.drop(old.uid)
         if either is None or (old is not None and new is not None and is_same(old, new)):

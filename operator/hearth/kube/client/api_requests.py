@@ -23,6 +23,8 @@ PLAIN = re.compile(rf"[A-Za-z0-9._-]{{1,{limits.NAME_LENGTH}}}")
 """A segment that quoting leaves as it is: nearly every name."""
 GENERATED_LENGTH = 50
 """Maximum prefix length of generated names; the server adds five characters and its limit is 63."""
+TEXT = "text"
+"""The key of an answer that is no JSON, see `read_text`."""
 PAGE_SIZE = 500
 """Objects in one list response: parsing them blocks the event loop for some ten milliseconds."""
 SMALLER = 8
@@ -68,35 +70,42 @@ def apply_dry_run_query(manager: str) -> dict[str, str]:
 DRY_RUN_QUERY = {"dryRun": "All", "fieldValidation": "Strict"}
 
 
+def without_state(manifest: Object) -> Object:
+    """Return the manifest without preconditions on an existing object."""
+    stated = manifest["metadata"].items()
+    return {**manifest, "metadata": {key: value for key, value in stated if key not in ("resourceVersion", "uid")}}
+
+
 def generated(manifest: Object) -> Object:
     """Return the manifest with a generated name, not bound to any existing object."""
-    metadata = {
-        key: value for key, value in manifest["metadata"].items() if key not in ("name", "resourceVersion", "uid")
-    }
+    metadata = {key: value for key, value in without_state(manifest)["metadata"].items() if key != "name"}
     prefix = str(manifest["metadata"].get("name", "hearth"))[:GENERATED_LENGTH].rstrip("-.")
     return {**manifest, "metadata": {**metadata, "generateName": f"{prefix}-"}}
 
 
-def delete_options(uid: str, *, version: int | None = None) -> Object:
+def delete_options(uid: str, *, version: int | None = None, keeps_dependents: bool = False) -> Object:
     """Return the body that deletes exactly this object, in this state unless `version` is None.
 
-    It sets the propagation policy, because the default differs between kinds.
+    It sets the propagation policy, because the default differs between kinds. keeps_dependents: whether what the object
+    owns stays.
     """
     return {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
-        "propagationPolicy": "Background",
+        "propagationPolicy": "Orphan" if keeps_dependents else "Background",
         "preconditions": {"uid": uid, **({"resourceVersion": str(version)} if version is not None else {})},
     }
 
 
-def release_patch(metadata: Mapping[str, Any], *, uid: str, version: int) -> Object:
+def release_patch(metadata: Mapping[str, Any], *, uid: str, version: int, finalizers: Sequence[str] = ()) -> Object:
     """Return the merge patch that removes Hearth's metadata from an object in exactly this state."""
-    kept = {"uid": uid, "resourceVersion": str(version)}
+    kept: Object = {"uid": uid, "resourceVersion": str(version)}
     taken = {
         part: dict.fromkeys(key for key in metadata.get(part) or {} if names.is_ours(key))
         for part in ("labels", "annotations")
     }
+    if names.FINALIZER_COMPLETION in finalizers:
+        kept["finalizers"] = [each for each in finalizers if each != names.FINALIZER_COMPLETION]
     return {"metadata": {**kept, **{part: keys for part, keys in taken.items() if keys}}}
 
 
@@ -138,3 +147,8 @@ def access_review(
         "kind": "SubjectAccessReview" if user else "SelfSubjectAccessReview",
         "spec": {**subject, "resourceAttributes": attributes},
     }
+
+
+def read_text(data: bytes) -> Object:
+    """Return an answer that is no JSON, such as a log, under the key `TEXT`."""
+    return {TEXT: data.decode(errors="replace")}

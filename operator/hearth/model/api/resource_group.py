@@ -13,6 +13,7 @@ from hearth.model.api.stack import (
     ENTRIES_LIMIT,
     NUMBER_OR_SHARE,
     RULES_LIMIT,
+    Completion,
     Duration,
     Expression,
     FieldPath,
@@ -20,16 +21,19 @@ from hearth.model.api.stack import (
     Manifest,
     ReplacePolicy,
     Retry,
+    RunRetry,
     ServiceAccountName,
 )
 from hearth.model.api.stack_environment import Environment
 from hearth.model.api.stack_sources import KubeConfig
 from hearth.model.api.stack_status import (
+    FINISHED_LIMIT,
     PROBLEMS_LIMIT,
     BreakpointStatus,
     CheckStatus,
     ControllerState,
     ConvergenceStatus,
+    FinishedStatus,
     ProblemEntry,
     ResourceCounts,
     TargetStatus,
@@ -85,6 +89,9 @@ class MemberTemplate(ApiModel):
         default=None, min_length=1, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "set"}
     )
     """Fields that are applied once and then left to other field managers, as in a Stack."""
+    completion: Completion | None = None
+    """What happens when a member that succeeded is gone, as in a Stack."""
+    retry: RunRetry | None = None
 
 
 class RollingUpdate(ApiModel):
@@ -180,8 +187,13 @@ class ResourceGroupStatus(ConvergenceStatus):
     target: TargetStatus | None = None
     controller_state: ControllerState | None = None
     handled: dict[str, str] | None = None
-    """The token of the last handled annotation by request: `retry`, `cleanup`, `continue`, `check`."""
+    """The token of the last handled annotation by request: `retry`, `inheritedRetry` (of a parent),
+    `cleanup`, `continue`, `check`."""
     check: CheckStatus | None = None
+    finished: list[FinishedStatus] | None = pydantic.Field(
+        default=None, max_length=FINISHED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """Members that ran once and succeeded. They count as ready although their objects may be gone."""
     breakpoints: list[BreakpointStatus] | None = pydantic.Field(
         default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )

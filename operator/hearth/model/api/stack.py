@@ -127,11 +127,12 @@ class Manifest(ApiModel):
 class ReplacePolicy(ApiModel):
     """How to update a child that cannot be changed in place."""
 
-    replace: Literal["CreateFirst", "DeleteFirst", "Never"] | None = None
+    replace: Literal["CreateFirst", "DeleteFirst", "KeepClaims", "Never"] | None = None
     """`CreateFirst`: the operator creates a new object, updates the resources that use it, and deletes the old object
     last. `DeleteFirst`: the operator deletes the old object first; required if the manifest sets `metadata.name`.
-    `Never`: the change fails. Default: `CreateFirst` for kinds that store no data (Deployment, ConfigMap, Service and
-    others), `Never` for all others."""
+    `KeepClaims`, for a StatefulSet: the operator enlarges its claims, deletes the StatefulSet without its Pods and
+    claims, and creates it again under its name. `Never`: the change fails. Default: `CreateFirst` for kinds that store
+    no data (Deployment, ConfigMap, Service and others), `Never` for all others."""
     replace_on: list[FieldPath] | None = pydantic.Field(
         default=None, min_length=1, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "set"}
     )
@@ -156,6 +157,19 @@ class UpdatePolicy(ReplacePolicy):
     """How the child, or the members of a collection, are changed."""
 
     rolling: RollingPolicy | None = None
+
+
+class RunRetry(ApiModel):
+    """How to run again what ran and failed, for example a Job."""
+
+    limit: Counter | None = None
+    """How many times failed work is run again by itself; then it waits for the annotation `hearth.dev/retry`, or for a
+    change. 0: never by itself. Default: without end; `spec.retry.limit` decides when it counts as failed."""
+    max_backoff: Duration | None = None
+    """Maximum delay between two runs, e.g. `10m`. The first one is 30 seconds. Default: `spec.retry.maxBackoff`."""
+
+
+Completion: TypeAlias = Literal["Once", "Rerun"]
 
 
 class Resource(ApiModel):
@@ -200,6 +214,12 @@ class Resource(ApiModel):
     """What happens to an obsolete child: its resource was removed, the child was replaced, or the Stack is deleted.
     `Delete`: the operator deletes the child. `Retain`: the child stays unchanged, without an owner. Default:
     `Delete`."""
+    completion: Completion | None = None
+    """What happens when an object that succeeded is gone. `Once`: it stays finished, and is made again only if its
+    definition changes or on the annotation `hearth.dev/retry`. `Rerun`: it is made again. Default: `Once` for what goes
+    by itself (a Job with `ttlSecondsAfterFinished`, a Pod that runs to completion, a Workflow, a PipelineRun and others),
+    `Rerun` for all else."""
+    retry: RunRetry | None = None
     adoption_policy: Literal["Refuse", "Adopt"] | None = None
     """What happens if an object of that name exists and belongs to no Stack. `Adopt`: the operator adopts it and
     applies the manifest; an adopted object is never deleted once it is obsolete. `Refuse`: the resource fails. Default:

@@ -12,6 +12,7 @@ from hearth.model.api.stack_environment import Hook
 
 PROBLEMS_LIMIT = 20
 KEPT_LIMIT = 16
+FINISHED_LIMIT = limits.FINISHED_BYTES // 64
 PASSED_LIMIT = 500
 """As many as `hearth.plan.environment.cleared_breakpoints` keeps."""
 
@@ -174,6 +175,17 @@ class TargetStatus(ApiModel):
     """What failed, for an automatic rollback."""
 
 
+class FinishedStatus(ApiModel):
+    """Work that has finished, and is not done again although its object may be gone."""
+
+    resource: str
+    """The name of the resource in the template."""
+    object: str
+    """Its last object, for example `job/shop-migrate`."""
+    definitions: list[str] = pydantic.Field(max_length=10, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+    """Keyed hashes of the definitions that succeeded, the latest first."""
+
+
 class BatchStatus(ApiModel):
     """The last completed batch of a rolling update."""
 
@@ -183,6 +195,21 @@ class BatchStatus(ApiModel):
     """When all its members were ready; the pause counts from here."""
     updated: Counter
     """How many members were up to date then."""
+
+
+class DetachedSetStatus(ApiModel):
+    """A StatefulSet that is deleted without its Pods and claims. The next one gets its name."""
+
+    resource: str
+    """The name of the resource in the template."""
+    incarnation: Counter
+    """The incarnation that the next StatefulSet has too."""
+    namespace: str
+    """The namespace of the StatefulSet."""
+    name: str
+    """The name of the StatefulSet."""
+    uid: str
+    """The UID of the deleted StatefulSet."""
 
 
 class ControllerState(ApiModel):
@@ -224,6 +251,10 @@ class ControllerState(ApiModel):
         default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
     """The last completed batch of each rolling update."""
+    detached_sets: list[DetachedSetStatus] | None = pydantic.Field(
+        default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """The StatefulSets that are deleted without their Pods and claims, until the next ones exist."""
 
 
 class ConvergenceStatus(ApiModel):
@@ -235,6 +266,9 @@ class ConvergenceStatus(ApiModel):
     """What a person should know besides the phase, in words: `paused, drifted`; absent if there is nothing."""
     observed_generation: int | None = pydantic.Field(default=None, ge=-1, json_schema_extra={"format": "int64"})
     """The `metadata.generation` that this status describes; -1 before the first one."""
+    undecided: Counter | None = None
+    """In a tree of nested Stacks: the number of resources that have no object yet, or are a nested Stack that is not
+    written yet. Until there is none, no other operator process deletes an object of the tree that may move here."""
     conditions: list[Condition] | None = pydantic.Field(
         default=None,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
@@ -262,7 +296,8 @@ class StackStatus(ConvergenceStatus):
     target: TargetStatus | None = None
     controller_state: ControllerState | None = None
     handled: dict[str, str] | None = None
-    """The token of the last handled annotation by request: `retry`, `cleanup`, `continue`, `check`."""
+    """The token of the last handled annotation by request: `retry`, `inheritedRetry` (of a parent),
+    `cleanup`, `continue`, `check`."""
     summary: str | None = None
     """Ready resources of all that are wanted, as in `12/14`."""
     resources: ResourceCounts | None = None
@@ -271,6 +306,10 @@ class StackStatus(ConvergenceStatus):
     )
     """The first 20 resources that have a problem."""
     check: CheckStatus | None = None
+    finished: list[FinishedStatus] | None = pydantic.Field(
+        default=None, max_length=FINISHED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """Resources that ran once and succeeded. They count as ready although their objects may be gone."""
     breakpoints: list[BreakpointStatus] | None = pydantic.Field(
         default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )

@@ -5,8 +5,10 @@ Must not know where a value or a text comes from.
 
 from __future__ import annotations
 
+import base64
 import functools
 import json
+import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -14,8 +16,21 @@ from hearth.model import limits
 
 SENSITIVE = "(sensitive)"
 """The replacement for a redacted value."""
+_ENCODED = frozenset(base64.b64encode(f"{SENSITIVE}{end}".encode()).decode() for end in ("", "\n"))
+# Of base 64, the part that does not depend on what is before and after.
+_TRACES = (
+    SENSITIVE.encode(),
+    *(base64.b64encode(b"x" * at + SENSITIVE.encode())[4 if at else 0 : 12] for at in range(3)),
+)
+_MASKED = re.compile(
+    rf"""(?:^|[:=,@/&"'\[{{(]) \s* {re.escape(SENSITIVE)} \s* (?:$|[:,;@/&"'\]}})])""", re.VERBOSE | re.MULTILINE
+)
+"""The replacement where a text has a value: after a sign that values follow, and before one that ends them. A comment that
+calls something (sensitive) has it elsewhere."""
 ELLIPSIS = "…"
 """The replacement for a redacted part of a sentence."""
+MASKED = "contains the word that stands for a sensitive value where people read it, not the value"
+"""The mistake in a definition that was copied from there. It does not quote the word, which is the value here."""
 FORMS_KEPT = 8
 """Definitions whose values are cached in all quoted forms; the values are in memory anyway."""
 MIN_REDACTED_LENGTH = 3
@@ -36,12 +51,15 @@ def redact(text: str, hidden: Collection[str]) -> str:
 
 @functools.lru_cache(maxsize=FORMS_KEPT)
 def find_forms(hidden: frozenset[str]) -> tuple[str, ...]:
-    """Return each value as is, and as JSON or Python quote it; the longest first, since one may contain another."""
+    """Return each value as is, in Base64, and as JSON or Python quote it; the longest first: one may contain another."""
     forms: dict[str, None] = {}
     for value in sorted(hidden, key=len, reverse=True):
         if len(value) >= MIN_REDACTED_LENGTH:
-            forms.update(dict.fromkeys((value, json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1])))
-    return tuple(forms)
+            # An API server quotes the data of a Secret as it was sent.
+            encoded = base64.b64encode(value.encode(errors="replace")).decode()
+            quoted = json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]
+            forms.update(dict.fromkeys((value, encoded, *quoted)))
+    return tuple(sorted(forms, key=len, reverse=True))
 
 
 def redact_within(value: Any, hidden: Collection[str]) -> Any:
@@ -56,6 +74,26 @@ def redact_within(value: Any, hidden: Collection[str]) -> Any:
         case int() | float() if not isinstance(value, bool) and str(value) in hidden:
             return SENSITIVE
     return value
+
+
+def may_hold_mask(written: bytes | None) -> bool:
+    """Return whether JSON may contain the replacement, plain or in base 64; a quick look. written: None for no JSON."""
+    return written is None or any(form in written for form in _TRACES)
+
+
+def is_mask(value: Any) -> bool:
+    """Return whether a value is nothing but the replacement, plain or in base 64."""
+    if not isinstance(value, str):
+        return False
+    text = value.strip()
+    return text == SENSITIVE or text in _ENCODED
+
+
+def has_mask(value: Any) -> bool:
+    """Return whether a text is the replacement, plain or in base 64, or has it in the place of a value."""
+    if not isinstance(value, str) or is_mask(value):
+        return is_mask(value)
+    return SENSITIVE in value and _MASKED.search(value) is not None
 
 
 def find_texts(value: Any) -> Iterator[str]:

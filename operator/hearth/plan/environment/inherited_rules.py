@@ -1,4 +1,4 @@
-"""Environment rules that a nested Stack inherits: those whose paths lead into it, with the rest of the path.
+"""What a nested Stack inherits: the environment rules whose paths lead into it, with the rest of the path, and a retry.
 
 The operator adds them to the manifest of the nested Stack, after its own rules. They are not part of a definition or a
 hash. An annotation records them separately, so that the operator writes a change of the rules alone, without an update
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from hearth.model import names, value_class
@@ -22,6 +22,9 @@ ENVIRONMENT: ElementPath = ("spec", "environment")
 DIGITS = 16
 """Hexadecimal digits of a record. Only consecutive environments of one Stack are compared, so collisions do not matter."""
 
+TOKEN_LENGTH = 64
+"""Characters of a retry token that is handed down as it is. A longer one is handed down as a hash."""
+
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class InheritedRules:
@@ -30,13 +33,25 @@ class InheritedRules:
     lists: tuple[tuple[str, tuple[tuple[str, str, tuple[str, ...]], ...]], ...]
     """Entries by list of the environment: the rest of the path, the key (`at` or `deny`), and its values."""
 
+    retry: str = ""
+    """Token of the last retry that was requested of the Stack or of its ancestors, "" for none."""
+
     @property
     def digest(self) -> str:
-        """Return the digest that the annotation of the object holds; equal only for equal rules."""
-        return hashlib.sha256(json.dumps(self.lists).encode()).hexdigest()[:DIGITS]
+        """Return the digest that the annotation of the object holds; equal only for equal rules and requests."""
+        held = [self.lists, self.retry] if self.retry else self.lists
+        return hashlib.sha256(json.dumps(held).encode()).hexdigest()[:DIGITS]
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """Return what the metadata of the nested Stack records of it."""
+        retry = {names.REQUEST_INHERITED_RETRY: self.retry} if self.retry else {}
+        return {names.ANNOTATION_INHERITED_RULES: self.digest, **retry}
 
     def merge_into(self, manifest: Object) -> Object:
         """Append these rules to those of the manifest. An invalid part stays unchanged; the API server reports it."""
+        if not self.lists:
+            return manifest
         spec = manifest.get("spec") or {}
         stated = (spec.get("environment") or {}) if isinstance(spec, dict) else None
         if not isinstance(stated, dict):
@@ -52,14 +67,24 @@ class InheritedRules:
         return {**manifest, "spec": {**spec, "environment": merged}}
 
 
-def find(rules: EnvironmentRules, resource: str) -> InheritedRules | None:
-    """Find the rules that the nested Stack of this resource inherits; None if there are none."""
+def find(rules: EnvironmentRules, resource: str, *, retry: str = "") -> InheritedRules | None:
+    """Find what the nested Stack of this resource inherits; None for nothing. retry: see `find_retry`."""
     lists = (
         ("breakpoints", tuple(_choose(rules.breakpoints, resource, word="at"))),
         ("restrictedActions", tuple(_choose(rules.restrictions, resource, word="deny"))),
     )
     present = tuple((key, entries) for key, entries in lists if entries)
-    return InheritedRules(lists=present) if present else None
+    return InheritedRules(lists=present, retry=retry) if present or retry else None
+
+
+def find_retry(annotations: Mapping[str, str]) -> str:
+    """Return the token of the retry that a Stack with these annotations hands down; "" for none.
+
+    It depends on nothing else, so that a crash neither loses nor repeats a request. Any client can write a long one.
+    """
+    tokens = [annotations.get(each, "") for each in (names.REQUEST_RETRY, names.REQUEST_INHERITED_RETRY)]
+    token = "/".join(each for each in tokens if each)
+    return token if len(token) <= TOKEN_LENGTH else hashlib.sha256(token.encode()).hexdigest()[:TOKEN_LENGTH]
 
 
 def _choose(

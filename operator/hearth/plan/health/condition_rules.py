@@ -156,6 +156,16 @@ def assess_definition(fields: Fields) -> HealthResult:
     return progressing(established.reason or "NotEstablished", established.message)
 
 
+def assess_quota(fields: Fields) -> HealthResult:
+    """Return ready when the ResourceQuota's status states its limits: before that nothing is counted, nor refused."""
+    limits, stated = read(fields, "spec.hard"), read(fields, "status.hard")
+    if not isinstance(limits, dict) or not limits:
+        return ready("Exists")
+    if stated == limits:
+        return ready("Counted")
+    return progressing("NotCounted", "its limits are not in force yet: its controller has not counted what is used")
+
+
 def assess_namespace(fields: Fields) -> HealthResult:
     """Return ready while the namespace is active."""
     if read_text(fields, "status.phase") == "Terminating":
@@ -163,12 +173,13 @@ def assess_namespace(fields: Fields) -> HealthResult:
     return ready("Active")
 
 
+QUOTA = entry(assess_quota, "spec.hard", "status.hard")
 REPORTING = entry(assess_reporting, "status.observedGeneration", "status.conditions")
 EXISTING = entry(assess_existing)
 SERVICE = entry(assess_service, "spec.type", "status.loadBalancer.ingress")
 CLAIM = entry(assess_claim, "spec.storageClassName", "status.phase")
 DEFINITION = entry(assess_definition, "status.conditions")
-NAMESPACE = entry(assess_namespace, "status.phase")
+NAMESPACE = entry(assess_namespace, "status.phase", "status.conditions")
 VOLUME = entry(assess_volume, "status.phase", "status.reason", "status.message")
 BUDGET = entry(assess_budget, "status.observedGeneration", "status.conditions")
 AUTOSCALER = entry(assess_autoscaler, "status.conditions")

@@ -99,6 +99,13 @@ def unknown(reason: str, message: str) -> HealthResult:
     return HealthResult(state=HealthState.UNKNOWN, reason=reason, message=message)
 
 
+def with_message(verdict: HealthResult) -> HealthResult:
+    """Return the result, never without a message unless the object is ready: many report a state and no word about it."""
+    if verdict.state is HealthState.READY or verdict.message.strip():
+        return verdict
+    return dataclasses.replace(verdict, message="its controller has not reported why")
+
+
 def first(verdicts: Iterable[HealthResult | None]) -> HealthResult | None:
     """Return the first result that is not None."""
     return next((verdict for verdict in verdicts if verdict is not None), None)

@@ -17,6 +17,7 @@ from hearth.model.child import Path
 from hearth.model.kinds import Kind
 from hearth.plan.health import (
     condition_rules,
+    health_result,
     nested_stack_rules,
     pod_rules,
     rule_cases,
@@ -61,7 +62,6 @@ EXISTING_KINDS: Final = (
     "NetworkPolicy.networking.k8s.io",
     "PodTemplate",
     "PriorityClass.scheduling.k8s.io",
-    "ResourceQuota",
     "Role.rbac.authorization.k8s.io",
     "RoleBinding.rbac.authorization.k8s.io",
     "RuntimeClass.node.k8s.io",
@@ -89,6 +89,7 @@ TABLE: Final[Mapping[str, HealthRuleEntry]] = {
     "PodDisruptionBudget.policy": condition_rules.BUDGET,
     "ReplicaSet.apps": workload_rules.REPLICA_SET,
     "ReplicationController": workload_rules.REPLICA_SET,
+    "ResourceQuota": condition_rules.QUOTA,
     "Service": condition_rules.SERVICE,
     f"{names.STACK}.{names.GROUP}": nested_stack_rules.STACK,
     f"{names.GROUP_KIND}.{names.GROUP}": nested_stack_rules.STACK,
@@ -150,11 +151,11 @@ class HealthRules:
         """Assess the object with these fields, which must not change. Accepts any shape and never raises."""
         entry = self.find_entry(kind)
         if not entry.is_slow:
-            return entry.rule(fields)
+            return health_result.with_message(entry.rule(fields))
         known = self._judged.get(id(fields))
         if known is not None:
             return known[1]
-        verdict = entry.rule(fields)
+        verdict = health_result.with_message(entry.rule(fields))
         if verdict.is_pending:
             return verdict
         self._judged[id(fields)] = fields, verdict

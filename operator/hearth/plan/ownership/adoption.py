@@ -69,6 +69,12 @@ def is_child_of(live: Mapping[str, Any], ref: ObjectRef, *, stack_uid: str, ours
     return signatures.read(identity, text, signatures=ours) is not None
 
 
+def find_proven_stack(live: Mapping[str, Any], ref: ObjectRef, ours: Signatures) -> str:
+    """Return the UID of the Stack whose child this object is, as a signature proves; "" for none."""
+    uid = names.owner_of(str((live["metadata"].get("annotations") or {}).get(names.ANNOTATION_IDENTITY, "")))
+    return uid if uid and is_child_of(live, ref, stack_uid=uid, ours=ours) else ""
+
+
 def find_stack(live: Mapping[str, Any], ref: ObjectRef, ours: Signatures) -> str | None:
     """Return the UID of the Stack whose child this object is, even if that Stack is deleted.
 

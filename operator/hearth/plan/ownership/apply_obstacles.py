@@ -25,6 +25,7 @@ FieldsPath: TypeAlias = tuple[str, ...]
 """A path in the notation of `fieldsV1`: `("f:spec", "f:ports", 'k:{"port":80}')`."""
 UNTOUCHED = frozenset({"apiVersion", "kind", "metadata", "status"})
 """Top-level fields in which no obstacle is searched."""
+TEXT_MAPS = ("labels", "annotations")
 COMPARED_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
@@ -120,6 +121,15 @@ def predict(manifest: Object, live: Object, *, dropped: Collection[FieldsPath] =
     prediction, owners = Prediction(dropped), find_owners(live)
     merged = prediction.merge(strip(manifest), strip(live), owners, path=())
     return merged, list(prediction.foreign)
+
+
+def predict_whole(manifest: Object, live: Object) -> tuple[Object, Object]:
+    """Return the object after an apply of the manifest, and before it: without status, and only texts of the metadata."""
+    merged, _ = predict(manifest, live)
+    owners = find_owners(live).at("f:metadata")
+    stated, present = ({part: raw["metadata"].get(part) or {} for part in TEXT_MAPS} for raw in (manifest, live))
+    metadata = Prediction().merge(stated, present, owners, path=("f:metadata",))
+    return {**merged, "metadata": metadata}, {**strip(live), "metadata": present}
 
 
 def find_emptied(manifest: Object, live: Object, *, manager: str = "") -> Object:
@@ -292,11 +302,25 @@ def hand_over(live: Object, items: Collection[FieldsPath]) -> list[Object]:
     return handed
 
 
+def renew_version(live: Object, version: str) -> list[Object] | None:
+    """Return the `managedFields` in which the operator's entries have this apiVersion; None if they have it already.
+
+    A field has the same path in all versions, or the version that the definition states now has another one for it.
+    """
+    entries = live["metadata"].get("managedFields") or ()
+    outdated = [each for each in entries if child.is_applied_by_us(each) and each.get("apiVersion") != version]
+    if not outdated:
+        return None
+    return [{**each, "apiVersion": version} if each in outdated else each for each in entries]
+
+
 def with_item(fields: Node, path: FieldsPath) -> Object:
-    """Return the fields with the item at `path`, which is owned with its keys only."""
-    if not path:
-        return {".": {}, **fields}
-    return {**fields, path[0]: with_item(fields.get(path[0]) or {}, path[1:])}
+    """Return the fields with the field or item at `path`. An item is owned with its keys only."""
+    first, rest = path[0], path[1:]
+    below = fields.get(first) or {}
+    if rest:
+        return {**fields, first: with_item(below, rest)}
+    return {**fields, first: {".": {}, **below} if first.startswith("k:") else below}
 
 
 def without_item(fields: Node, path: FieldsPath) -> Object:

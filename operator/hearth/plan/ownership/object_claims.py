@@ -29,6 +29,13 @@ class ObjectClaims:
             self._others.setdefault(name, []).append(ref)
         return owner
 
+    def find(self, ref: ObjectRef) -> str:
+        """Return the resource that names the object now; "" for none. A resource names the last one that it claimed."""
+        owner = self._owners.get(ref, "")
+        if owner and (others := self._others.get(owner)) and others[-1] != ref:
+            return ""
+        return owner
+
     def release(self, names: Iterable[str]) -> None:
         """Forget which objects these resources name, because they may name others now."""
         for name in names:

@@ -98,3 +98,14 @@ def find_mistake(resource: ResourceBlueprint, manifest: Mapping[str, Any]) -> Mi
     return next(
         object_metadata.find_mistakes(manifest.get("metadata"), path=f"{resource.path}.manifest.metadata"), None
     )
+
+
+def find_repeated(resource: ResourceBlueprint, manifest: Mapping[str, Any]) -> EvaluationError | None:
+    """Find elements of lists that became the same as others by the values of expressions."""
+    found = resource.find_repeated(manifest) if resource.find_repeated is not None else ()
+    if not found:
+        return None
+    (below, message), *more = found
+    path = f"{resource.path}.manifest"
+    others = "".join(f"; {path}{each}: {words}" for each, words in more)
+    return EvaluationError(path=path + below, message=message + others)

@@ -20,11 +20,17 @@ from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.resource_conditions import ManagerQuery
 from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
+from hearth.plan.state.run_policy import RunPolicy
 from hearth.plan.state.steps import Delete
 from hearth.plan.target import claim_content
 from hearth.template.blueprint import Replacement
 
+RUN_ON_REQUEST = f"it is not run again by itself; annotate the Stack with {names.REQUEST_RETRY} to run it again"
 REQUIRES_PATH: ElementPath = ("metadata", "annotations", names.ANNOTATION_REQUIRES)
+
+
+KEPT_WHEN_FAILED = (Replacement.NEVER, Replacement.KEEP_CLAIMS)
+"""The policies under which a failed object stays. A StatefulSet that takes over the Pods of a failed one fails as well."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +55,9 @@ def decide(subject: ResourceContext, child: Child, desired: DesiredObject, findi
     if child.hash != desired.hash:
         change = find_replacing_change(subject, child, desired, finding) if child.is_identified else None
         return (
-            _replace(subject, child, change) if change else step_planning.plan_apply(subject, desired, child, finding)
+            _replace(subject, child, change, desired)
+            if change
+            else step_planning.plan_apply(subject, desired, child, finding)
         )
     is_given = not subject.resource.is_stack or _is_inheritance_current(child, desired.inherited_rules)
     if not (is_given and applied_fields.is_record_current(child, desired.record)):
@@ -68,6 +76,17 @@ def decide(subject: ResourceContext, child: Child, desired: DesiredObject, findi
     if finding.to_repair or subject.name in subject.memory.drift_conflicts:
         return _contend(subject, child, desired, finding)
     return _stand(subject, child)
+
+
+def relabel(subject: ResourceContext, child: Child, desired: DesiredObject) -> ResourceStatus:
+    """Plan a resource whose object belonged to another resource until now: one apply, which keeps the object."""
+    if child.deleting:
+        return assess_child(subject, child)
+    finding = drift.check_before_change(child, desired)
+    change = find_replacing_change(subject, child, desired, finding)
+    if change is not None:
+        return _replace(subject, child, change, desired)
+    return step_planning.plan_apply(subject, desired, child, finding)
 
 
 def _is_inheritance_current(child: Child, inheritance: InheritedRules | None) -> bool:
@@ -128,13 +147,19 @@ def assess_child(subject: ResourceContext, child: Child) -> ResourceStatus:
     return read_limits.withhold_words(subject, child, status) if is_limited and not status.is_ready else status
 
 
-def _replace(subject: ResourceContext, child: Child, change: ReplacingChange) -> ResourceStatus:
+def _replace(subject: ResourceContext, child: Child, change: ReplacingChange, desired: DesiredObject) -> ResourceStatus:
     """Plan a resource whose change requires another object."""
     wanted, field = subject.desired, change.field
-    policy = replacement.find_policy(subject.resource, wanted, is_named=change.is_named)
+    policy = replacement.find_policy(
+        subject.resource, wanted, is_named=change.is_named, is_rollback=subject.is_rollback
+    )
     if policy is Replacement.NEVER:
-        message = replacement.explain_not_replaced(wanted.kind, field=field, is_pinned=wanted.is_name_pinned)
+        message = replacement.explain_not_replaced(wanted, field=field)
+        if lost := drift.compare(child, desired).to_repair:
+            message += f"; another client changed {drift.describe(lost)}: put its value into the template, or name it in ignoreFields"
         return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
+    if policy is Replacement.KEEP_CLAIMS:
+        return plan_detach(subject, child, f"is replaced because {field} changed: its Pods and claims stay")
     if policy is Replacement.DELETE_FIRST and removal.is_retained(child, subject.blueprint):
         # A deletion would only release the object, and the object would keep its name.
         if wanted.is_name_pinned:
@@ -145,6 +170,28 @@ def _replace(subject: ResourceContext, child: Child, change: ReplacingChange) ->
             subject, child, f"is replaced because {field} changed: the old object is deleted first"
         )
     return plan_replacement(subject)
+
+
+def plan_going(subject: ResourceContext, child: Child) -> ResourceStatus:
+    """Plan a resource whose object is being deleted: made again once it is gone.
+
+    Failed work that goes by its own lifetime is held until its next run is due. Otherwise a short lifetime would make its
+    retries fast, and never end those that wait for a request.
+    """
+    is_wanted = child.hash == subject.desired.hash and child.unhealthy_reason is None
+    if is_wanted and names.FINALIZER_COMPLETION in child.finalizers:
+        failed = assess_child(subject, dataclasses.replace(child, deleting=False))
+        if failed.is_terminal:
+            return _retry(subject, dataclasses.replace(failed, child=child))
+    return assess_child(subject, child)
+
+
+def plan_detach(subject: ResourceContext, child: Child, message: str) -> ResourceStatus:
+    """Plan the replacement of a StatefulSet under its name, whose Pods and claims stay."""
+    if removal.is_retained(child, subject.blueprint):
+        # The deletion would only release the object, and the object would keep its name.
+        return readiness.make_status(child, ResourceState.FAILED, "Immutable", removal.explain_retained(child))
+    return step_planning.plan_detach(subject, child, message)
 
 
 def plan_replacement(subject: ResourceContext) -> ResourceStatus:
@@ -165,32 +212,55 @@ def plan_replacement(subject: ResourceContext) -> ResourceStatus:
 def _retry(subject: ResourceContext, failed: ResourceStatus) -> ResourceStatus:
     """Plan a resource whose object has failed permanently: replace it, with growing delays."""
     child, wanted, memory = failed.child, subject.desired, subject.memory
-    if child is None or replacement.find_policy(subject.resource, wanted) is Replacement.NEVER:
+    policy = replacement.find_policy(subject.resource, wanted)
+    is_asked = subject.name in memory.asked
+    if child is None or (policy in KEPT_WHEN_FAILED and wanted.run is None):
         return failed
-    if removal.is_retained(child, subject.blueprint):
-        # Every failed attempt would remain permanently, so only the object's owner makes room for the next.
-        message = f"{failed.message}; {removal.explain_retained(child)}"
-        return dataclasses.replace(failed, message=message)
-    if wait := subject.unhealthy.find_delay(is_marked=False):
-        return healing.delay_replacement(subject.name, failed, wait)
+    if (hindered := _find_hindrance(subject, failed, child, is_asked=is_asked)) is not None:
+        return hindered
     attempt = memory.attempts.get(subject.name)
     if attempt is None or child.uid not in memory.counted_failures or not matches_attempt(attempt, subject, child):
         # This failure is not recorded yet. The caller of this function counts it and plans again.
         return failed
+    if not is_asked and wanted.run is not None and _waits_for_request(subject, wanted.run, attempt):
+        return dataclasses.replace(failed, message=f"{failed.message}; {RUN_ON_REQUEST}")
     status = failed
     # A rejected apply of the next object has its own delay, set where that apply is planned.
     if attempt.attempt_id in (failure_id(child), RemovalAttempt(uid=child.uid)):
         status = dataclasses.replace(
             failed, state=ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING
         )
-        if attempt.retry_at > subject.now and subject.name not in memory.in_flight:
+        if attempt.retry_at > subject.now and subject.name not in memory.in_flight and not is_asked:
             return dataclasses.replace(status, requeue_at=attempt.retry_at)
     if subject.name in memory.in_flight:
         return status
-    if replacement.was_never_ready(child, memory):
+    if wanted.run is not None or replacement.was_never_ready(child, memory):
         # The object has no claim to stay. Failed attempts must not accumulate.
         return dataclasses.replace(status, step=Delete(child=child))
     return step_planning.plan_apply(subject, wanted.at(replacement.find_next_incarnation(subject.children)), None)
+
+
+def _find_hindrance(
+    subject: ResourceContext, failed: ResourceStatus, child: Child, *, is_asked: bool
+) -> ResourceStatus | None:
+    """Return the status of a failed object that may not be replaced, or not yet; None if it may."""
+    if removal.is_retained(child, subject.blueprint):
+        # Every failed attempt would remain permanently, so only the object's owner makes room for the next.
+        message = f"{failed.message}; {removal.explain_retained(child)}"
+        return dataclasses.replace(failed, message=message)
+    wait = None if is_asked else subject.unhealthy.find_delay(is_marked=False)
+    return healing.delay_replacement(subject.name, failed, wait) if wait else None
+
+
+def _waits_for_request(subject: ResourceContext, run: RunPolicy, attempt: Attempt) -> bool:
+    """Return whether failed work is run again only on request.
+
+    A stated retry permits what the kind or a fixed name would not, but not what the resource forbids.
+    """
+    if run.limit is not None and attempt.failures > run.limit:
+        return True
+    is_forbidden = replacement.find_policy(subject.resource, subject.desired) is Replacement.NEVER
+    return is_forbidden and (subject.resource.retry is None or subject.resource.replacement is Replacement.NEVER)
 
 
 def find_replacing_change(
@@ -204,9 +274,11 @@ def find_replacing_change(
         if field is not None:
             return ReplacingChange(field=field, is_named=True)
     refused = subject.memory.immutable.get(child.uid)
-    if refused is not None and refused[0] == subject.desired.hash:
-        return ReplacingChange(field=refused[1], is_named=False)
-    return None
+    if refused is None or refused.hash != subject.desired.hash:
+        return None
+    # Where nothing proves that a new object would be accepted, only the user's own choice risks the old one.
+    is_risked = subject.resource.replacement is Replacement.DELETE_FIRST
+    return ReplacingChange(field=refused.field, is_named=False) if refused.is_proven or is_risked else None
 
 
 def is_requirement_changed(child: Child, desired: DesiredObject, finding: DriftFinding) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sized
 
-from hearth.model import limits, names
+from hearth.model import applied_manifest, limits, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind
 from hearth.plan.environment.inherited_rules import InheritedRules
@@ -12,7 +12,7 @@ from hearth.plan.ownership import applied_fields
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.resource import blocked_status
 from hearth.plan.resource.blocked_status import Unevaluated
-from hearth.plan.state import requirements
+from hearth.plan.state import requirements, run_policy
 from hearth.plan.state.desired import ChildOwner, DesiredObject, DesiredResource, hash_desired, make_desired
 from hearth.plan.state.requirements import Required, Value
 from hearth.plan.target import claim_content
@@ -26,6 +26,8 @@ from hearth.template.blueprint import (
     Values,
 )
 from hearth.template.cel import expressions
+from hearth.template.parser import object_metadata
+from hearth.template.text import error_hints
 
 
 class DesiredObjects:
@@ -55,6 +57,10 @@ class DesiredObjects:
         """Return the desired resource as last evaluated; None before that."""
         return self._known.get(name)
 
+    def has_all(self, names: Sized) -> bool:
+        """Return whether as many resources were evaluated at some time."""
+        return len(self._known) >= len(names)
+
     def find(self, name: str, child: Child | None = None) -> DesiredObject | None:
         """Return the desired object as last evaluated: for that child, otherwise for the first incarnation."""
         known = self._known.get(name)
@@ -80,7 +86,7 @@ class DesiredObjects:
         known = self._known.get(resource.name)
         if known is not None and (known.inputs is inputs or known.inputs == inputs):
             return known
-        manifest = self._evaluate_manifest(resource, values)
+        manifest = self._evaluate_manifest(resource, kind, values)
         if not isinstance(manifest, Known):
             return manifest
         desired = self._make(resource, kind, manifest.value, required=required, inputs=inputs, inherited=inherited)
@@ -92,7 +98,7 @@ class DesiredObjects:
         self._known[resource.name] = desired
         return desired
 
-    def _evaluate_manifest(self, resource: ResourceBlueprint, values: Values) -> Known | Unevaluated:
+    def _evaluate_manifest(self, resource: ResourceBlueprint, kind: Kind, values: Values) -> Known | Unevaluated:
         """Evaluate the manifest, and check what only its value shows."""
         outcome = resource.manifest.evaluate({name: self._enlarge(name, fields) for name, fields in values.items()})
         if not isinstance(outcome, Known):
@@ -101,7 +107,11 @@ class DesiredObjects:
             mistake = blocked_status.find_mistake(resource, outcome.value)
             if mistake is not None:
                 return mistake
-        return outcome
+        for key in applied_manifest.find_unencodable(outcome.value, group=kind.group, kind=kind.name):
+            found = object_metadata.name_type(outcome.value["stringData"][key])
+            path = f"{resource.path}.manifest.stringData{error_hints.write_key(key)}"
+            return EvaluationError(path=path, message=f"must be text, found {found}; write string(…) in the expression")
+        return blocked_status.find_repeated(resource, outcome.value) or outcome
 
     def _make(
         self,
@@ -113,20 +123,23 @@ class DesiredObjects:
         inputs: object,
         inherited: InheritedRules | None,
     ) -> DesiredResource:
+        applied = applied_manifest.convert(value, group=kind.group, kind=kind.name)
+        is_constant = applied is value and resource.restored is None
         if resource.restored is not None:
-            value = claim_content.restore(value, resource.restored)
+            applied = claim_content.restore(applied, resource.restored)
         requires = tuple(f"{each}/{requirements.incarnation_of(found)}" for each, found in required.items())
         return make_desired(
-            value,
+            applied,
             kind=kind,
-            hash_=hash_desired(value, is_retained=resource.is_retained, hashes=self._hashes),
+            hash_=hash_desired(applied, is_retained=resource.is_retained, hashes=self._hashes),
             whose=ChildOwner(stack=self._stack, resource=resource.name, requires=requires, signer=self._hashes),
-            packed=resource.constant if resource.restored is None else None,
+            packed=resource.constant if is_constant else None,
             inputs=inputs,
             is_retained=resource.is_retained,
             inherited=inherited,
+            run=run_policy.find(resource, kind, value),
             statement=applied_fields.make_applied_fields(
-                value,
+                applied,
                 whole=resource.drift_policy is not DriftPolicy.REPAIR,
                 ignored=resource.ignore_fields,
                 replacing=tuple(each for each in resource.replace_on if each[-1] != names.ANNOTATION_RESTORED),

@@ -7,12 +7,12 @@ the values of the live object.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
 from hearth.model import field_paths, names
 from hearth.model.child import Child, Object
-from hearth.model.field_paths import ElementPath
+from hearth.model.field_paths import ElementPath, PathPattern
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.environment import inherited_rules
 from hearth.plan.environment.inherited_rules import InheritedRules
@@ -113,11 +113,35 @@ def compare(child: Child, desired: AppliedObject) -> DriftFinding:
     """Find the fields that the operator does not own, classified as tolerated or to repair."""
     left: list[LostField] = []
     taken: list[LostField] = []
-    for lost in field_ownership.find_all_lost(desired.manifest, child.ownership):
+    for lost in find_lost(child, desired):
         (left if is_tolerated(lost.path, child, desired) else taken).append(lost)
     if not (left or taken):
         return NOTHING
     return DriftFinding(tolerated=tuple(left), to_repair=tuple(taken))
+
+
+def find_lost(child: Child, desired: AppliedObject) -> Iterator[LostField]:
+    """Find the fields that the operator does not own; a lost map by key where other managers may keep some of them.
+
+    A map of which the operator owns no key any more is one lost field by itself.
+    """
+    applied, manifest = desired.applied_fields, desired.manifest
+    for lost in field_ownership.find_all_lost(manifest, child.ownership):
+        ignored = applied.ignored if applied is not None else ()
+        yield from split(lost, field_paths.read(manifest, lost.path), manifest, ignored) if ignored else (lost,)
+
+
+def split(lost: LostField, value: Any, manifest: Object, ignored: Sequence[PathPattern]) -> Iterator[LostField]:
+    """Split a lost map into its keys, as far as `ignored` names something below it. value: of the field."""
+    if not isinstance(value, dict) or not any(
+        field_paths.leads_below(pattern, lost.path, manifest) for pattern in ignored
+    ):
+        yield lost
+        return
+    for key, inner in value.items():
+        text = field_ownership.join(lost.text, key)
+        if field_ownership.find_first_field(inner, path=text) is not None:
+            yield from split(LostField(path=(*lost.path, key), text=text), inner, manifest, ignored)
 
 
 def is_tolerated(place: ElementPath, child: Child, desired: AppliedObject) -> bool:

@@ -13,7 +13,7 @@ from hearth.plan.environment.environment_rules import Action, EnvironmentRule
 from hearth.plan.state.memory_updates import ResourceReady
 from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
-from hearth.plan.state.steps import Apply, Delete, Step
+from hearth.plan.state.steps import Apply, Delete, Detach, Step
 
 BEFORE: dict[Action, str] = {action: f"Pre{action}" for action in Action}
 AFTER: dict[Action, str] = {action: f"Post{action}" for action in Action}
@@ -66,7 +66,7 @@ def classify_step(subject: ResourceContext, step: Step) -> ActionSpan:
     A deletion makes room for another object. A new object of a resource that existed before this revision replaces one
     that was deleted first, or that vanished.
     """
-    if isinstance(step, Delete):
+    if isinstance(step, Delete | Detach):
         return ActionSpan(starts=Action.REPLACE)
     if not isinstance(step, Apply):
         return NOTHING

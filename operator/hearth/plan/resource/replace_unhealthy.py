@@ -86,6 +86,8 @@ def _replace(subject: ResourceContext, child: Child, policy: Replacement) -> Res
         return dataclasses.replace(
             readiness.make_status(child, ResourceState.RETRYING, readiness.UNHEALTHY, message), requeue_at=backoff.due
         )
+    if policy is Replacement.KEEP_CLAIMS:
+        return decide.plan_detach(subject, child, f"{why}; it is created again, and its Pods and claims stay")
     if policy is Replacement.DELETE_FIRST and not removal.is_retained(child, subject.blueprint):
         return step_planning.plan_delete(subject, child, f"{why}; it is deleted first, then created again")
     return decide.plan_replacement(subject)

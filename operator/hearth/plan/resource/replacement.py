@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from hearth.model.child import Child
-from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.kinds import ObjectRef
+from hearth.plan.resource import data_kinds
 from hearth.plan.state.desired import DesiredResource
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
@@ -25,14 +26,19 @@ CREATE_FIRST_KINDS = frozenset(
 """Kinds that hold no data: a new object of them is equivalent to the existing one."""
 
 
-def find_policy(resource: ResourceBlueprint, wanted: DesiredResource, *, is_named: bool = False) -> Replacement:
+def find_policy(
+    resource: ResourceBlueprint, wanted: DesiredResource, *, is_named: bool = False, is_rollback: bool = False
+) -> Replacement:
     """Return the replacement policy: the resource's own, otherwise the safe one for its kind.
 
     Never CreateFirst if the name is explicit: such a template is rejected. is_named: whether `replaceOn` names the changed
-    field, which permits the replacement of any kind.
+    field, which permits the replacement of any kind; is_rollback: whether an earlier definition is wanted back, which
+    may have been replaced since by a policy that it does not have.
     """
     if resource.replacement is not None:
         return resource.replacement
+    if is_rollback and not is_named and wanted.kind.key == data_kinds.STATEFUL_SET:
+        return Replacement.KEEP_CLAIMS
     if wanted.is_name_pinned or not (is_named or wanted.kind.key in CREATE_FIRST_KINDS):
         return Replacement.NEVER
     return Replacement.CREATE_FIRST
@@ -40,7 +46,11 @@ def find_policy(resource: ResourceBlueprint, wanted: DesiredResource, *, is_name
 
 def find_candidates(children: Iterable[Child], wanted: DesiredResource) -> list[Child]:
     """Find the objects that can represent the resource as desired now: same kind, name and namespace."""
-    return [child for child in children if child.is_identified and is_at(child, wanted.ref_at(child.incarnation))]
+    return [
+        child
+        for child in children
+        if child.is_identified and any(is_at(child, ref) for ref in wanted.refs_at(child.incarnation))
+    ]
 
 
 def is_at(child: Child, ref: ObjectRef) -> bool:
@@ -82,17 +92,26 @@ def find_next_incarnation(children: Iterable[Child]) -> int:
     return max((child.incarnation for child in children if child.is_identified), default=0) + 1
 
 
-def explain_not_replaced(policy_kind: Kind, *, field: str, is_pinned: bool) -> str:
-    """Explain why a resource is not replaced, and what would allow it."""
-    if is_pinned:
-        way = "set updatePolicy.replace: DeleteFirst on the resource, because its name is fixed"
-    else:
+def explain_not_replaced(wanted: DesiredResource, *, field: str) -> str:
+    """Explain why a resource is not replaced, what would allow it, and what a replacement does to its data."""
+    kind, is_pinned = wanted.kind, wanted.is_name_pinned
+    way = "set updatePolicy.replace: " + ("DeleteFirst" if is_pinned else "CreateFirst (or DeleteFirst)")
+    way += " on the resource" + (", because its name is fixed" if is_pinned else "")
+    if kind.key == data_kinds.STATEFUL_SET:
         way = (
-            "set updatePolicy.replace: CreateFirst (or DeleteFirst) on the resource, "
-            "or name the field in updatePolicy.replaceOn"
+            "set updatePolicy.replace: KeepClaims on the resource, which enlarges the claims, deletes the StatefulSet "
+            "without its Pods and claims, and creates it again under its name"
         )
+    policy = Replacement.DELETE_FIRST if is_pinned else Replacement.CREATE_FIRST
+    loss = data_kinds.describe_loss(kind.key, policy, has_claims=data_kinds.has_claims(wanted.manifest))
+    if kind.key == data_kinds.STATEFUL_SET and loss:
+        way += f" ({policy.value} would not do that: {loss})"
+    elif loss:
+        way += f", but {loss}"
+    elif kind.group not in data_kinds.KNOWN_GROUPS:
+        way += f"; whether a {kind.name} holds data, Hearth cannot know: the new object has none of the old one's"
     return (
-        f"{field} cannot be changed in place, and a {policy_kind.name} is not replaced automatically; "
+        f"{field} cannot be changed in place, and a {kind.name} is not replaced automatically; "
         f"revert the change, or {way}"
     )
 

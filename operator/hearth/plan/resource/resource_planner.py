@@ -8,28 +8,30 @@ from collections.abc import Callable, Collection, Mapping
 from hearth.model import field_paths, tenancy
 from hearth.model.child import Child, Path
 from hearth.model.groups import members
-from hearth.model.kinds import Kind
+from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.environment import active_environment, inherited_rules
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
-from hearth.plan.ownership.object_claims import ObjectClaims
 from hearth.plan.resource import (
     blocked_status,
     decide,
     drift,
     enforcement,
+    finished_run,
     read_limits,
     replace_unhealthy,
     replacement,
     rolling_control,
+    set_replacement,
     step_planning,
 )
 from hearth.plan.resource.blocked_status import Unevaluated
 from hearth.plan.resource.desired_objects import DesiredObjects
 from hearth.plan.resource.suspend import restore_object
 from hearth.plan.resource.unproven import Unproven
+from hearth.plan.resource.wanted_objects import WantedObjects
 from hearth.plan.state import internal_errors, requirements
 from hearth.plan.state.desired import DesiredObject, DesiredResource
 from hearth.plan.state.healing import UnhealthyTracker
@@ -42,8 +44,10 @@ from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStat
 from hearth.plan.state.rolling_updates import RollingUpdates
 from hearth.plan.state.suspend_record import SuspendRecords
 from hearth.plan.state.watched_kinds import WatchedKinds
+from hearth.plan.target.target import DetachedSet
 from hearth.template.blueprint import (
     Blueprint,
+    Pending,
     ResourceBlueprint,
     StackIdentity,
     Values,
@@ -76,6 +80,13 @@ class ResourcePlanner:
         self.rolling = RollingUpdates(blueprint.rolling)
         self.is_protected: Callable[[str], bool] = lambda _name: False
         """Whether a completed revision has, or may have, an object of that resource."""
+        self.find_obsolete: Callable[[ObjectRef], Child | None] = lambda _ref: None
+        """The obsolete object at a reference, which carries the label of another resource, or None."""
+        self.detached: Mapping[str, DetachedSet] = {}
+        """By resource: the StatefulSets whose successors must have their names."""
+        self.is_rollback = False
+        self.retry_token = ""
+        """Of the retry that nested Stacks inherit."""
         self.is_paused = False
         self.is_at_rest = False
         """See `ResourceContext`."""
@@ -88,8 +99,7 @@ class ResourcePlanner:
         self.records = SuspendRecords(hashes=hashes, rules=rules)
         self.unproven = Unproven()
         self.desired = DesiredObjects(blueprint, stack=stack, hashes=hashes)
-        self._claims = ObjectClaims()
-        """The resource of each object that may be written."""
+        self.wanted = WantedObjects(blueprint, stack=stack, desired=self.desired)
         self.collections = {
             members.name_all(name): CollectionStatus(collection.members)
             for name, collection in blueprint.collections.items()
@@ -99,7 +109,7 @@ class ResourcePlanner:
     def update_blueprint(self, blueprint: Blueprint, *, changed: Collection[str]) -> None:
         """Continue with another blueprint. changed: the resources that it changed or removed."""
         self.desired.update_blueprint(blueprint, changed)
-        self._claims.release(changed)
+        self.wanted.update_blueprint(blueprint, changed=changed)
         self.unhealthy.total = len(blueprint.resources)
         for name, collection in blueprint.collections.items():
             self.collections[members.name_all(name)].set_members(collection.members)
@@ -187,6 +197,12 @@ class ResourcePlanner:
         wanted = self._evaluate(resource, required, values)
         if not isinstance(wanted, DesiredResource):
             self._note_unsettled(resource.name)
+            if isinstance(wanted, Pending) and (
+                kept := finished_run.keep_dependent(
+                    resource, required, children, wanted, values=values, rules=self.rules
+                )
+            ):
+                return kept
             return blocked_status.explain(wanted, child=requirements.find_current(children))
         subject = ResourceContext(
             resource=resource,
@@ -202,11 +218,16 @@ class ResourcePlanner:
             records=self.records,
             reader=self.reader,
             environment=self.environment,
+            is_rollback=self.is_rollback,
             is_paused=self.is_paused,
             is_at_rest=self.is_at_rest,
             awaits_repair=any(found.is_held for found in required.values()),
         )
         status = self._decide(subject)
+        if (moved := status.child) is not None and moved.is_identified and moved.resource != resource.name:
+            subject = dataclasses.replace(subject, children=(*children, moved))
+        if wanted.run is not None:
+            status = finished_run.finish(subject, status)
         if (update := self.rolling.find(resource.name)) is not None:
             status = rolling_control.hold(subject, status, update)
         return enforcement.enforce(subject, status)
@@ -222,7 +243,8 @@ class ResourcePlanner:
         return read_limits.find_unreadable(resource, objects, self.reader, child=current)
 
     def _note_unsettled(self, name: str) -> None:
-        """Record a member that cannot be planned now."""
+        """Record a resource without a manifest, and a member that cannot be planned now."""
+        self.wanted.note_open(name)
         if (update := self.rolling.find(name)) is not None:
             update.note_unsettled(name)
 
@@ -233,11 +255,13 @@ class ResourcePlanner:
         kind = self.kinds.find(resource, namespace=self._stack.namespace)
         if not isinstance(kind, Kind):
             return kind
-        inherited = inherited_rules.find(self.environment.rules, resource.name) if resource.is_stack else None
+        inherited = None
+        if resource.is_stack:
+            inherited = inherited_rules.find(self.environment.rules, resource.name, retry=self.retry_token)
         known = self.desired.get(resource.name)
         desired = self.desired.evaluate(resource, kind, required=required, values=values, inherited=inherited)
         if known is not None and desired is not known and isinstance(desired, DesiredResource):
-            self._claims.release((resource.name,))
+            self.wanted.release(resource.name)
         return desired
 
     def _create(self, subject: ResourceContext, desired: DesiredObject) -> ResourceStatus:
@@ -256,6 +280,10 @@ class ResourcePlanner:
         """Plan a resource whose manifest is known."""
         wanted = subject.desired
         candidates = replacement.find_candidates(subject.children, wanted)
+        detached = self._find_detached(subject)
+        if detached is not None:
+            # Objects of other incarnations do not have its claims.
+            candidates = [each for each in candidates if each.uid == detached.uid]
         child = replacement.choose_child(candidates, wanted, lambda each: decide.assess_child(subject, each))
         if child is None and not subject.children and (child := self.unproven.find(wanted)) is not None:
             subject = dataclasses.replace(subject, children=(child,))
@@ -263,13 +291,18 @@ class ResourcePlanner:
                 return self._take_up(subject, child)
         # If the kind or the explicit name changed, the existing objects count as earlier incarnations.
         number = child.incarnation if child is not None else replacement.find_next_incarnation(subject.children)
-        desired = wanted.at(number, child=child)
-        if refused := self._refuse(subject.name, desired, child):
-            return refused
+        desired = (
+            wanted.at(number, child=child)
+            if child is not None or detached is None
+            else wanted.at(detached.incarnation, name=detached.name)
+        )
+        if settled := self._refuse(subject.name, desired, child) or finished_run.plan(subject, child, desired):
+            return settled
         if child is None:
-            return self._create(subject, desired)
+            moved = self.find_obsolete(desired.ref)
+            return self._create(subject, desired) if moved is None else self._move(subject, desired, moved)
         if child.deleting:
-            return decide.assess_child(subject, child)
+            return decide.plan_going(subject, child)
         if child.defect and child.hash == desired.hash:
             # The object shows only part of its content, so it allows no conclusion. A different definition is still
             # written.
@@ -281,6 +314,21 @@ class ResourcePlanner:
             # object.
             return step_planning.await_deletion(child)
         return self._decide_existing(subject, child, desired)
+
+    def _move(self, subject: ResourceContext, desired: DesiredObject, child: Child) -> ResourceStatus:
+        """Plan a resource whose object carries the label of another resource that does not want it."""
+        if subject.memory.is_leaving(child):
+            return step_planning.await_deletion(child)
+        subject = dataclasses.replace(subject, children=(*subject.children, child))
+        desired = subject.desired.at(desired.incarnation, child=child)
+        return decide.relabel(subject, child, desired)
+
+    def _find_detached(self, subject: ResourceContext) -> DetachedSet | None:
+        """Return the StatefulSet that the resource had, if its Pods and claims still wait for the next one."""
+        detached = self.detached.get(subject.name)
+        if detached is None or not set_replacement.is_followed_by(detached, subject.desired):
+            return None
+        return None if set_replacement.find_next(detached, subject.children) is not None else detached
 
     def _decide_existing(self, subject: ResourceContext, child: Child, desired: DesiredObject) -> ResourceStatus:
         """Plan a resource by comparing its object with the definition."""
@@ -330,6 +378,8 @@ class ResourcePlanner:
         child: the existing object, which stays in any case.
         """
         ref = desired.ref
+        # An object that may not be written now is named all the same.
+        other = self.wanted.claim(ref, name)
         if message := self.reader.boundary.find_denial(ref):
             return ResourceStatus(
                 state=ResourceState.FAILED, reason=tenancy.REASON, message=message, planned_ref=ref, child=child
@@ -338,7 +388,6 @@ class ResourcePlanner:
             return ResourceStatus(
                 state=ResourceState.FAILED, reason="NamespaceNotServed", message=message, planned_ref=ref
             )
-        other = self._claims.claim(ref, name)
         if other != name:
             message = f"names the same object as resource {other!r}; give it another name or namespace"
             return ResourceStatus(

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 
-from hearth.model.child import Child
+from hearth.model.child import Child, FieldOwnership
 from hearth.plan.ownership import apply_obstacles
 from hearth.plan.ownership.field_ownership import DriftFinding
-from hearth.plan.resource import drift, readiness
+from hearth.plan.resource import drift, finished_run, readiness
 from hearth.plan.resource.suspend import suspend_object
 from hearth.plan.state import steps
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
-from hearth.plan.state.steps import Apply, Delete, Step
+from hearth.plan.state.steps import Apply, Delete, Detach, Step
+
+STRING_DATA = b'"f:stringData"'
+"""In the ownership of a Secret that was applied with `stringData`, as it no longer is."""
 
 
 def plan_apply(
@@ -32,6 +35,7 @@ def plan_apply(
     manifest = desired.manifest
     if child is not None and subject.records.is_suspended(child):
         manifest = suspend_object.mark_resumed(manifest, child, finding, subject.records)
+    manifest = finished_run.hold_object(subject, manifest, desired.hash)
     step = Apply(
         resource=subject.name,
         kind=desired.kind,
@@ -45,6 +49,8 @@ def plan_apply(
         repaired_fields=repairs,
         lost=finding.to_repair if repairs else (),
         leaves_null=child is not None and apply_obstacles.leaves_null(manifest, child),
+        owned_before=find_former(subject, child) if child is not None and child.hash != desired.hash else None,
+        reclaims=child is not None and child.hash != desired.hash and has_claims(child),
         takes_up=takes_up,
         may_adopt=subject.adopts,
         sensitive_texts=subject.resource.hidden,
@@ -61,9 +67,35 @@ def plan_apply(
     return _when_due(subject, status, step)
 
 
+def find_former(subject: ResourceContext, child: Child) -> FieldOwnership | None:
+    """Return what the operator owns of the object, or owned before another client cleared the record of it."""
+    baseline = subject.memory.ownership_baseline.get(child.uid)
+    return child.ownership or (baseline[1] if baseline is not None else None)
+
+
+def has_claims(child: Child) -> bool:
+    """Return whether an apply alone may not remove what leaves the definition."""
+    has_texts = child.kind.name == "Secret" and child.ownership is not None and STRING_DATA in child.ownership.fields
+    return child.is_shared or has_texts
+
+
 def plan_delete(subject: ResourceContext, child: Child, message: str) -> ResourceStatus:
     """Plan the deletion of an object before its successor is made."""
     status, step = readiness.make_status(child, ResourceState.PROGRESSING, "Replacing", message), Delete(child=child)
+    return _when_due(subject, dataclasses.replace(status, step=step), step)
+
+
+def plan_detach(subject: ResourceContext, child: Child, message: str) -> ResourceStatus:
+    """Plan the deletion of a StatefulSet without its Pods and claims, before the next one of its name is made."""
+    desired = subject.desired.at(child.incarnation, child=child)
+    step = Detach(
+        child=child,
+        manifest=desired.manifest,
+        hash=desired.hash,
+        keeps_larger=subject.is_rollback,
+        sensitive_texts=subject.resource.hidden,
+    )
+    status = readiness.make_status(child, ResourceState.PROGRESSING, "Replacing", message)
     return _when_due(subject, dataclasses.replace(status, step=step), step)
 
 

@@ -41,7 +41,8 @@ class Unproven:
             return None
         claimed = self._claims.get(wanted.owner.resource, set())
         for incarnation in sorted({1, *claimed}, reverse=True):
-            child = self._places.get(wanted.ref_at(incarnation))
-            if child is not None and child.is_labelled_by_us:
-                return child
+            for ref in wanted.refs_at(incarnation):
+                child = self._places.get(ref)
+                if child is not None and child.is_labelled_by_us:
+                    return child
         return None

@@ -5,6 +5,8 @@ Classifies by code, reason and causes, never by message text. Must not know the 
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -63,7 +65,7 @@ class ApplyConflict:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class NeedsDryRun:
-    """An ambiguous error that a strict dry-run create of the same manifest resolves (see `after_dry_run`)."""
+    """An ambiguous error that a dry-run create of the same manifest resolves (see `after_dry_run`)."""
 
     message: str
 
@@ -79,12 +81,14 @@ class NeedsAccessReview:
 class MaybeImmutable:
     """An invalid value or an immutable field.
 
-    If the definition changed, a strict dry-run create under another name shows which.
+    If the definition changed, a dry-run create of the same manifest shows which.
     """
 
     message: str
     fields: tuple[str, ...]
     """The rejected fields, as the API server writes them."""
+    is_proven: bool = True
+    """Whether a new object of the definition would be accepted. Otherwise nothing could show that."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +126,23 @@ ErrorClass: TypeAlias = (
     | NamespaceTerminating
     | KindNotServed
 )
+
+
+class Verdict(enum.Enum):
+    """What a dry-run create of the same manifest proves of the definition. A closed set.
+
+    The operator asks this, so no user sees the answer: a verdict has no text that a message could show.
+    """
+
+    VALID = "valid"
+    """A new object of this definition would be accepted."""
+    INVALID = "invalid"
+    """The definition itself is wrong."""
+    UNKNOWN = "unknown"
+    """The answer concerns the attempt: a port that the object itself holds, a full quota, a policy."""
+    UNANSWERED = "unanswered"
+    """Nothing answered the question. Ask again."""
+
 
 FIELD_CONFLICT = "FieldManagerConflict"
 TERMINATING = "NamespaceTerminating"
@@ -169,25 +190,43 @@ def classify(
     return RULES.get(code, classify_other)(answer)
 
 
-def after_dry_run(refused: NeedsDryRun | MaybeImmutable, verdict: ErrorClass | None) -> ErrorClass:
-    """Resolve `refused` by the response to a dry-run create of the same manifest (None: accepted).
+def judge_definition(refused: NeedsDryRun | MaybeImmutable, answer: ErrorClass) -> Verdict:
+    """Judge a definition by the refused dry-run create of it.
 
-    If it is accepted, `MaybeImmutable` stays: the API server rejected the change.
+    refused: of the change itself. Where that names fields, only the same ones count: a new object can be refused for
+    reasons that are none of an existing one.
     """
-    match verdict:
-        case None if isinstance(refused, NeedsDryRun):
-            return Denied(
-                message=f"{refused.message}; a new object would be accepted, so fields that others added cause this"
-            )
-        case InvalidManifest() | Denied():
-            return verdict
-        case MaybeImmutable():
-            # A new object has no immutable fields: the definition itself is wrong.
-            return InvalidManifest(message=verdict.message)
-        case NeedsDryRun():
-            return Unavailable(message=refused.message)
+    match answer, refused:
+        case MaybeImmutable(), MaybeImmutable():
+            return Verdict.INVALID if set(answer.fields) & set(refused.fields) else Verdict.UNKNOWN
+        case (MaybeImmutable(), NeedsDryRun()) | (InvalidManifest(), NeedsDryRun()):
+            return Verdict.INVALID
+        case ((InvalidManifest() | Denied() | MaybeImmutable() | NeedsAccessReview() | ApplyConflict()), _):
+            return Verdict.UNKNOWN
         case _:
-            return refused if isinstance(refused, MaybeImmutable) else Unavailable(message=refused.message)
+            return Verdict.UNANSWERED
+
+
+def after_dry_run(refused: NeedsDryRun | MaybeImmutable, verdict: Verdict, *, is_new: bool = False) -> ErrorClass:
+    """Resolve `refused` by the verdict on the definition. The message is that of `refused`.
+
+    If the definition is valid, `MaybeImmutable` stays: the API server rejected the change. is_new: no object exists yet.
+    """
+    match refused, verdict:
+        case _, Verdict.INVALID:
+            return InvalidManifest(message=refused.message)
+        case _, Verdict.UNANSWERED:
+            return Unavailable(message=refused.message)
+        case MaybeImmutable(), _:
+            return dataclasses.replace(refused, is_proven=verdict is Verdict.VALID)
+        case NeedsDryRun(), Verdict.VALID if not is_new:
+            cause = "a new object would be accepted, so fields that others added cause this"
+            return Denied(message=f"{refused.message}; {cause}")
+        case NeedsDryRun(), Verdict.VALID:
+            # Without an object, only the manifest can be the cause.
+            return InvalidManifest(message=refused.message)
+        case _:
+            return Unavailable(message=refused.message)
 
 
 def after_access_review(refused: NeedsAccessReview, *, is_allowed: bool) -> ErrorClass:

@@ -39,6 +39,15 @@ class RemovalAttempt:
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class DetachAttempt:
+    """Deletion of a StatefulSet that leaves its Pods and claims for a definition."""
+
+    hash: str
+    """Keyed hash of the definition."""
+    uid: str
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class MarkAttempt:
     """Write of a health mark onto an object."""
 
@@ -62,4 +71,4 @@ class FailedObject:
     """Keyed hash of the definition."""
 
 
-AttemptId: TypeAlias = ApplyAttempt | RemovalAttempt | MarkAttempt | SuspendAttempt | FailedObject
+AttemptId: TypeAlias = ApplyAttempt | RemovalAttempt | DetachAttempt | MarkAttempt | SuspendAttempt | FailedObject

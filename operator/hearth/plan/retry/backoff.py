@@ -15,6 +15,9 @@ FIRST_DELAY = 1.0
 GROWTH = 2.0
 MAX_BACKOFF = 300.0
 """Seconds; the default of `retry.maxBackoff`."""
+RUN_DELAY = 30.0
+"""Seconds; the first delay before failed work is run again. What ran may have had effects, and its object and log are
+there to be looked at until then."""
 LIMIT = 5
 """Failures after which a resource counts as failed; retries continue."""
 EARLY_SHARE = 1 / 16
@@ -23,6 +26,9 @@ EARLY_SHARE = 1 / 16
 An object that changes every second must not cause a thousand retries per second. The minimum is one second after five
 failures, and nineteen seconds for a delay of five minutes.
 """
+ASKED_AGAIN = (1.2, 5.0)
+"""Seconds after an early retry at which it is repeated if it failed: an API server enforces a policy, or denies a right,
+for about a second after that has changed. The minimum share of the delay counts from the last of them."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +48,22 @@ class Attempt:
     """Events that may end the failure. Any of them triggers an early retry."""
     earliest_retry: float = 0.0
     """Monotonic seconds before which even a trigger causes no retry."""
+    asks_again_at: tuple[float, ...] = ()
+    """Monotonic seconds at which an early retry that fails is repeated. These repetitions do not count as failures."""
     limit: int = LIMIT
     """Failures after which the phase of the Stack ends in Failed."""
+    most: int | None = None
+    """The same as the resource itself states it; the lower one counts."""
     is_internal: bool = False
     """Whether the last failure was an error of the operator."""
+    is_wait: bool = False
+    """Whether the last attempt only came too early, which is no failure."""
 
     @property
     def is_exhausted(self) -> bool:
         """Return whether it makes the phase of the Stack end in Failed."""
-        return self.is_final or self.failures >= self.limit
+        limit = self.limit if self.most is None else min(self.limit, self.most)
+        return self.is_final or (self.failures >= limit and not self.is_wait)
 
 
 class ServerResponse(enum.Enum):
@@ -75,11 +88,15 @@ class StepFailure:
     """Seconds that the API server asks to wait."""
     immutable: str = ""
     """The immutable field that caused the failure, if any."""
+    is_proven: bool = True
+    """Whether it is proven that a new object would help. If not, only a policy that deletes first may rely on it."""
     causes: RetryTriggers = ()
     """Events that may end the failure, if a watch can observe them."""
     server: ServerResponse = ServerResponse.ANSWERS
     is_internal: bool = False
     """Whether it is an error of the operator."""
+    is_wait: bool = False
+    """Whether it only came too early, so that it never counts as a failure of the resource."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +104,8 @@ class BackoffPolicy:
     """Delays between retries, and the number of allowed failures."""
 
     limit: int = LIMIT
+    most: int | None = None
+    """See `Attempt.most`."""
 
     first_delay: float = FIRST_DELAY
     """Seconds."""
@@ -100,26 +119,37 @@ def after_failure(
     previous: Attempt | None, trouble: StepFailure, *, subject: AttemptId, now: float, backoff: BackoffPolicy
 ) -> Attempt:
     """Return the attempt after one more failure. now: monotonic seconds."""
-    failures = previous.failures + 1 if previous is not None and previous.attempt_id == subject else 1
+    previous = previous if previous is not None and previous.attempt_id == subject else None
+    failures = previous.failures + (previous.retry_at not in previous.asks_again_at) if previous is not None else 1
+    asks_again_at = previous.asks_again_at if previous is not None else ()
     delay = min(backoff.first_delay * GROWTH ** min(failures - 1, 30), backoff.max_backoff) * (1 - backoff.jitter() / 4)
     return Attempt(
         attempt_id=subject,
         failures=failures,
-        retry_at=now + max(delay, trouble.retry_after),
+        retry_at=max(min((now + delay, *(each for each in asks_again_at if each > now))), now + trouble.retry_after),
+        asks_again_at=asks_again_at,
         reason=trouble.reason,
         message=trouble.message,
         is_final=trouble.is_final,
         is_internal=trouble.is_internal,
+        is_wait=trouble.is_wait,
         limit=backoff.limit,
+        most=backoff.most,
         triggers=trouble.causes,
         earliest_retry=now + max(delay * EARLY_SHARE, FIRST_DELAY, trouble.retry_after),
     )
 
 
-def expedite(attempt: Attempt, *, now: float) -> Attempt:
-    """Return the attempt after a trigger: due now, or at `earliest_retry`. Its count of failures is unchanged."""
+def expedite(attempt: Attempt, *, now: float, asks_again: bool = False) -> Attempt:
+    """Return the attempt after a trigger: due now, or at `earliest_retry`. Its count of failures is unchanged.
+
+    asks_again: whether the API server may take a moment to notice what the trigger reports.
+    """
     due = max(now, attempt.earliest_retry)
-    return replace(attempt, retry_at=due) if due < attempt.retry_at else attempt
+    if due >= attempt.retry_at:
+        return attempt
+    again = tuple(due + each for each in ASKED_AGAIN) if asks_again else attempt.asks_again_at
+    return replace(attempt, retry_at=due, asks_again_at=again)
 
 
 def reset(attempt: Attempt, *, now: float) -> Attempt:

@@ -69,6 +69,8 @@ SERVER = RetryTrigger(type=TriggerType.SERVER)
 ADMISSION = RetryTrigger(type=TriggerType.ADMISSION)
 WEBHOOKS = RetryTrigger(type=TriggerType.WEBHOOKS)
 
+NOTICED_LATE = frozenset({TriggerType.RIGHTS, TriggerType.ALL_RIGHTS, TriggerType.ADMISSION})
+"""Triggers whose change an API server takes into account only about a second after it reports it."""
 RBAC = "rbac.authorization.k8s.io"
 ADMISSION_KINDS = (
     "ValidatingWebhookConfiguration",

@@ -12,6 +12,7 @@ from hearth.graph import order
 from hearth.model import work
 from hearth.model.child import Child
 from hearth.model.groups import members
+from hearth.model.kinds import ObjectRef
 
 
 def incarnation_key(child: Child) -> str:
@@ -51,6 +52,8 @@ class ObsoleteChildren:
     """By resource and incarnation key the UIDs of the obsolete children that require it."""
     _places: dict[str, set[str]] = field(default_factory=dict)
     """By incarnation key the UIDs of the obsolete children."""
+    _refs: dict[ObjectRef, str] = field(default_factory=dict)
+    """The UIDs by reference."""
     _resources: dict[str, set[str]] = field(default_factory=dict)
     """By resource, and by collection as a whole, the UIDs of its obsolete children."""
     _heads: dict[str, None] | None = None
@@ -88,6 +91,11 @@ class ObsoleteChildren:
             self._heads = {uid: None for knot in free for uid in knot}
         return self._heads
 
+    def find_at(self, ref: ObjectRef) -> Child | None:
+        """Return the child with that reference."""
+        uid = self._refs.get(ref)
+        return self.children[uid] if uid is not None else None
+
     def at(self, place: str) -> Iterable[str]:
         """Return the UIDs of the children with an incarnation key."""
         if members.is_all(resource_of(place)):
@@ -98,6 +106,7 @@ class ObsoleteChildren:
         self._forget_heads()
         self.children[child.uid] = child
         self.changed[child.uid] = None
+        self._refs[child.ref] = child.uid
         self._places.setdefault(incarnation_key(child), set()).add(child.uid)
         for name in find_names(child):
             self._resources.setdefault(name, set()).add(child.uid)
@@ -115,6 +124,8 @@ class ObsoleteChildren:
         self._forget_heads()
         self.changed[uid] = None
         self.deletable.pop(uid, None)
+        if self._refs.get(child.ref) == uid:
+            del self._refs[child.ref]
         _discard(self._places, incarnation_key(child), uid)
         for name in find_names(child):
             _discard(self._resources, name, uid)

@@ -5,19 +5,22 @@ Must not know how resources are planned; it reads their statuses.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
+from hearth.model import value_class
 from hearth.model.child import Child
 from hearth.model.groups import members
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.resource import enforcement, readiness, removal
 from hearth.plan.resource.suspend import suspend_object
+from hearth.plan.resource.wanted_objects import WantedObjects
 from hearth.plan.retry.attempt_ids import RemovalAttempt
-from hearth.plan.stack import cleanup
+from hearth.plan.stack import cleanup, tree_claims
 from hearth.plan.stack.cleanup import ObsoleteChildren
 from hearth.plan.stack.cleanup_policy import CleanupPolicy
 from hearth.plan.stack.deletion_guard import DeletionGuard
 from hearth.plan.stack.plan_index import PlanIndex
+from hearth.plan.stack.tree_claims import TreeClaim
 from hearth.plan.stack.usage_index import UsageIndex
 from hearth.plan.state import internal_errors
 from hearth.plan.state.internal_errors import OnError
@@ -29,18 +32,47 @@ from hearth.plan.state.suspend_record import SuspendRecords
 from hearth.template.blueprint import Blueprint
 
 
+@value_class.dataclass(frozen=True, slots=True)
+class WithheldObject:
+    """An obsolete object that stays for another Stack of the tree."""
+
+    child: Child
+    claim: TreeClaim
+
+
 class CleanupPlanner:
     """Planner of the obsolete objects of one Stack."""
 
-    def __init__(self, *, blueprint: Blueprint, index: PlanIndex, records: SuspendRecords, on_error: OnError) -> None:
+    def __init__(
+        self,
+        *,
+        blueprint: Blueprint,
+        index: PlanIndex,
+        records: SuspendRecords,
+        wanted: WantedObjects,
+        on_error: OnError,
+    ) -> None:
         """Create a planner without objects. index: receives the steps; on_error: see `StackPlanner`."""
         self.obsolete = ObsoleteChildren()
         self.preserved: dict[str, Child] = {}
         """The obsolete objects that cleanup preserves, by UID."""
+        self.withheld: dict[str, WithheldObject] = {}
+        """The obsolete objects that other Stacks of the tree name, or may, by UID. The Stack waits for none of them."""
+        self.find_tree_claim: Callable[[Child], TreeClaim | None] = lambda _child: None
+        """Which other Stack of the tree names an object; None for none."""
         self.guard = DeletionGuard(desired=blueprint.resources)
+        self.has_foreign: Callable[[], bool] = lambda: False
+        """Whether another process works on a Stack of the tree."""
         self._blueprint = blueprint
         self._index = index
         self._records = records
+        self._wanted = wanted
+        self._generation = wanted.generation
+        """That of `wanted` at the last refresh."""
+        self._named: dict[str, None] = {}
+        """UIDs of the obsolete objects that a resource names, or may."""
+        self._moving: dict[str, None] = {}
+        """The resources that name an object which became obsolete, since the planner last emptied this map."""
         self._on_error = on_error
         self._policy = CleanupPolicy()
         self._by_resource: dict[str, tuple[Child, ...]] = {}
@@ -91,15 +123,38 @@ class CleanupPlanner:
     def sort_out(self, name: str, *, chosen: Child | None, children: tuple[Child, ...]) -> None:
         """Update which objects with a resource's label are obsolete."""
         before = self._by_resource.get(name, ())
-        if not before and len(children) == 1 and children[0] is chosen and not self.preserved:
+        if not before and len(children) == 1 and children[0] is chosen and not (self.preserved or self.withheld):
             # The usual case, for every resource in every full refresh.
             return
         after = tuple(child for child in children if child.is_identified and child is not chosen)
         if self._policy.preserves_data:
             after = self._spare(name, after)
+        if self.withheld:
+            after = self._withhold(name, after)
+        self._set(name, before, after)
+
+    def _withhold(self, name: str, obsolete: tuple[Child, ...]) -> tuple[Child, ...]:
+        """Return the obsolete objects of a resource, without those that stay for another Stack."""
+        present = {child.uid: child for child in obsolete}
+        for uid, each in list(self.withheld.items()):
+            if each.child.resource == name:
+                if uid in present and not present[uid].deleting:
+                    self.withheld[uid] = WithheldObject(present[uid], each.claim)
+                else:
+                    self._index.plan(uid, step=None, wake_at=None)
+                    del self.withheld[uid]
+        return tuple(child for child in obsolete if child.uid not in self.withheld)
+
+    def _set(self, name: str, before: tuple[Child, ...], after: tuple[Child, ...]) -> None:
+        """Replace the obsolete objects of a resource."""
         if before == after:
             return
         self.obsolete.replace(before, after)
+        for child in after:
+            # The resource may have been planned before its object became obsolete, as if it had none.
+            owner = self._wanted.find_owner(child.ref)
+            if owner and owner != name:
+                self._moving[owner] = None
         if after:
             self._by_resource[name] = after
         else:
@@ -111,6 +166,20 @@ class CleanupPlanner:
             del self.preserved[uid]
         self.preserved.update({child.uid: child for child in obsolete if self._policy.preserves(child)})
         return tuple(child for child in obsolete if child.uid not in self.preserved)
+
+    def take_moving(self) -> Collection[str]:
+        """Return the resources that name an object which became obsolete, and clear the list."""
+        if not self._moving:
+            return ()
+        taken, self._moving = self._moving, {}
+        return [name for name in taken if name in self._blueprint.resources]
+
+    def is_free(self, child: Child, *, by: str) -> bool:
+        """Return whether no resource names that object, besides the one that removes it to replace it."""
+        naming = self._wanted.find_naming(child)
+        if naming is not None:
+            return naming.resource == by
+        return by != child.uid or self.find_tree_claim(child) is None
 
     def claim(self, child: Child | None, children: ObservedChildren) -> None:
         """Exclude an object from the cleanup that belonged to another resource until it was relabeled."""
@@ -139,36 +208,83 @@ class CleanupPlanner:
         if (found, short) != (self._was, self._short):
             self._was, self._short = found, short
             self.refresh_all()
+        if self._generation != self._wanted.generation:
+            self._generation = self._wanted.generation
+            self.obsolete.changed.update(dict.fromkeys(uid for uid in self._named if uid in self.obsolete.children))
+        self._review(dirty)
         self.obsolete.is_expected = memory.is_creating_besides(self._blueprint.resources)
         self.obsolete.changed.update((key, None) for key in dirty if key in self.obsolete.children)
-        changed, self.obsolete.changed = self.obsolete.changed, {}
-        for uid in changed:
-            child = self.obsolete.children.get(uid)
-            try:
-                self._refresh_one(uid, child, memory=memory, now=now)
-            except Exception as error:  # noqa: BLE001 -- the other objects continue; `on_error` reports it
-                resource, ref = (child.resource, str(child.ref)) if child is not None else ("", uid)
-                self._on_error(resource, error)
-                failed = internal_errors.make_attempt(
-                    memory.attempts.get(uid), subject=RemovalAttempt(uid=uid), what=f"delete {ref}", now=now
-                )
-                self._index.result.memory_updates.append(AttemptFailed(key=uid, attempt=failed))
-                self._index.plan(uid, step=None, wake_at=failed.retry_at)
+        while self.obsolete.changed:
+            # An object that stays for another Stack leaves the order of deletions, which may free others.
+            changed, self.obsolete.changed = self.obsolete.changed, {}
+            for uid in changed:
+                self._refresh_safely(uid, self.obsolete.children.get(uid), memory=memory, now=now)
+
+    def _refresh_safely(self, uid: str, child: Child | None, *, memory: InMemoryState, now: float) -> None:
+        """Plan one object. After an internal error, the other objects continue."""
+        try:
+            self._refresh_one(uid, child, memory=memory, now=now)
+        except Exception as error:  # noqa: BLE001 -- the other objects continue; `on_error` reports it
+            resource, ref = (child.resource, str(child.ref)) if child is not None else ("", uid)
+            self._on_error(resource, error)
+            failed = internal_errors.make_attempt(
+                memory.attempts.get(uid), subject=RemovalAttempt(uid=uid), what=f"delete {ref}", now=now
+            )
+            self._index.result.memory_updates.append(AttemptFailed(key=uid, attempt=failed))
+            self._index.plan(uid, step=None, wake_at=failed.retry_at)
+
+    def _review(self, dirty: Collection[str]) -> None:
+        """Plan the objects in `dirty` again that stayed for another Stack, which may not want them any more."""
+        if not self.withheld:
+            return
+        for uid in [uid for uid in self.withheld if uid in dirty]:
+            child = self.withheld.pop(uid).child
+            before = self._by_resource.get(child.resource, ())
+            self._set(child.resource, before, (*before, child))
+
+    def _ask_tree(self, child: Child) -> TreeClaim | None:
+        """Return the claim of another Stack of the tree on an object that this one does not name."""
+        return self.find_tree_claim(child) if self._is_unnamed(child) else None
+
+    def _set_withheld(self, child: Child, claim: TreeClaim, *, now: float) -> None:
+        """Let an object stay for another Stack of the tree; this Stack does not wait for it."""
+        before = self._by_resource.get(child.resource, ())
+        self.withheld[child.uid] = WithheldObject(child, claim)
+        self._set(child.resource, before, tuple(each for each in before if each.uid != child.uid))
+        self.obsolete.changed.pop(child.uid, None)
+        self.guard.filter(child.uid, None)
+        self._index.plan(child.uid, step=None, wake_at=now + tree_claims.LOOK_AGAIN)
 
     def _refresh_one(self, uid: str, child: Child | None, *, memory: InMemoryState, now: float) -> None:
+        if child is None:
+            self._named.pop(uid, None)
+        is_leaving = child is None or child.deleting or uid in memory.in_flight
+        claim = self._ask_tree(child) if child is not None and not is_leaving else None
+        if child is not None and claim is not None and not claim.is_pending:
+            self._set_withheld(child, claim, now=now)
+            return
         attempt = memory.attempts.get(uid)
         may_go = child is not None and uid not in memory.in_flight and self._may_go(child, memory)
         leave = removal.plan_removal(child, self._blueprint) if child is not None and may_go else None
-        step: Step | None = self.guard.filter(uid, leave) or self._restore(child, memory)
+        allowed = self.guard.filter(uid, leave)
+        step: Step | None = (allowed if claim is None else None) or self._restore(child, memory)
         if step is None:
             if child is not None and child.deleting and attempt is not None:
                 # The deletion happened, regardless of the response.
                 self._index.result.memory_updates.append(AttemptObsolete(key=uid))
-            self._index.plan(uid, step=None, wake_at=None)
+            self._index.plan(uid, step=None, wake_at=self._find_next_look(uid, claim, is_leaving=is_leaving, now=now))
         elif attempt is not None and attempt.retry_at > now:
             self._index.plan(uid, step=None, wake_at=attempt.retry_at)
         else:
             self._index.plan(uid, step=step, wake_at=None)
+
+    def _find_next_look(self, uid: str, claim: TreeClaim | None, *, is_leaving: bool, now: float) -> float | None:
+        """Return when to ask the tree again, of which no event may tell; None for never."""
+        if is_leaving or uid in self.guard.held_deletions:
+            return None
+        if claim is not None:
+            return now + tree_claims.LOOK_SOON
+        return now + tree_claims.LOOK_AGAIN if self.has_foreign() else None
 
     def _restore(self, child: Child | None, memory: InMemoryState) -> Step | None:
         """Make the step that resumes a suspended obsolete object while a resource has failed or is stopped."""
@@ -178,6 +294,8 @@ class CleanupPlanner:
 
     def _may_go(self, child: Child, memory: InMemoryState) -> bool:
         """Return whether the operator may delete an obsolete object now."""
+        if not self._is_unnamed(child):
+            return False
         keys = cleanup.find_keys(child)
         if not self.obsolete.may_delete(child.uid) or any(map(self._users.is_used, keys)):
             return False
@@ -197,6 +315,14 @@ class CleanupPlanner:
             return False
         return status is None or status.is_ready
 
+    def _is_unnamed(self, child: Child) -> bool:
+        """Return whether no resource of this Stack names that object, or may."""
+        if self._wanted.find_naming(child) is None:
+            self._named.pop(child.uid, None)
+            return True
+        self._named[child.uid] = None
+        return False
+
     def _is_kept(self, child: Child) -> bool:
         """Return whether a completed revision needs that object."""
         status = self._index.statuses.get(child.resource)
@@ -214,7 +340,18 @@ class CleanupPlanner:
 
     def find_deferred(self) -> list[Child]:
         """Find the objects that a completed revision needs, or that are in service. Checks all of them."""
-        return [each for each in self.obsolete.children.values() if self._is_kept(each) or self._is_in_service(each)]
+        found = (each for each in self.obsolete.children.values() if each.uid not in self._named)
+        return [each for each in found if self._is_kept(each) or self._is_in_service(each)]
+
+    def find_unnamed(self) -> dict[str, list[Child]]:
+        """Find, by resource, the objects that stay until the name of its object is known."""
+        found: dict[str, list[Child]] = {}
+        for uid in self._named:
+            child = self.obsolete.children.get(uid)
+            naming = self._wanted.find_naming(child) if child is not None else None
+            if child is not None and naming is not None and not naming.is_certain:
+                found.setdefault(naming.resource, []).append(child)
+        return found
 
     def find_post_delete_stops(self) -> list[str]:
         """Find the deleted resources that still stop at their post-delete hook."""

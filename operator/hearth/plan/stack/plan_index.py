@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hearth.plan.state.memory_updates import ManagerUnknown, MemoryUpdate
@@ -58,6 +59,10 @@ class PlanIndex:
     """The hook at which a resource stops, by resource."""
     result: RefreshResult = field(default_factory=RefreshResult)
     """The result of the current refresh so far."""
+    find_due: Callable[[str, Step], float] = lambda _key, _step: 0.0
+    """Returns the monotonic time in seconds from which the step under a key may start."""
+    now: float = 0.0
+    """Monotonic seconds of the current refresh."""
 
     @property
     def has_stuck(self) -> bool:
@@ -86,7 +91,12 @@ class PlanIndex:
         self.by_state.move(name, before=self.statuses.pop(name).state, after=None)
 
     def plan(self, key: str, *, step: Step | None, wake_at: float | None) -> None:
-        """Replace the step under a key, and the time of the next refresh of that key."""
+        """Replace the step under a key, and the time of the next refresh of that key.
+
+        Every step is offered here alone, and only when its delay is over.
+        """
+        if step is not None and (due := self.find_due(key, step)) > self.now:
+            step, wake_at = None, due if wake_at is None else min(due, wake_at)
         if step is not None:
             self.ready_steps[key] = step
             self.result.planned.append(key)

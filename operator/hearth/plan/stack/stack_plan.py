@@ -9,6 +9,7 @@ from hearth.model.child import Child
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import EnvironmentRule
 from hearth.plan.retry.backoff import Attempt
+from hearth.plan.stack.cleanup_planner import WithheldObject
 from hearth.plan.stack.deletion_guard import HeldDeletion
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.memory import InMemoryState
@@ -67,6 +68,10 @@ class StackPlan(Protocol):
         """Return the blueprint that was planned."""
 
     @property
+    def definition_warnings(self) -> tuple[str, ...]:
+        """Return what the definition allows and its user probably does not mean."""
+
+    @property
     def statuses(self) -> Mapping[str, ResourceStatus]:
         """Return the statuses by resource."""
 
@@ -93,6 +98,10 @@ class StackPlan(Protocol):
     @property
     def preserved(self) -> Mapping[str, Child]:
         """Return the obsolete objects that cleanup preserves, by UID."""
+
+    @property
+    def withheld(self) -> Mapping[str, WithheldObject]:
+        """Return the obsolete objects that stay for other Stacks of the tree, by UID."""
 
     @property
     def conditions(self) -> ConditionsView:
@@ -134,6 +143,9 @@ class StackPlan(Protocol):
 
     def find_deferred(self) -> list[Child]:
         """Find the obsolete objects whose deletion waits until every resource is ready. Checks all of them."""
+
+    def find_unnamed(self) -> Mapping[str, list[Child]]:
+        """Find, by resource, the obsolete objects that stay until the name of its object is known. Checks all of them."""
 
     def find_failed_deletions(self, memory: InMemoryState) -> list[tuple[Child, Attempt]]:
         """Find the obsolete objects with a failed deletion, suspend or restore, with the attempts; in a stable order."""

@@ -7,7 +7,8 @@ result, which the tests check. So losing it loses nothing. It performs no I/O; t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping
+import functools
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from hearth.model.child import UNPROVEN, Child
 from hearth.model.groups import members
@@ -16,16 +17,18 @@ from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import EnvironmentRule
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
-from hearth.plan.resource import resource_planner
+from hearth.plan.resource import definition_warnings, held_steps, resource_planner
+from hearth.plan.resource.wanted_objects import WantedObjects
 from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.stack import blueprint_update, refresh_queue
-from hearth.plan.stack.cleanup_planner import CleanupPlanner
+from hearth.plan.stack.cleanup_planner import CleanupPlanner, WithheldObject
 from hearth.plan.stack.cleanup_policy import CleanupPolicy
 from hearth.plan.stack.plan_index import PlanIndex, RefreshResult
 from hearth.plan.stack.refresh_queue import RefreshQueue
 from hearth.plan.stack.stack_plan import ConditionsView
 from hearth.plan.stack.suspend_planner import SuspendPlanner
+from hearth.plan.stack.tree_claims import TreeClaim
 from hearth.plan.state import internal_errors, read_access
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.healing import HealingPolicy
@@ -35,8 +38,9 @@ from hearth.plan.state.memory_updates import ResourceReady
 from hearth.plan.state.read_access import ReadAccess, Reader
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.rolling_updates import RollingUpdates
-from hearth.plan.state.steps import Step
+from hearth.plan.state.steps import Delete, Release, Step
 from hearth.plan.state.watched_kinds import WatchedKinds
+from hearth.plan.target.target import Target
 from hearth.template.blueprint import Blueprint, StackIdentity
 
 NEXT_BATCH = "/next-batch"
@@ -46,6 +50,9 @@ NEXT_BATCH = "/next-batch"
 class StackPlanner:
     """Statuses and steps of one Stack under one blueprint."""
 
+    _warned: Blueprint | None = None
+    """The blueprint of `_warnings`."""
+    _warnings: tuple[str, ...] = ()
     suspension: SuspendPlanner | None = None
     """Set while the Stack is suspended: the planner then plans nothing else."""
 
@@ -88,14 +95,27 @@ class StackPlanner:
         )
         self._unhealthy = self._resolver.unhealthy
         self._cleanup = CleanupPlanner(
-            blueprint=blueprint, index=index, records=self._resolver.records, on_error=on_error
+            blueprint=blueprint,
+            index=index,
+            records=self._resolver.records,
+            wanted=self._resolver.wanted,
+            on_error=on_error,
         )
+        self._resolver.find_obsolete = self._cleanup.obsolete.find_at
         self.cleanup = self._cleanup.obsolete
         self.preserved: Mapping[str, Child] = self._cleanup.preserved
+        self.withheld: Mapping[str, WithheldObject] = self._cleanup.withheld
         self.deletion_guard = self._cleanup.guard
         self._order = refresh_queue.find_order(blueprint)
         self._changed: Collection[str] = ()
         """The resources that a new blueprint changed, added or removed; the Stack is not ready before they are planned."""
+
+    @property
+    def definition_warnings(self) -> tuple[str, ...]:
+        """Return what the definition allows and its user probably does not mean."""
+        if self._warned is not self.blueprint:
+            self._warned, self._warnings = self.blueprint, definition_warnings.find_warnings(self.blueprint)
+        return self._warnings
 
     @property
     def is_ready(self) -> bool:
@@ -125,9 +145,13 @@ class StackPlanner:
 
     @property
     def is_waiting_for_kinds(self) -> bool:
-        """Return whether a resource waits until the API server serves its kind or the operator watches it."""
+        """Return whether a resource waits whose kind is not served or watched, or was not when it was compiled."""
         waiting = self.by_state[ResourceState.WAITING]
-        return any(self.statuses[name].cause is Cause.KIND_NOT_AVAILABLE for name in waiting)
+        return any(
+            self.statuses[name].cause is Cause.KIND_NOT_AVAILABLE
+            or (name in self.blueprint.resources and not self.blueprint.resources[name].is_kind_known)
+            for name in waiting
+        )
 
     def find_evaluating(self) -> set[str]:
         """Find the resources that wait for an evaluation, of themselves or of their health."""
@@ -152,7 +176,7 @@ class StackPlanner:
         """
         index = self._index
         is_quiet = not (index.ready_steps or index.requeues or index.stopped or any(index.conditions.by_type.values()))
-        if self.suspension is not None or not self.is_complete or self.preserved or not is_quiet:
+        if self.suspension is not None or not self.is_complete or self.preserved or self.withheld or not is_quiet:
             return False
         update = blueprint_update.find_update(self.blueprint, blueprint, rules=self.environment.rules)
         if update is None:
@@ -160,12 +184,27 @@ class StackPlanner:
         if blueprint.collections is not self.blueprint.collections:
             self._order = refresh_queue.find_order(blueprint)
         self.blueprint = blueprint
+        self.__dict__.pop("nested", None)
         self._resolver.update_blueprint(blueprint, changed=update.outdated)
         self._cleanup.update_blueprint(blueprint)
         for name in update.outdated:
             index.forget(name)
         self._changed = update.names
         return True
+
+    def set_tree(self, find_claim: Callable[[Child], TreeClaim | None], has_foreign: Callable[[], bool]) -> None:
+        """Set which other Stack of the tree names an object, and whether some of them are known only by their status."""
+        self._cleanup.find_tree_claim, self._cleanup.has_foreign = find_claim, has_foreign
+
+    @property
+    def wanted(self) -> WantedObjects:
+        """Return what the resources name."""
+        return self._resolver.wanted
+
+    @functools.cached_property
+    def nested(self) -> tuple[str, ...]:
+        """Return the resources that are Stacks or ResourceGroups."""
+        return tuple(name for name, resource in self.blueprint.resources.items() if resource.is_stack)
 
     def set_cleanup_policy(self, retention: CleanupPolicy) -> None:
         """Change the cleanup policy. The next refresh plans the deletions that it allows."""
@@ -201,6 +240,18 @@ class StackPlanner:
         """Return as which account the Stack reads its objects."""
         return self._resolver.reader
 
+    def set_target(self, target: Target | None) -> set[str]:
+        """Set what the target says of single resources; return the resources that must be planned again."""
+        resolver, is_rollback = self._resolver, target is not None and target.is_rollback
+        changed = set(self.by_state[ResourceState.FAILED]) if is_rollback is not resolver.is_rollback else set()
+        resolver.is_rollback = is_rollback
+        if resolver.detached or (target is not None and target.detached):
+            before = resolver.detached
+            resolver.detached = {each.resource: each for each in target.detached} if target is not None else {}
+            found = {*before.items(), *resolver.detached.items()} - (before.items() & resolver.detached.items())
+            changed |= {name for name, _ in found}
+        return changed
+
     def set_paused(self, *, is_paused: bool, is_completed: bool) -> bool:
         """Set whether steps may start; return whether that changed, so that all names need a refresh.
 
@@ -224,6 +275,13 @@ class StackPlanner:
         self._index.forget_steps()
         self._cleanup.refresh_all()
         return True
+
+    def set_retry(self, token: str) -> set[str]:
+        """Set the token of the retry that nested Stacks inherit; return the names to refresh because of that."""
+        if token == self._resolver.retry_token:
+            return set()
+        self._resolver.retry_token = token
+        return {name for name, resource in self.blueprint.resources.items() if resource.is_stack}
 
     @property
     def environment(self) -> ActiveEnvironment:
@@ -258,9 +316,13 @@ class StackPlanner:
         dirty: resource names (also from labels, even if unknown to the blueprint) and keys of steps; memory: only read.
         """
         result = self._index.result = RefreshResult()
+        self._index.find_due, self._index.now = memory.find_due, now
         if self._changed:
             dirty = {*dirty, *self._changed}
             self._changed = ()
+        if self.withheld:
+            # Such an object may have another owner by now.
+            dirty = {*dirty, *(each.child.resource for uid, each in self.withheld.items() if uid in dirty)}
         if self.suspension is not None:
             self._refresh_suspension(self.suspension, dirty, children=children, memory=memory, now=now)
         else:
@@ -272,8 +334,15 @@ class StackPlanner:
         return result
 
     def take_step(self, key: str) -> Step | None:
-        """Remove and return the step to execute now under that key."""
-        return self._index.ready_steps.pop(key, None)
+        """Remove and return the step to execute now under that key.
+
+        No step removes an object that a resource names, unless that resource replaces it: the last look, after planning.
+        """
+        step = self._index.ready_steps.pop(key, None)
+        if isinstance(step, Delete | Release) and not self._cleanup.is_free(step.child, by=key):
+            self._cleanup.obsolete.changed[step.child.uid] = None
+            return None
+        return step
 
     def _refresh_resources(
         self, dirty: Collection[str], *, children: ObservedChildren, memory: InMemoryState, now: float
@@ -304,10 +373,16 @@ class StackPlanner:
             status = self._refresh_resource(name, before, children=children, memory=memory, now=now)
             if self._unhealthy.update(name, status):
                 queue.repeat(self._unhealthy.names)
+            self._repeat_others(name, queue)
             if before is not None and before.fingerprint == status.fingerprint:
                 continue
             self._update_collection(name, status)
             queue.add(self.blueprint.resources[name].dependents)
+
+    def _repeat_others(self, name: str, queue: RefreshQueue) -> None:
+        """Plan the resources again that name an object which this one left."""
+        queue.repeat([each for each in self._resolver.wanted.take_refused(name) if each in self.blueprint.resources])
+        queue.repeat(self._cleanup.take_moving())
 
     def _refresh_resource(
         self,
@@ -356,6 +431,8 @@ class StackPlanner:
     def _assess(self, name: str, found: tuple[Child, ...], *, memory: InMemoryState, now: float) -> ResourceStatus:
         """Plan one resource. Its updates of the in-memory state become part of the result."""
         status = self._resolver.plan(name, self.statuses, found, memory=memory, now=now)
+        if memory.governor.records:
+            status = held_steps.hold(name, status, memory=memory, now=now)
         if not status.memory_updates:
             return status
         self._index.result.memory_updates.extend(status.memory_updates)
@@ -385,6 +462,10 @@ class StackPlanner:
     def find_deferred(self) -> list[Child]:
         """Find the obsolete objects whose deletion waits until every resource is ready. Checks all of them."""
         return [] if self.is_ready else self._cleanup.find_deferred()
+
+    def find_unnamed(self) -> Mapping[str, list[Child]]:
+        """Find, by resource, the obsolete objects that stay until the name of its object is known. Checks all of them."""
+        return self._cleanup.find_unnamed()
 
     def find_failed_deletions(self, memory: InMemoryState) -> list[tuple[Child, Attempt]]:
         """Find the obsolete objects with a failed deletion, suspend or restore, with the attempts; in a stable order."""

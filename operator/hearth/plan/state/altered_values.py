@@ -7,8 +7,6 @@ must not know how the object was read, nor who calls the API server.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -43,9 +41,6 @@ def find_candidates(manifest: Object, live: Mapping[str, Any]) -> list[ElementPa
             for part in COMPARED_METADATA:
                 theirs = {name: value for name, value in (stated.get(part) or {}).items() if not names.is_ours(name)}
                 found += find_different(theirs, metadata.get(part), place=(key, part))
-        elif key == "stringData":
-            # API servers return this field as `data`. A server that returned it unchanged would be correct as well.
-            found += find_different(stated, {**decode(live.get("data")), **(live.get(key) or {})}, place=(key,))
         elif key not in field_ownership.UNOWNED:
             found += find_different(stated, live.get(key, MISSING), place=(key,))
     return found
@@ -92,17 +87,6 @@ def write_path(place: ElementPath) -> str:
     for key in place:
         text = f"{text}[{key}]" if isinstance(key, int) else field_ownership.join(text, key)
     return text
-
-
-def decode(data: Any) -> Object:
-    """Decode the data of a Secret to the form of `stringData`. Values that are not text are omitted."""
-    found: Object = {}
-    for key, value in data.items() if isinstance(data, dict) else ():
-        try:
-            found[key] = base64.b64decode(value, validate=True).decode()
-        except (ValueError, TypeError, binascii.Error):
-            continue
-    return found
 
 
 def is_comparable(child: Child, *, hash_: str) -> bool:

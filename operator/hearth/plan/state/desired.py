@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from hearth.model.signatures import Signer
 from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership.applied_fields import AppliedFields
 from hearth.plan.ownership.keyed_hash import HashFunction
+from hearth.plan.state.run_policy import RunPolicy
 from hearth.plan.target import claim_content
 from hearth.template.blueprint import StackIdentity
 
@@ -95,6 +97,8 @@ class DesiredResource:
     """Whether the object records that it outlives the target."""
     inherited_rules: InheritedRules | None = None
     """The rules that the object inherits from the parent's environment, or None."""
+    run: RunPolicy | None = None
+    """How to treat an object that runs to completion; None if it runs on."""
     inputs: object = None
     """The inputs of the evaluation. While they are unchanged, this object stays valid."""
     _incarnation: int = 0
@@ -113,14 +117,15 @@ class DesiredResource:
         """Return whether every incarnation has the same name."""
         return bool(self.name)
 
-    def at(self, incarnation: int, *, child: Child | None = None) -> DesiredObject:
-        """Return the desired object of that incarnation. child: the existing object."""
-        ref = self.ref_at(incarnation)
+    def at(self, incarnation: int, *, child: Child | None = None, name: str = "") -> DesiredObject:
+        """Return the desired object of that incarnation. child: the existing object; name: of one that existed."""
+        present = child.name if child is not None else name
+        ref = next((ref for ref in self.refs_at(incarnation) if ref.name == present), None) if present else None
         if child is None:
-            return DesiredObject(resource=self, ref=ref, incarnation=incarnation)
+            return DesiredObject(resource=self, ref=ref or self.ref_at(incarnation), incarnation=incarnation)
         return DesiredObject(
             resource=self,
-            ref=ref,
+            ref=ref or self.ref_at(incarnation),
             incarnation=incarnation,
             is_adopted=child.is_adopted,
             data_source=claim_content.find_data_source(child),
@@ -134,6 +139,17 @@ class DesiredResource:
             self._incarnation = incarnation
         return self._ref
 
+    def refs_at(self, incarnation: int) -> tuple[ObjectRef, ...]:
+        """Return the references at which the object of that incarnation may exist: the present one first.
+
+        Before names were cut to what their kind allows, an object may have got a longer name, which it keeps.
+        """
+        ref = self.ref_at(incarnation)
+        if self.name is not None or self.kind.key not in names.NAME_LENGTHS:
+            return (ref,)
+        earlier = make_name(self, incarnation=incarnation, length=names.NAME_LENGTH)
+        return (ref,) if earlier == ref.name else (ref, dataclasses.replace(ref, name=earlier))
+
 
 def make_desired(  # noqa: PLR0913 -- each is a separate part of the object
     manifest: Object,
@@ -145,6 +161,7 @@ def make_desired(  # noqa: PLR0913 -- each is a separate part of the object
     statement: AppliedFields | None = None,
     is_retained: bool = False,
     inherited: InheritedRules | None = None,
+    run: RunPolicy | None = None,
     inputs: object = None,
 ) -> DesiredResource:
     """Create the desired resource from an evaluated manifest.
@@ -163,6 +180,7 @@ def make_desired(  # noqa: PLR0913 -- each is a separate part of the object
         applied_fields=statement,
         is_retained=is_retained,
         inherited_rules=inherited,
+        run=run,
         inputs=inputs,
     )
 
@@ -191,8 +209,8 @@ def build_manifest(desired: DesiredObject) -> Object:
     return with_adopted(manifest) if desired.is_adopted else manifest
 
 
-def make_name(wanted: DesiredResource, *, incarnation: int) -> str:
-    """Return the name of a child: the explicit one, otherwise a generated one."""
+def make_name(wanted: DesiredResource, *, incarnation: int, length: int | None = None) -> str:
+    """Return the name of a child: the explicit one, otherwise a generated one. length: other than that of the kind."""
     if wanted.name is not None:
         return wanted.name
     whose = wanted.owner
@@ -203,6 +221,7 @@ def make_name(wanted: DesiredResource, *, incarnation: int) -> str:
         resource=whose.resource,
         incarnation=incarnation,
         namespace=wanted.namespace,
+        length=names.find_length(wanted.kind.key) if length is None else length,
     )
 
 
@@ -233,7 +252,7 @@ def add_tracking_metadata(metadata: Object, wanted: DesiredResource, *, ref: Obj
     if wanted.applied_fields is not None:
         metadata["annotations"][names.ANNOTATION_LAST_APPLIED] = wanted.applied_fields.record
     if wanted.inherited_rules is not None:
-        metadata["annotations"][names.ANNOTATION_INHERITED_RULES] = wanted.inherited_rules.digest
+        metadata["annotations"] |= wanted.inherited_rules.annotations
     if wanted.is_retained:
         metadata["annotations"][names.ANNOTATION_DELETION_POLICY] = names.RETAIN
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, assert_never
+from typing import Any, NamedTuple, Protocol, assert_never
 
 from hearth.model.child import Child, FieldOwnership
 from hearth.model.stack_tree import Node
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
-from hearth.plan.retry import backoff
-from hearth.plan.retry.attempt_ids import AttemptId
+from hearth.plan.retry import backoff, retry_triggers
+from hearth.plan.retry.attempt_ids import AttemptId, FailedObject
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.retry.drift_conflict import DriftConflict
 from hearth.plan.retry.retry_triggers import RetryTrigger
+from hearth.plan.retry.step_governor import StepGovernor
 from hearth.plan.state import steps
 from hearth.plan.state.altered_values import Altered
+from hearth.plan.state.finished_work import FinishedWork
 from hearth.plan.state.healing import MarkBackoff
 from hearth.plan.state.memory_updates import (
     AttemptFailed,
@@ -25,9 +27,11 @@ from hearth.plan.state.memory_updates import (
     OwnershipSeen,
     ResourceReady,
     SilenceNoticed,
+    WorkFinished,
+    WorkForgotten,
 )
 from hearth.plan.state.resource_conditions import ManagerQuery
-from hearth.plan.state.steps import Apply, Delete, Release, Step
+from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step
 
 SLACK = 100
 """Deleted objects that may remain in memory."""
@@ -41,6 +45,17 @@ class ObservedChildren(Protocol):
 
     def resources(self) -> Iterable[str]:
         """Return the resource labels of all children."""
+
+
+class RefusedChange(NamedTuple):
+    """A change of an object that the API server rejects because of an immutable field."""
+
+    hash: str
+    """Keyed hash of the definition."""
+    field: str
+    """The field, or fields."""
+    is_proven: bool = True
+    """Whether a new object of the definition would be accepted. Otherwise no dry run could show that."""
 
 
 @dataclass(slots=True)
@@ -62,14 +77,16 @@ class InMemoryState:
     """By UID, the drift tolerated then, if any."""
     drift_conflicts: dict[str, DriftConflict] = field(default_factory=dict)
     """By resource, the backoff for another field manager that repeatedly takes fields of its object."""
+    governor: StepGovernor = field(default_factory=StepGovernor)
+    """The delays of steps that repeat."""
     altered: dict[str, Altered] = field(default_factory=dict)
     """By UID, values that differ from the applied ones although the operator owns them, as found by the last check."""
     field_managers: dict[str, tuple[tuple[LostField, ...], str]] = field(default_factory=dict)
     """By UID, the fields of the last manager query and the text of its result."""
     manager_queries: dict[str, ManagerQuery] = field(default_factory=dict)
     """By resource, the query that its condition needs to name a field manager."""
-    immutable: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """By UID, the hash of a definition that the API server rejects for the object, and the immutable field."""
+    immutable: dict[str, RefusedChange] = field(default_factory=dict)
+    """By UID, the change of the object that the API server rejects because of an immutable field."""
     counted_failures: dict[str, None] = field(default_factory=dict)
     """UIDs of objects whose terminal failure or whose mark is already counted."""
     mark_backoffs: dict[str, MarkBackoff] = field(default_factory=dict)
@@ -78,6 +95,12 @@ class InMemoryState:
     """UIDs of objects watched since their creation that have not been ready yet."""
     silent_since: dict[str, float] = field(default_factory=dict)
     """By UID of an object that says nothing of itself, when it was planned first. Monotonic seconds."""
+    finished: FinishedWork = field(default_factory=FinishedWork)
+    """What has finished and is not run again. It is stored in the status."""
+    asked: dict[str, None] = field(default_factory=dict)
+    """Resources whose failed object the user asked to run again, until that begins."""
+    asks_all: bool = False
+    """Whether that request also counts for failures that this process has not counted yet."""
     circle: tuple[Node, ...] = ()
     """The Stack and its ancestors, the innermost first, if it is nested in itself. The last one is among its children."""
     tidy_above: int = SLACK
@@ -88,10 +111,10 @@ class InMemoryState:
 
         now: monotonic seconds.
         """
-        has_work = self.attempts or self.in_flight or self.missed_triggers or self.manager_queries
+        has_work = self.attempts or self.in_flight or self.missed_triggers or self.manager_queries or self.has_open_runs
         has_findings = self.tolerated or self.altered or self.immutable or self.counted_failures or self.mark_backoffs
         has_conflict = any(conflict.expires_at > now for conflict in self.drift_conflicts.values())
-        return not (has_work or has_findings or has_conflict)
+        return not (has_work or has_findings or has_conflict or self.governor.has_repetitions(now))
 
     def prune(self, children: ObservedChildren) -> None:
         """Remove deleted objects once there may be many.
@@ -132,11 +155,22 @@ class InMemoryState:
                     self.attempts.pop(update.key, None)
                 case SilenceNoticed():
                     self.silent_since.setdefault(update.uid, now)
+                case WorkFinished() | WorkForgotten():
+                    self.finished.apply(update)
                 case _:
                     assert_never(update)
+        self._forget_expired(now)
+
+    def _forget_expired(self, now: float) -> None:
+        if self.governor.records:
+            self.governor.prune(now)
         if self.drift_conflicts:
-            for name in [name for name, conflict in self.drift_conflicts.items() if conflict.expires_at <= now]:
-                del self.drift_conflicts[name]
+            self._forget_conflicts(now)
+
+    def _forget_conflicts(self, now: float) -> None:
+        """Forget expired drift conflicts. now: monotonic seconds."""
+        for name in [name for name, conflict in self.drift_conflicts.items() if conflict.expires_at <= now]:
+            del self.drift_conflicts[name]
 
     def record_ownership(self, uid: str, seen: tuple[str, FieldOwnership | None], finding: DriftFinding) -> None:
         """Record that an object lost only tolerated fields while `seen` is unchanged (see `ownership_baseline`)."""
@@ -150,6 +184,16 @@ class InMemoryState:
         """Return the drift conflict about the object of a resource, if it has not expired. now: monotonic seconds."""
         conflict = self.drift_conflicts.get(name)
         return conflict if conflict is not None and conflict.expires_at > now else None
+
+    def find_due(self, key: str, step: Step) -> float:
+        """Return the monotonic time in seconds from which the step under a key may start."""
+        if not self.governor.records:
+            return 0.0
+        attempt = self.attempts.get(key)
+        if attempt is not None and attempt.attempt_id == steps.attempt_id(step):
+            # Its own delay is longer, and an event that resolves the failure shortens it.
+            return 0.0
+        return self.governor.find_due(steps.find_work(step))
 
     def is_being_used(self, place: str) -> bool:
         """Return whether a write in flight uses values of that incarnation."""
@@ -165,7 +209,7 @@ class InMemoryState:
     def is_leaving(self, child: Child) -> bool:
         """Return whether a deletion or release of that object is in flight."""
         found = (self.in_flight.get(child.uid), self.in_flight.get(child.resource))
-        return any(isinstance(step, Delete | Release) and step.child.uid == child.uid for step in found)
+        return any(isinstance(step, Delete | Detach | Release) and step.child.uid == child.uid for step in found)
 
     def forget_failures(self, key: str, subject: AttemptId) -> None:
         """Forget earlier failures of the attempt, which has now succeeded."""
@@ -180,7 +224,8 @@ class InMemoryState:
         sooner = []
         for key, attempt in self.attempts.items():
             if cause in attempt.triggers:
-                hurried = backoff.expedite(attempt, now=now)
+                asks_again = cause.type in retry_triggers.NOTICED_LATE
+                hurried = backoff.expedite(attempt, now=now, asks_again=asks_again)
                 if hurried is not attempt:
                     self.attempts[key] = hurried
                     sooner.append(key)
@@ -194,11 +239,21 @@ class InMemoryState:
     def reset_for_target(self, wanted: Container[str]) -> None:
         """Forget attempts for other resources, deletions included, since the target now contains these."""
         self.attempts = {key: attempt for key, attempt in self.attempts.items() if key in wanted}
+        self.asked = {key: None for key in self.asked if key in wanted}
+        self.governor.on_edit(wanted)
 
     def retry(self, now: float) -> None:
         """Reset the failure counts and make all attempts due immediately. now: monotonic seconds."""
+        failed = (key for key, attempt in self.attempts.items() if isinstance(attempt.attempt_id, FailedObject))
+        self.asked.update(dict.fromkeys(failed))
         self.attempts = {key: backoff.reset(attempt, now=now) for key, attempt in self.attempts.items()}
         self.immutable.clear()
+        self.governor.allow(now=now)
+
+    @property
+    def has_open_runs(self) -> bool:
+        """Return whether the user asked for runs that have not begun."""
+        return self.asks_all or bool(self.asked)
 
     def set_limit(self, limit: int) -> bool:
         """Count the failures so far against this limit; return whether that was another one.
@@ -217,6 +272,7 @@ class InMemoryState:
     def _note_ready(self, name: str, uid: str) -> None:
         """Record that the object of a resource is ready, and forget the resource's failures."""
         self.attempts.pop(name, None)
+        self.asked.pop(name, None)
         self.never_ready.pop(uid, None)
         self.silent_since.pop(uid, None)
         if not self.never_ready:

@@ -5,11 +5,13 @@ Planning only reads the state. The caller applies the changes afterwards (`InMem
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import field
 from typing import TypeAlias
 
 from hearth.model import value_class
 from hearth.model.child import FieldOwnership
+from hearth.model.kinds import ObjectRef
 from hearth.plan.ownership.field_ownership import DriftFinding
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.state.resource_conditions import ManagerQuery
@@ -63,6 +65,33 @@ class SilenceNoticed:
     uid: str
 
 
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class WorkFinished:
+    """The object of a resource that runs once has succeeded."""
+
+    resource: str
+    ref: ObjectRef
+    hash: str
+    """Keyed hash of its definition."""
+    wanted: Container[str] = field(repr=False)
+    """The resources of the blueprint."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class WorkForgotten:
+    """Finished work is to be run again, because its object is marked unhealthy."""
+
+    resource: str
+    hash: str
+
+
 MemoryUpdate: TypeAlias = (
-    OwnershipSeen | ManagerUnknown | ResourceReady | AttemptFailed | AttemptObsolete | SilenceNoticed
+    OwnershipSeen
+    | ManagerUnknown
+    | ResourceReady
+    | AttemptFailed
+    | AttemptObsolete
+    | SilenceNoticed
+    | WorkFinished
+    | WorkForgotten
 )

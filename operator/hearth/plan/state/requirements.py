@@ -95,8 +95,8 @@ class CollectionStatus:
         if self._fields is not None and self._fields[0] == self._version:
             return self._fields[1]
         statuses = (self._statuses.get(name) for name in self.members)
-        children = [status.child if status is not None else None for status in statuses]
-        found = tuple(child.fields for child in children if child is not None)
+        fields = [find_fields(status) if status is not None else None for status in statuses]
+        found = tuple(each for each in fields if each is not None)
         if len(found) < len(self.members):
             return None
         self._fields = (self._version, found)
@@ -135,7 +135,12 @@ def find_value(required: ResourceStatus | CollectionStatus) -> Value:
     """Return the fields that expressions can read: of the child, or of all members' children."""
     if isinstance(required, CollectionStatus):
         return required.fields
-    return required.child.fields if required.child is not None else None
+    return find_fields(required)
+
+
+def find_fields(status: ResourceStatus) -> Mapping[str, Any] | None:
+    """Return the fields of the child; of finished work that is gone, what is still known."""
+    return status.child.fields if status.child is not None else status.finished_fields
 
 
 def find_children(required: ResourceStatus | CollectionStatus) -> tuple[Child, ...]:

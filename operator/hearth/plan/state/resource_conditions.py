@@ -34,6 +34,8 @@ class ConditionType(enum.StrEnum):
 
     DRIFTED = "Drifted"
     DRIFT_CONFLICT = "DriftConflict"
+    WRITES_DELAYED = "WritesDelayed"
+    """Writes repeat although no definition changes, so that they are delayed."""
     UNHEALTHY = "Unhealthy"
     SUSPEND_RECORD_INVALID = "SuspendRecordInvalid"
     """The record of a suspended object is not trusted."""

@@ -42,6 +42,8 @@ class ResourceContext:
     environment: ActiveEnvironment = active_environment.UNRESTRICTED
     """The environment that the user set for the Stack."""
 
+    is_rollback: bool = False
+    """Whether the target is another definition than that in the spec."""
     is_paused: bool = False
     """Whether no step may start. Drift is then reported."""
     is_at_rest: bool = False

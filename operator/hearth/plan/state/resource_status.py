@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
+from typing import Any
 
 from hearth.model import value_class
 from hearth.model.child import Child
@@ -86,6 +88,8 @@ class ResourceStatus:
     """The separate step that restores the child meanwhile, so that it runs as before."""
     is_stuck: bool = False
     """Whether the definition cannot be applied soon, and the existing object keeps running unchanged."""
+    finished_fields: Mapping[str, Any] | None = None
+    """What is known of the object although it is gone, because it had finished; None otherwise."""
     memory_updates: tuple[MemoryUpdate, ...] = ()
     """What the caller must remember of the planning. The `StackPlanner` passes it on and does not keep it."""
 
@@ -102,5 +106,7 @@ class ResourceStatus:
     @property
     def fingerprint(self) -> tuple[object, ...]:
         """Return what dependents depend on. While it is unchanged, they need no new planning."""
-        version = self.child.resource_version if self.child is not None else 0
-        return (self.is_ready, self.is_held, self.is_stuck, self.child.uid if self.child is not None else "", version)
+        state = (self.is_ready, self.is_held, self.is_stuck)
+        if self.child is not None:
+            return (*state, self.child.uid, self.child.resource_version)
+        return (*state, self.planned_ref, 0) if self.finished_fields is not None else (*state, "", 0)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from hearth.model import field_paths, names, value_class
-from hearth.model.child import Child, Object, Path
+from hearth.model.child import Child, FieldOwnership, Object, Path
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership.applied_fields import AppliedFields
@@ -14,11 +14,13 @@ from hearth.plan.ownership.field_ownership import LostField
 from hearth.plan.retry.attempt_ids import (
     ApplyAttempt,
     AttemptId,
+    DetachAttempt,
     MarkAttempt,
     RemovalAttempt,
     SuspendAttempt,
     SuspendPurpose,
 )
+from hearth.plan.retry.step_governor import Work, WorkType
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,10 @@ class Apply:
     """The same fields."""
     leaves_null: bool = False
     """Whether the apply alone may leave null where the manifest sets an empty map, so that the keys must go before it."""
+    owned_before: FieldOwnership | None = None
+    """What the operator owns of the object if the definition changed, else None. What of it is not set any more leaves."""
+    reclaims: bool = False
+    """Whether others may own what leaves the definition: a former applier of an adopted object, or no manager, as in a Secret."""
     takes_up: str | None = None
     """UID of an unsigned object to reclaim of which too little is cached to apply to it directly, or None."""
     may_adopt: bool = False
@@ -64,6 +70,24 @@ class Delete:
     """Deletion of one obsolete object."""
 
     child: Child
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class Detach:
+    """Deletion of a StatefulSet that leaves its Pods and claims, so that the next one of its name takes them over.
+
+    The claims get the size of their new templates before it.
+    """
+
+    child: Child
+    manifest: Object = field(repr=False)
+    """The definition that the next StatefulSet has."""
+    hash: str
+    """Keyed hash of that definition. Part of the attempt's ID."""
+    keeps_larger: bool = False
+    """Whether claims may be larger than their new templates. Otherwise the step fails, as no claim is made smaller."""
+    sensitive_texts: frozenset[str] | None = field(default=None, repr=False)
+    """Texts that no message may show, or None if nothing in the manifest is sensitive."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +118,7 @@ class Suspend:
     """The fields that another client started again, if that is the only reason for the write."""
 
 
-Step: TypeAlias = Apply | Delete | Release | WriteHealthMark | Suspend
+Step: TypeAlias = Apply | Delete | Detach | Release | WriteHealthMark | Suspend
 
 
 def attempt_id(step: Step) -> AttemptId:
@@ -105,10 +129,29 @@ def attempt_id(step: Step) -> AttemptId:
             return ApplyAttempt(hash=step.hash, uid=step.uid, may_adopt=step.may_adopt, inherited_rules=rules)
         case Delete() | Release():
             return RemovalAttempt(uid=step.child.uid)
+        case Detach():
+            return DetachAttempt(hash=step.hash, uid=step.child.uid)
         case WriteHealthMark():
             return MarkAttempt(uid=step.child.uid, reason=step.reason)
         case Suspend():
             return SuspendAttempt(uid=step.child.uid, purpose=step.purpose)
+
+
+def find_work(step: Step) -> Work:
+    """Return what the step does, as far as its repetition is concerned, regardless of the object."""
+    match step:
+        case Apply():
+            rules = step.inherited_rules.digest if step.inherited_rules is not None else ""
+            content = f"{step.hash}/{rules}" if rules else step.hash
+            return Work(resource=step.resource, type=WorkType.APPLY, content=content, creates=step.uid is None)
+        case Delete() | Detach() | Release():
+            return Work(resource=step.child.resource, type=WorkType.REMOVE, content=step.child.uid)
+        case WriteHealthMark():
+            return Work(resource=step.child.resource, type=WorkType.MARK, content=step.reason or "")
+        case Suspend():
+            return Work(resource=step.child.resource, type=WorkType.SUSPEND, content=step.purpose.value)
+        case _:
+            assert_never(step)
 
 
 def find_ref(step: Step) -> ObjectRef:
@@ -125,6 +168,8 @@ def describe_write(step: Step) -> str:
             return "object repaired" if step.repaired_fields else "object updated"
         case Delete():
             return "object deletion requested"
+        case Detach():
+            return "object deletion requested, without its pods and claims"
         case Release():
             return "object released"
         case WriteHealthMark():
@@ -140,7 +185,7 @@ def affected_keys(step: Step) -> tuple[str, ...]:
             return (step.resource,)
         case Delete() | Release():
             return (step.child.uid, step.child.resource)
-        case WriteHealthMark() | Suspend():
+        case Detach() | WriteHealthMark() | Suspend():
             return (step.child.resource,)
 
 

@@ -109,7 +109,9 @@ class SuspendRecords:
         """Describe an untrusted record for the Stack's owner."""
         if not child.has_record or find_text(child) == RESUMED or self.find(child) is not None:
             return ()
-        command = f"kubectl annotate {child.kind.name.lower()} {child.name} {names.ANNOTATION_SUSPENDED}-"
+        kind = f"{child.kind.plural}.{child.kind.group}" if child.kind.group else child.kind.plural
+        scope = f" -n {child.namespace}" if child.namespace else ""
+        command = f"kubectl annotate {kind} {child.name}{scope} {names.ANNOTATION_SUSPENDED}-"
         message = (
             f"{child.resource} ({child.ref}): annotation {names.ANNOTATION_SUSPENDED} was not written by this operator for "
             f"this object. It is ignored; remove it: {command}"

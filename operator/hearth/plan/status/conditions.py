@@ -22,6 +22,7 @@ EXTRA_TYPES = (
     "RollingBack",
     "Drifted",
     "DriftConflict",
+    "WritesDelayed",
     "Unhealthy",
     "DeletionBlocked",
     "CheckPending",

@@ -13,7 +13,7 @@ from hearth.model import names
 from hearth.model.child import Child
 from hearth.model.text import enumeration
 from hearth.plan.environment.environment_rules import Action
-from hearth.plan.health import health_result
+from hearth.plan.health import deletion_reports, health_result
 from hearth.plan.resource import enforcement
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state.memory import InMemoryState
@@ -24,7 +24,7 @@ from hearth.plan.status import breakpoint_waits
 TYPE = "DeletionBlocked"
 """Type of the condition."""
 QUOTED_LENGTH = 500
-"""Characters of a nested Stack's message, which may quote Stacks nested in that one. Ends every circle of quotes."""
+"""Characters of an object's own message. That of a nested Stack may quote Stacks nested in that one: this ends every circle."""
 
 
 def find_deletion_block(plan: StackPlan, memory: InMemoryState, *, beyond: str) -> ExtraCondition | None:
@@ -35,9 +35,7 @@ def find_deletion_block(plan: StackPlan, memory: InMemoryState, *, beyond: str) 
     refused = [(attempt.reason, attempt.message) for _, attempt in plan.find_failed_deletions(memory)]
     held = (
         ("HeldByFinalizers", describe_with_cause(child, plan.reader))
-        for child in find_first(
-            child for child in plan.cleanup.children.values() if child.deleting and child.finalizers
-        )
+        for child in find_first(child for child in plan.cleanup.children.values() if is_held(child, plan.reader))
     )
     waiting = (("Stopped", f"{wait} waits at a breakpoint") for wait in breakpoint_waits.find_waits(plan))
     denied = (
@@ -62,28 +60,46 @@ def find_first(children: Iterable[Child]) -> list[Child]:
     return heapq.nsmallest(enumeration.NAMED_AT_MOST, children, key=lambda each: str(each.ref))
 
 
+def is_held(child: Child, reader: Reader) -> bool:
+    """Return whether the deletion of the object needs more than time."""
+    return child.deleting and bool(child.finalizers or find_report(child, reader))
+
+
 def describe(child: Child, *, cause: str = "") -> str:
     """Describe the object, with finalizers while it is being deleted: `configmap/web (held by example.com/backup)`."""
-    because = f", because {cause}" if cause else ""
-    held = f" (held by {', '.join(child.finalizers)}{because})" if child.deleting and child.finalizers else ""
-    return f"{child.ref}{held}"
+    held = f"held by {', '.join(child.finalizers)}" if child.deleting and child.finalizers else ""
+    why = ", because ".join(part for part in (held, cause) if part)
+    return f"{child.ref} ({why})" if why else str(child.ref)
+
+
+def find_report(child: Child, reader: Reader) -> str:
+    """Return what the object reports to hold up its deletion, for those who may get it; "" for nothing."""
+    report = deletion_reports.explain(child.kind.key, child.fields)
+    return shorten(report) if report and reader.find(child) is Access.GRANTED else ""
+
+
+def shorten(text: str) -> str:
+    """Return a text that another object states, cut if it is long."""
+    return text if len(text) <= QUOTED_LENGTH else f"{text[:QUOTED_LENGTH]}…"
 
 
 def describe_with_cause(child: Child, reader: Reader) -> str:
-    """Describe the object, with what a nested Stack reports to block its own deletion.
+    """Describe the object, with what it reports to block its own deletion: a nested Stack, a Namespace.
 
-    reader: whose Stack it is. Another Stack's words are only for those who may get that Stack.
+    reader: whose Stack it is. Another object's words are only for those who may get that object.
     """
     is_stack = names.is_stack(child.kind.group, child.kind.name)
-    if not (is_stack and child.deleting) or reader.find(child) is not Access.GRANTED:
+    if not child.deleting:
         return describe(child)
+    if not is_stack or reader.find(child) is not Access.GRANTED:
+        return describe(child, cause=find_report(child, reader))
     reported = (
         health_result.read_text(each, "message")
         for each in health_result.read_items(child.fields, "status.conditions")
         if each.get("type") == TYPE and each.get("status") == "True"
     )
     cause = " ".join(next(reported, "").split())
-    return describe(child, cause=cause if len(cause) <= QUOTED_LENGTH else f"{cause[:QUOTED_LENGTH]}…")
+    return describe(child, cause=shorten(cause))
 
 
 def describe_all(children: Collection[Child], *, reader: Reader | None = None) -> str:

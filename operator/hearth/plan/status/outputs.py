@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,11 +57,20 @@ def find_value(plan: StackPlan, name: str) -> Any:
     """Find what an expression reads under a name of the template: the object, or those of all members."""
     collection = plan.blueprint.collections.get(name)
     if collection is None:
-        child = find_readable(plan, name)
-        return expressions.enlarge(child.fields) if child is not None else None
-    found = [find_readable(plan, member) for member in collection.members]
-    children = [child for child in found if child is not None]
-    return tuple(child.fields for child in children) if len(children) == len(found) else None
+        fields = find_fields(plan, name)
+        return expressions.enlarge(fields) if fields is not None else None
+    found = [find_fields(plan, member) for member in collection.members]
+    known = [fields for fields in found if fields is not None]
+    return tuple(known) if len(known) == len(found) else None
+
+
+def find_fields(plan: StackPlan, resource: str) -> Mapping[str, Any] | None:
+    """Find the fields of the object of a resource; of finished work that is gone, what is still known."""
+    child = find_readable(plan, resource)
+    if child is not None:
+        return child.fields
+    status = plan.statuses.get(resource)
+    return status.finished_fields if status is not None else None
 
 
 def find_readable(plan: StackPlan, resource: str) -> Child | None:

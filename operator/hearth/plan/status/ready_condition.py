@@ -11,6 +11,7 @@ from hearth.model.phases import Phase
 from hearth.model.text import enumeration, times
 from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.state import internal_errors
+from hearth.plan.state.finished_work import FinishedWork
 from hearth.plan.state.internal_errors import Fault
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_conditions import ExtraCondition
@@ -58,6 +59,8 @@ class StatusInput:
     rejection: DefinitionRejection | None = None
     handled: Mapping[str, str] = field(default_factory=dict)
     """The last handled token of each request."""
+    finished: FinishedWork | None = None
+    """What ran once and succeeded."""
     refreshed_parameters: tuple[str, ...] = ()
     """The sensitive parameters whose values changed since the revision of a rollback."""
     tampered: str = ""
@@ -73,6 +76,8 @@ class StatusInput:
     """Why the requested check cannot run yet."""
     fault: Fault | None = None
     """The internal error in the work for this Stack, if any."""
+    undecided: int = 0
+    """The resources of a Stack in a tree whose objects are not known to the other Stacks of the tree."""
     blocked_by: str = ""
     """The cause, other than its children, that blocks the deletion of the Stack; "" for none."""
     cluster_problem: DefinitionRejection | None = None
@@ -259,6 +264,9 @@ def _describe_wait(subject: StatusInput, plan: StackPlan) -> str:
     if subject.is_paused and plan.ready_steps:
         return paused_plan.describe(plan)
     waited = subject.halted_by or _waited_for(plan)
+    for name, unnamed in sorted(plan.find_unnamed().items()) if not subject.is_suspended else ():
+        refs = enumeration.enumerate_names(sorted(str(child.ref) for child in unnamed))
+        waited += f"; kept until the name of {name} is known, which may be the same: {refs}"
     kept = plan.find_deferred() if not subject.is_suspended else []
     if not kept:
         return waited

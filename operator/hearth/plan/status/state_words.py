@@ -13,6 +13,7 @@ CONDITIONS: Final = (
     ("Stopped", "stopped"),
     ("Drifted", "drifted"),
     ("DriftConflict", "drift conflict"),
+    ("WritesDelayed", "writes delayed"),
     ("Unhealthy", "unhealthy"),
     ("DeletionBlocked", "deletion blocked"),
     ("CheckPending", "check pending"),

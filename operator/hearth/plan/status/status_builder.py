@@ -9,7 +9,9 @@ from hearth.model import names, phases
 from hearth.model.child import Object
 from hearth.model.phases import Phase
 from hearth.model.text import times
+from hearth.plan.resource import finished_run
 from hearth.plan.stack.stack_plan import StackPlan
+from hearth.plan.state import finished_work
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.status import (
@@ -93,6 +95,7 @@ def _describe_phase(
     """Describe the phase, and the conditions with it."""
     return {
         "observedGeneration": subject.generation,
+        **({"undecided": subject.undecided} if subject.undecided else {}),
         "phase": str(phase),
         "conditions": conditions.build_conditions(
             phases.find_conditions(phase, is_unasked=subject.is_automatic_rollback),
@@ -122,6 +125,8 @@ def _describe_target(subject: StatusInput, *, is_failed: bool) -> Object:
         failed = target.revision
     if failed is not None:
         encoded["lastFailedRevision"] = failed
+    if subject.finished is not None and subject.finished.entries:
+        encoded[finished_work.FIELD] = subject.finished.encode()
     if subject.handled:
         encoded["handled"] = dict(subject.handled)
     return encoded
@@ -147,11 +152,22 @@ def _find_warnings(subject: StatusInput, plan: StackPlan, *, wrong_outputs: Iter
             namespace=subject.address.namespace,
         ),
         *wrong_outputs,
+        *plan.definition_warnings,
         *plan.rolling.find_warnings(),
+        *_find_kept(subject, plan),
         *breakpoint_waits.warn(plan),
         *breakpoint_waits.warn_polled(subject.polled),
     ]
     return warnings[: breakpoint_waits.NAMED_AT_MOST]
+
+
+def _find_kept(subject: StatusInput, plan: StackPlan) -> Iterator[str]:
+    """Find the resources that are made of values of finished work which are gone."""
+    if subject.finished is None or not subject.finished.entries:
+        return
+    for name, status in plan.statuses.items():
+        if status.is_ready and status.reason == finished_run.VALUE_GONE:
+            yield f"{name} {status.message}"
 
 
 def _describe_group(plan: StackPlan, details: Object) -> Object:

@@ -15,6 +15,7 @@ NOTABLE: Final = {
     "RollingBack": NORMAL,
     "Drifted": WARNING,
     "DriftConflict": WARNING,
+    "WritesDelayed": WARNING,
     "Unhealthy": WARNING,
     "ClusterUnreachable": WARNING,
     "SuspendRecordInvalid": WARNING,

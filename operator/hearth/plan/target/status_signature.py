@@ -21,6 +21,7 @@ MEMORY = (
     "historyUnknown",
     "handled",
     "check",
+    "finished",
 )
 """The status fields that the next process reads."""
 UNWRITTEN = frozenset({"observedGeneration"})

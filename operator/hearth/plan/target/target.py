@@ -121,6 +121,18 @@ class LastBatch:
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class DetachedSet:
+    """A StatefulSet that is deleted without its Pods and claims. The next one must have its name, to take them over."""
+
+    resource: str
+    incarnation: int
+    namespace: str
+    name: str
+    uid: str
+    """Of the deleted one."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """The target revision with its cause and state. Equal targets are identical."""
 
@@ -158,6 +170,9 @@ class Target:
     """Of a group: the members beyond its size, until a rolling update is done."""
     batches: tuple[LastBatch, ...] = ()
     """The last completed batch of each rolling update of this target."""
+
+    detached: tuple[DetachedSet, ...] = ()
+    """The StatefulSets that are deleted without their Pods and claims, until their successors exist."""
 
     @property
     def started_at(self) -> float | None:

@@ -72,6 +72,7 @@ def start_target(choice: TargetChoice, *, revision: int, before: Target | None, 
         # Members beyond the size stay until the planner no longer needs them.
         surge=before.surge if before is not None else 0,
         batches=_find_batches(before, choice),
+        detached=before.detached if before is not None else (),
         cleared=cleared,
         breakpoint_key=breakpoint_key,
         earlier_revision=highest if highest > revision else 0,

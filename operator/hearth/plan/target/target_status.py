@@ -14,6 +14,7 @@ from hearth.model.text import times
 from hearth.plan.environment import cleared_breakpoints
 from hearth.plan.target.target import (
     CompletedRevisions,
+    DetachedSet,
     LastBatch,
     RestoredClaim,
     RollbackRequest,
@@ -29,6 +30,8 @@ TOO_HIGH = 10**limits.COUNT_DIGITS
 
 BATCHES_KEPT = 500
 """Rolling updates whose last batch a status stores. Those beyond it pause once more after a restart."""
+DETACHED_KEPT = 500
+"""StatefulSets without their successors that a status stores. Further ones wait for these."""
 TARGET = "target"
 CONTROLLER_STATE = "controllerState"
 
@@ -68,7 +71,20 @@ def _encode_state(target: Target) -> Object:
             {"resource": each.collection, "completedAt": times.format_time(each.since), "updated": each.updated}
             for each in target.batches[:BATCHES_KEPT]
         ]
+    if target.detached:
+        state["detachedSets"] = [_encode_detached(each) for each in target.detached[:DETACHED_KEPT]]
     return {**state, **cleared_breakpoints.encode(target.cleared)}
+
+
+def _encode_detached(detached: DetachedSet) -> Object:
+    """Encode a StatefulSet that is deleted without its Pods and claims."""
+    return {
+        "resource": detached.resource,
+        "incarnation": detached.incarnation,
+        "namespace": detached.namespace,
+        "name": detached.name,
+        "uid": detached.uid,
+    }
 
 
 def _encode_rollback(rollback: RollbackRequest) -> Object:
@@ -118,6 +134,7 @@ def decode(status: Mapping[str, Any]) -> Target | None:
             breakpoint_key=read_text(state.get("breakpointKey", "")),
             earlier_revision=read_number(state.get("earlierRevision", 0)),
             surge=min(read_number(state.get("surge", 0)), limits.GROUP_MEMBERS),
+            detached=tuple(map(_read_detached, state.get("detachedSets") or ()))[:DETACHED_KEPT],
             batches=tuple(map(_read_batch, state.get("batches") or ()))[:BATCHES_KEPT],
         )
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -173,6 +190,17 @@ def _read_suspend(encoded: Mapping[str, Any] | None) -> SuspendTransition | None
     since = times.parse_time(encoded["since"])
     return SuspendTransition(
         is_suspended=bool(encoded["suspended"]), since=since, is_completed=bool(encoded.get("completed"))
+    )
+
+
+def _read_detached(encoded: Mapping[str, Any]) -> DetachedSet:
+    """Decode a StatefulSet that is being replaced. Raises AttributeError, KeyError, TypeError or ValueError if it is invalid."""
+    return DetachedSet(
+        resource=read_text(encoded["resource"]),
+        incarnation=read_number(encoded["incarnation"]),
+        namespace=read_text(encoded["namespace"]),
+        name=read_text(encoded["name"]),
+        uid=read_text(encoded["uid"]),
     )
 
 

@@ -14,7 +14,8 @@ from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.tenancy import Boundary
 from hearth.plan.retry.retry_triggers import RetryTrigger
 from hearth.preview import field_changes
-from hearth.preview.copies import merged_manifest, object_copies
+from hearth.preview.copies import assumed_kinds, merged_manifest, object_copies
+from hearth.preview.copies.assumed_kinds import AssumedKinds
 from hearth.preview.copies.dry_run_writes import DryRunWrite
 from hearth.preview.copies.object_copies import ObjectCopies, ObjectCopy, Place
 from hearth.preview.copies.unknown_values import UnknownValues
@@ -23,6 +24,7 @@ from hearth.preview.live_cluster import LiveCluster
 CONFLICT, NOT_FOUND = 409, 404
 NOT_PERMITTED = "you are not permitted to try it: {}"
 NEW_NAMESPACE = "its namespace does not exist yet"
+NEW_KIND = "its kind does not exist yet"
 UNKNOWN_NAME = "its name or namespace is not known yet"
 
 
@@ -30,21 +32,31 @@ class CopiedWorkloadCluster:
     """The cluster of the children, as the engine sees it in a preview."""
 
     def __init__(
-        self, live: LiveCluster, copies: ObjectCopies, unknown: UnknownValues, *, accounts: Collection[str] = ()
+        self,
+        live: LiveCluster,
+        copies: ObjectCopies,
+        unknown: UnknownValues,
+        *,
+        accounts: Collection[str] = (),
+        on_kinds: Callable[[], None] = lambda: None,
     ) -> None:
-        """accounts: the users that the user of the preview may impersonate."""
+        """accounts: the users that the user of the preview may impersonate; on_kinds: called when a kind is added."""
         self.writes: dict[Place, list[DryRunWrite]] = {}
         """What was written since the caller took it, by object."""
         self._live = live
+        self._kinds = AssumedKinds(live.kinds)
+        self._on_kinds = on_kinds
         self._copies = copies
         self._unknown = unknown
         self._accounts = accounts
         self._user = ""
+        self._owned: set[Place] = set()
+        """The objects whose owners of fields were changed in the copy alone."""
 
     @property
     def kinds(self) -> Kinds:
-        """The kinds that the cluster serves."""
-        return self._live.kinds
+        """The kinds that the cluster serves, and those that a definition of the preview adds."""
+        return self._kinds
 
     def acting_as(self, user: str) -> CopiedWorkloadCluster:
         """Return the same cluster as that user, if the user of the preview may impersonate it."""
@@ -54,7 +66,7 @@ class CopiedWorkloadCluster:
 
     async def load_schemas(self, kinds: Collection[Kind]) -> None:
         """Load the schemas."""
-        await self._live.load_schemas(kinds)
+        await self._live.load_schemas([kind for kind in kinds if not self._kinds.is_assumed(kind)])
 
     async def refresh_kinds(self) -> None:
         """Keep the kinds that were read."""
@@ -93,9 +105,14 @@ class CopiedWorkloadCluster:
             before = await self.get(_refer(kind, manifest), kind=kind)
         result, unchecked = await self._try(manifest, filled, kind=kind, manager=manager, force=force, before=before)
         result = self._unknown.restore(result, manifest) if self._unknown.is_within(manifest) else result
+        if place in self._owned and before is not None:
+            # The API server knows the former owners, and removes nothing that they own.
+            result = merged_manifest.without_removed(result, manifest, before)
         result = self._complete(result, manifest, kind=kind, before=before)
         self._note(place, DryRunWrite(before=before, after=result, stated=manifest, unchecked=unchecked))
         is_live = (known.is_live if known is not None else before is not None) and not self._copies.is_removed(place)
+        if kind.key == assumed_kinds.DEFINITION and self._kinds.add(result):
+            self._on_kinds()
         return self._copies.put(result, kind=kind, is_live=is_live)
 
     async def _try(
@@ -108,6 +125,8 @@ class CopiedWorkloadCluster:
         merged = merged_manifest.merge(before, filled)
         if self._is_in_new_namespace(place):
             return merged, NEW_NAMESPACE
+        if self._kinds.is_assumed(kind):
+            return merged, NEW_KIND
         if self._unknown.is_within(list(place)):
             return manifest, UNKNOWN_NAME
         try:
@@ -173,7 +192,12 @@ class CopiedWorkloadCluster:
             self._unknown.objects.add(metadata["uid"])
         return result
 
-    async def delete(self, child: Child) -> bool:
+    async def delete(
+        self,
+        child: Child,
+        *,
+        keeps_dependents: bool = False,  # noqa: ARG002 -- the copy has no dependents
+    ) -> bool:
         """Delete exactly this object in a dry run, and remove it from the copy, as if nothing held it back."""
         place = object_copies.place_of(child.ref)
         known = self._copies.find(place)
@@ -231,6 +255,10 @@ class CopiedWorkloadCluster:
         """Write a merge patch in a dry run."""
         known = self._copies.find(object_copies.place_of(ref))
         before = known.raw if known is not None else await self._live.get(ref, kind=kind, user=self._user)
+        if patch.keys() == {"metadata"} and "managedFields" in patch["metadata"]:
+            # Nothing that a dry run shows; the next apply in the copy needs the owners.
+            self._owned.add(object_copies.place_of(ref))
+            return self._copies.put(merged_manifest.patch(before, patch), kind=kind, is_live=True)
         after = await self._live.try_change(ref, patch, kind=kind, user=self._user)
         self._note(object_copies.place_of(ref), DryRunWrite(before=before, after=after))
         return self._copies.put(after, kind=kind, is_live=True)
@@ -242,12 +270,23 @@ class CopiedWorkloadCluster:
 
     async def apply_dry_run(self, manifest: Object, *, kind: Kind, manager: str) -> Object:
         """Return the result of a forced server-side apply."""
+        known = self._copies.find(object_copies.find_place(kind, manifest))
+        manifest = self._unknown.fill(manifest, known.raw if known is not None else None)
         return await self._live.try_apply(manifest, kind=kind, manager=manager, force=True, user=self._user)
 
-    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> None:
-        """Try to create the object under a generated name."""
+    async def check_definition(self, manifest: Object, *, kind: Kind) -> None:
+        """Try to create the object; one of that name may exist."""
         filled = self._unknown.fill(manifest, None)
-        await self._live.try_create(api_requests.generated(filled), kind=kind, user=self._user)
+        try:
+            await self._live.try_create(api_requests.without_state(filled), kind=kind, user=self._user)
+        except ApiStatusError as error:
+            if not error.is_already_exists:
+                raise
+
+    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> Object:
+        """Return what the object would be under a generated name."""
+        filled = self._unknown.fill(manifest, None)
+        return await self._live.try_create(api_requests.generated(filled), kind=kind, user=self._user)
 
     async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
         """Return the result of a merge patch."""
@@ -259,13 +298,17 @@ class CopiedWorkloadCluster:
         known = self._copies.find(place)
         if known is not None:
             return known.raw
-        if self._copies.is_removed(place):
+        if self._copies.is_removed(place) or self._kinds.is_assumed(kind):
             raise ApiStatusError(code=NOT_FOUND, status={"code": NOT_FOUND, "reason": "NotFound"})
         return await self._live.get(ref, kind=kind, user=self._user)
 
     async def create_object(self, manifest: Object, *, kind: Kind) -> Object:
         """Try to create an object that is no child."""
         return await self._live.try_create(manifest, kind=kind, user=self._user)
+
+    async def change_object(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
+        """Try to change an object that is no child."""
+        return await self._live.try_change(ref, patch, kind=kind, user=self._user)
 
     async def delete_object(self, raw: Object, *, kind: Kind) -> None:
         """Try to delete an object that is no child."""
@@ -296,6 +339,14 @@ class CopiedWorkloadCluster:
         if boundary.user not in self._accounts:
             return True
         return await self._live.is_allowed("get", kind=kind, namespace=namespace, name=name, user=boundary.user)
+
+    async def list_pods(self, namespace: str, *, labels: str) -> list[Object]:  # noqa: ARG002 -- the port
+        """Return none: a preview tells what would be done, not what failed."""
+        return []
+
+    async def get_log_end(self, ref: ObjectRef, *, container: str, limit: int) -> str:  # noqa: ARG002 -- the port
+        """Return nothing."""
+        return ""
 
     def watch_trigger(self, cause: RetryTrigger) -> None:
         """Watch nothing: the copy stands still."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hearth.model.child import Object
+from hearth.plan.ownership import apply_obstacles
 from hearth.preview import field_changes
 
 
@@ -36,3 +37,27 @@ def is_changed(before: Object, after: Object) -> bool:
         {key: value for key, value in field_changes.prune(raw).items() if key != "metadata"} for raw in (before, after)
     )
     return one != other
+
+
+def without_removed(result: Object, stated: Object, before: Object) -> Object:
+    """Return the result of an apply without what it removes by the owners of fields in `before`.
+
+    result: of a dry run on an object that has the same fields and other owners.
+    """
+    wanted, present = apply_obstacles.predict_whole(stated, before)
+    left: Object = without_gone(result, wanted, present)
+    return left
+
+
+def without_gone(result: Any, wanted: Any, before: Any) -> Any:
+    """Return `result` without what is in `before` and not in `wanted`."""
+    if isinstance(result, Mapping) and isinstance(wanted, Mapping) and isinstance(before, Mapping):
+        return {
+            key: without_gone(value, wanted.get(key), before.get(key))
+            for key, value in result.items()
+            if key not in before or key in wanted
+        }
+    if isinstance(result, list) and isinstance(wanted, list) and isinstance(before, list) and wanted != before:
+        # With the items that are left as they are; only new ones lack their defaults.
+        return wanted
+    return result

@@ -85,6 +85,8 @@ class CelError:
     column: int
     """Both from 1."""
     message: str
+    is_syntax: bool = False
+    """Whether the text is no expression at all, so that it may be meant as text."""
 
 
 class CelCompileError(ValueError):
@@ -212,11 +214,15 @@ _STATUS = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$")
 def parse_faults(output: str, text: str, look: Look) -> tuple[CelError, ...]:
     """Parse the compiler's errors, without follow-up errors and those that Hearth accepts."""
     complaints = _FAULT.findall(output)
+    if any(message.startswith(_SYNTAX) for _, _, message in complaints):
+        # What follows the first break of the syntax is an echo of it, some at no place of the text.
+        complaints = complaints[:1]
     found = dict.fromkeys(
         CelError(
             line=int(line),
             column=int(column) + skip_dot(text, int(line), int(column)),
             message=reword_error(message, look),
+            is_syntax=message.startswith(_SYNTAX) or _RESERVED.fullmatch(message) is not None,
         )
         for line, column, message in complaints
         if not _ECHO.search(message) and not _CHOICE_OF_NULL.search(message)
@@ -245,14 +251,38 @@ _FIELD = re.compile(r"undefined field '(\w+)' not found in struct '([\w.]+)'")
 _UNDECLARED = re.compile(r"undeclared reference to '([^']*)'.*")
 _EXPECTING = re.compile(r"^(Syntax error: .*) expecting \{.*\}$")
 _TYPE_PACKAGE = re.compile(r"\bhearth_types_\d+\.")
+_RESERVED = re.compile(r"reserved identifier: (\w+)")
+_SYNTAX = "Syntax error: "
+_BREAKS = (
+    (re.compile(r"missing (.*) at '<EOF>'"), "{0} is missing at the end of the expression"),
+    (re.compile(r"mismatched input '<EOF>' expecting ('.*')"), "the expression ends too early: {0} is missing"),
+    (re.compile(r".* input '<EOF>'.*"), "the expression ends too early"),
+    (re.compile(r"token recognition error at: '(['\"]).*", re.DOTALL), "the quote {0} is not closed"),
+    (re.compile(r"token recognition error at: '(.*?)\s*'", re.DOTALL), "unexpected '{0}'"),
+    (re.compile(r"(?:\w+ )+input '(.*?)'(?: expecting .*)?", re.DOTALL), "unexpected '{0}'"),
+    (re.compile(r"missing (.*) at ('.*')"), "{0} is missing before {1}"),
+)
+"""How CEL's parser reports where it fails, and the same for people."""
+
+
+def reword_break(message: str) -> str:
+    """Reword where the parser fails. It names what it would accept only if that is one token."""
+    for pattern, words in _BREAKS:
+        if match := pattern.fullmatch(message):
+            return words.format(*match.groups())
+    return message
 
 
 def reword_error(message: str, look: Look) -> str:
     """Reword an error of CEL's compiler for readers who do not know its internals."""
+    if message.startswith(_SYNTAX):
+        return reword_break(_EXPECTING.sub(r"\1", message).removeprefix(_SYNTAX))
+    if match := _RESERVED.fullmatch(message):
+        return f"'{match[1]}' is a word of CEL"
     if match := _FIELD.fullmatch(message):
         name, fields = look(match[2])
         return f"there is no field '{match[1]}' in {name}{error_hints.did_you_mean(match[1], fields)}"
-    message = strip_package(_EXPECTING.sub(r"\1", message)).replace("'<EOF>'", "the end of the expression")
+    message = strip_package(message)
     if match := _OVERLOAD.fullmatch(message):
         next_step = advise(match[1], match[2])
         return f"{name_operator(match[1])} cannot be applied to {match[2]}; {next_step}"

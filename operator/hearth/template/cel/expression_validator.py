@@ -15,7 +15,7 @@ from hearth.template.cel.expressions import Parsed
 from hearth.template.schema import literal_validator
 from hearth.template.schema.effort import Effort
 from hearth.template.schema.shapes import Shape, Type
-from hearth.template.text import error_hints
+from hearth.template.text import error_hints, interpolation
 
 _BOOLEAN = ("BOOL", "DYN")
 
@@ -46,6 +46,8 @@ class ExpressionValidator:
     """Every name that exists, with its type."""
     mistakes: list[Mistake] = field(default_factory=list)
     effort: Effort = field(default_factory=Effort)
+    secrets: Collection[str] = frozenset()
+    """The names that are Secrets."""
     expressions: int = 0
     """The number of validated expressions."""
 
@@ -53,8 +55,13 @@ class ExpressionValidator:
         """Record a mistake."""
         self.mistakes.append(Mistake(path=path, message=message))
 
-    def examine(self, text: str, *, path: str, audience: AllowedNames) -> ValidExpression | None:
-        """Validate an expression; None if it has mistakes. Raises InvalidDefinition if there are too many."""
+    def examine(
+        self, text: str, *, path: str, audience: AllowedNames, is_within_text: bool = False
+    ) -> ValidExpression | None:
+        """Validate an expression; None if it has mistakes. Raises InvalidDefinition if there are too many.
+
+        is_within_text: whether `${…}` is around it, which may be meant as text.
+        """
         self.expressions += 1
         if self.expressions > limits.EXPRESSIONS:
             message = f"exceeds the limit of {limits.EXPRESSIONS} expressions; split the template"
@@ -62,10 +69,10 @@ class ExpressionValidator:
         try:
             parsed = expressions.parse(text)
         except cel_environment.CelCompileError as refusal:
-            self.note_faults(refusal.faults, text, path)
+            self.note_faults(refusal.faults, text, path, next_step=explain_literal(text) if is_within_text else "")
             return None
         is_sound = self.check_names(parsed, path=path, audience=audience)
-        if not self.check_collections(parsed, path=path):
+        if not self.check_collections(parsed, path=path) or not self.check_secrets(parsed, path=path):
             return None
         judgement = self.scope.check(parsed)
         self.note_faults(judgement.faults, text, path)
@@ -104,7 +111,7 @@ class ExpressionValidator:
                 message = audience.rule
             else:
                 hint = self.effort.hint(root, audience.names)
-                message = f"the name '{root}' is not defined{hint or '; declare it, or write $${ for a literal ${'}"
+                message = f"the name '{root}' is not defined{hint or f'; declare it, or {interpolation.AS_LITERAL}'}"
             line, column = find_place(parsed.text, expressions.find_offset(parsed, root))
             self.note_faults((cel_environment.CelError(line=line, column=column, message=message),), parsed.text, path)
         return not wrong
@@ -123,6 +130,22 @@ class ExpressionValidator:
             elif isinstance(read.steps[0], int) and self.scope.objects.get(read.root) and self.is_object(read.root):
                 wrong[read.root] = f"'{read.root}' is one object, not a list; name a field of it, or give it forEach"
         for root, message in wrong.items():
+            line, column = find_place(parsed.text, expressions.find_offset(parsed, root))
+            self.note_faults((cel_environment.CelError(line=line, column=column, message=message),), parsed.text, path)
+        return not wrong
+
+    def check_secrets(self, parsed: Parsed, *, path: str) -> bool:
+        """Return whether it reads no texts of Secrets, which an API server returns in another field only."""
+        wrong = dict.fromkeys(
+            read.root
+            for read in parsed.reading.reads
+            if read.is_required and read.root in self.secrets and read.steps[:1] == ("stringData",)
+        )
+        for root in wrong:
+            message = (
+                f"'{root}' has no stringData once it exists: the API server stores that as data, in Base64; "
+                f"write string(base64.decode({root}.data.key))"
+            )
             line, column = find_place(parsed.text, expressions.find_offset(parsed, root))
             self.note_faults((cel_environment.CelError(line=line, column=column, message=message),), parsed.text, path)
         return not wrong
@@ -146,11 +169,21 @@ class ExpressionValidator:
             wanted = literal_validator.name_type(shape)
             self.note(path, f"must be {wanted}, a string with expressions in it is text; {advise(shape)}")
 
-    def note_faults(self, faults: Collection[cel_environment.CelError], text: str, path: str) -> None:
+    def note_faults(
+        self, faults: Collection[cel_environment.CelError], text: str, path: str, *, next_step: str = ""
+    ) -> None:
         """Record the compiler's errors in the expression `text`."""
         for fault in faults:
             place = f"column {fault.column}" if fault.line == 1 else f"line {fault.line}, column {fault.column}"
-            self.note(path, f"{fault.message} (at {place} of {error_hints.quote_expression(text)})")
+            self.note(
+                path,
+                f"{fault.message} (at {place} of {error_hints.quote_expression(text)}){next_step if fault.is_syntax else ''}",
+            )
+
+
+def explain_literal(text: str) -> str:
+    """Return the next step for a `${…}` that cannot be parsed, in case it is meant as text."""
+    return f"; {interpolation.for_shell(text) if interpolation.is_like_shell(text) else interpolation.AS_LITERAL}"
 
 
 def find_place(text: str, offset: int) -> tuple[int, int]:

@@ -100,7 +100,7 @@ def parse_new(text: str) -> tuple[Parsed, int]:
     """
     if not text.strip():
         raise cel_environment.CelCompileError(
-            (cel_environment.CelError(line=1, column=1, message="the expression is empty"),)
+            (cel_environment.CelError(line=1, column=1, message="the expression is empty", is_syntax=True),)
         )
     if len(text) > limits.EXPRESSION_LENGTH:
         message = (

@@ -6,14 +6,24 @@ Collects mistakes in its PartialEvaluator. The result is valid only if there are
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import orjson
 
 from hearth.graph import order
-from hearth.model import limits
+from hearth.model import applied_manifest, limits
+from hearth.model.field_paths import PathPattern
 from hearth.model.groups import members
-from hearth.template.blueprint import Blueprint, CollectionBlueprint, Evaluable, ResourceBlueprint, StackIdentity
+from hearth.template.blueprint import (
+    Blueprint,
+    CollectionBlueprint,
+    Evaluable,
+    FindRepeated,
+    ResourceBlueprint,
+    StackIdentity,
+)
 from hearth.template.cel import value_sizes
 from hearth.template.cel.expression_validator import ValidExpression
 from hearth.template.cel.expressions import merge_reads
@@ -33,6 +43,7 @@ from hearth.template.compiler.partial_evaluation import PartialEvaluator
 from hearth.template.compiler.resource_analysis import AnalyzedResource
 from hearth.template.compiler.resource_binding import BoundResource
 from hearth.template.compiler.template_conditions import ConditionValue
+from hearth.template.schema import literal_validator, repeated_elements
 from hearth.template.schema.shapes import Type
 
 IN_PLAIN_TEXT = (
@@ -268,6 +279,13 @@ def check_output(document: ManifestTemplate, output: AnalyzedOutput, binder: Par
         binder.note(f"{output.path}.value", str(error))
 
 
+def find_check(bound: BoundResource) -> FindRepeated | None:
+    """Return what finds repeated elements in the manifest once its values are known; None if there can be none."""
+    if bound.document.is_constant or not bound.analyzed.may_repeat:
+        return None
+    return functools.partial(repeated_elements.find_repeated, shape=bound.analyzed.lists, shows_values=False)
+
+
 def make_resource(
     bound: BoundResource, index: int, *, requires: Sequence[str], dependents: Sequence[str]
 ) -> ResourceBlueprint:
@@ -280,9 +298,11 @@ def make_resource(
         path=analyzed.source.path,
         api_version=analyzed.api_version,
         kind=analyzed.kind,
+        is_kind_known=analyzed.served is not None,
         manifest=bound.document,
         is_constant=bound.document.is_constant,
         has_computed_metadata=bound.document.has_slot_in("metadata"),
+        find_repeated=find_check(bound),
         constant=bound.document.raw if bound.document.is_constant else None,
         is_name_pinned=metadata.get("name") is not None,
         requires=tuple(requires),
@@ -290,10 +310,28 @@ def make_resource(
         ready_when=bound.ready_when,
         failed_when=bound.failed_when,
         replacement=analyzed.source.replacement,
-        replace_on=analyzed.source.replace_on,
+        replace_on=tuple(find_applied_path(each, analyzed) for each in analyzed.source.replace_on),
         drift_policy=analyzed.source.drift_policy,
-        ignore_fields=analyzed.source.ignore_fields,
+        ignore_fields=tuple(find_ignored_field(each, analyzed) for each in analyzed.source.ignore_fields),
         is_retained=analyzed.source.is_retained,
         is_stack=analyzed.is_stack,
         adopts=analyzed.source.adopts,
+        completion=analyzed.source.completion,
+        retry=analyzed.source.retry,
     )
+
+
+def find_applied_path(path: tuple[Any, ...], analyzed: AnalyzedResource) -> tuple[Any, ...]:
+    """Return the path that a field of the user's manifest has in the object."""
+    return applied_manifest.find_applied_path(path, group=analyzed.group, kind=analyzed.kind)
+
+
+def find_ignored_field(pattern: PathPattern, analyzed: AnalyzedResource) -> PathPattern:
+    """Return the field of the object that is left to others: all of a list or map that has one owner as a whole."""
+    found: PathPattern = find_applied_path(pattern, analyzed)
+    shape = analyzed.shape
+    for depth, key in enumerate(found):
+        if depth and shape.is_atomic:
+            return found[:depth]
+        shape = literal_validator.find_place(shape, (key if isinstance(key, str) else 0,))
+    return found

@@ -105,6 +105,7 @@ def analyze(definition: Definition, *, kinds: Kinds, part: DefinitionPart | None
         ),
         mistakes=[*reader.mistakes, *wrong_parameters],
         effort=reader.effort,
+        secrets=frozenset(each.source.name for each in resources if (each.group, each.kind) == ("", "Secret")),
     )
     conditions = Conditions(f"{source.path}.conditions")
     yield from conditions.examine(source.conditions, examiner)

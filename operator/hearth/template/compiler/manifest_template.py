@@ -15,6 +15,7 @@ import orjson
 
 from hearth.model import limits, packing, value_class
 from hearth.model.errors import Mistake
+from hearth.model.text import redaction
 from hearth.template.blueprint import EvaluationError, Known, Outcome, Pending, Values
 from hearth.template.cel import cel_values, expressions, value_sizes
 from hearth.template.cel.expressions import Expression, Reads
@@ -51,7 +52,9 @@ class ParsedManifest:
         self.mistakes: list[Mistake] = []
         self.path = path
         self._opaque = opaque
-        self.skeleton: Any = raw if is_plain(raw) else self._copy(raw, (), path)
+        written = write(raw)
+        self.may_be_masked = redaction.may_hold_mask(written)
+        self.skeleton: Any = raw if is_plain(written) else self._copy(raw, (), path)
 
     def copy(self) -> ParsedManifest:
         """Return a copy whose skeleton can be filled in by itself."""
@@ -120,19 +123,23 @@ def explain(error: interpolation.UnterminatedExpression) -> str:
         return f"contains more than {limits.EXPRESSIONS_IN_TEXT} expressions; split it"
     if error.is_long:
         return f"has no closing brace within {limits.EXPRESSION_LENGTH} characters after {error_hints.quote(error.rest)}; split it"
-    return f"the closing brace after {error_hints.quote(error.rest)} is missing; write $${{ for a literal ${{"
+    inner = error.rest.removeprefix(interpolation.OPENING)
+    if interpolation.is_like_shell(inner) and "}" in inner:
+        return f"{error_hints.quote(error.rest)} is no expression; {interpolation.for_shell(inner.partition('}')[0])}"
+    return f"the closing brace after {error_hints.quote(error.rest)} is missing; {interpolation.AS_LITERAL}"
 
 
-def is_plain(raw: Any) -> bool:
-    """Return whether `raw` has no expression, no null, and nothing that JSON cannot represent.
-
-    Its JSON shows this fastest.
-    """
+def write(raw: Any) -> bytes | None:
+    """Return `raw` as JSON, which shows some things fastest; None if JSON cannot represent it."""
     try:
-        written = orjson.dumps(raw)
+        return orjson.dumps(raw)
     except TypeError:
-        return False
-    return b"${" not in written and b"null" not in written
+        return None
+
+
+def is_plain(written: bytes | None) -> bool:
+    """Return whether a value has no expression, no null, and nothing that JSON cannot represent. written: as JSON."""
+    return written is not None and b"${" not in written and b"null" not in written
 
 
 Part: TypeAlias = str | Expression

@@ -5,24 +5,26 @@ Evaluates only `apiVersion` and `kind`, which the other validation needs first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.model import limits, names
-from hearth.model.kinds import Kind, Kinds
+from hearth.model.errors import Mistake
+from hearth.model.kinds import Kind, Kinds, make_key
 from hearth.template import chunked_work
+from hearth.template.blueprint import Replacement
 from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator, ValidExpression
 from hearth.template.chunked_work import ChunkedWork
 from hearth.template.compiler import collection_analysis, template_conditions
 from hearth.template.compiler.collection_analysis import AnalyzedCollection, Element
 from hearth.template.compiler.manifest_template import InterpolatedString, Keys, ParsedManifest
 from hearth.template.compiler.template_conditions import ConditionValue
-from hearth.template.parser import template_kinds
+from hearth.template.parser import masked_values, template_kinds
 from hearth.template.parser.template_parser import ResourceSource
-from hearth.template.schema import literal_validator, shapes
+from hearth.template.schema import literal_validator, repeated_elements, shapes
 from hearth.template.schema.shapes import Shape, Type
-from hearth.template.text import interpolation
+from hearth.template.text import error_hints, interpolation
 
 IDENTITY = (("apiVersion",), ("kind",))
 IDENTITY_AUDIENCE = AllowedNames(
@@ -33,6 +35,7 @@ IDENTITY_AUDIENCE = AllowedNames(
 
 REVISION = ("apps", "ControllerRevision")
 """Group and kind that no resource may have."""
+STATEFUL_SET = ("apps", "StatefulSet")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,6 +48,8 @@ class AnalyzedResource:
     kind: str
     served: Kind | None
     shape: Shape
+    lists: Shape
+    """The shape that tells which lists have keys, also of a kind whose schema is not known."""
     dissection: ParsedManifest
     expressions: dict[Keys, list[str | ValidExpression]] = field(default_factory=dict)
     """By path, the pieces of each string with expressions."""
@@ -65,6 +70,14 @@ class AnalyzedResource:
     def is_stack(self) -> bool:
         """Return whether it is a nested Stack or ResourceGroup."""
         return names.is_stack(self.group, self.kind)
+
+    @property
+    def may_repeat(self) -> bool:
+        """Return whether an expression can make an element of a list repeat another one."""
+        return any(
+            repeated_elements.may_repeat(self.lists, mark.keys, is_whole=mark.is_whole)
+            for mark in self.dissection.strings
+        )
 
     def count_expressions(self) -> int:
         """Return how many expressions each member of the collection has."""
@@ -97,12 +110,14 @@ def identify(source: ResourceSource, *, kinds: Kinds, params: Mapping[str, Any])
     is_own = api_version.rpartition("/")[0] == names.GROUP
     # The template within a kind of Hearth belongs to the inner Stack, including its expressions.
     opaque: Keys | None = ("spec", "template") if is_own else None
+    shape = shapes.find_shape(kinds, served)
     return AnalyzedResource(
         source=source,
         api_version=api_version,
         kind=kind,
         served=served,
-        shape=shapes.find_shape(kinds, served),
+        shape=shape,
+        lists=repeated_elements.find_shape(shape, api_version, kind),
         dissection=ParsedManifest(stated, path=f"{source.path}.manifest", opaque=opaque),
     )
 
@@ -112,10 +127,14 @@ def examine(analyzed: AnalyzedResource, examiner: ExpressionValidator, audience:
     path = f"{analyzed.source.path}.manifest"
     examiner.mistakes += analyzed.dissection.mistakes
     examine_literals(analyzed, examiner, path)
+    if analyzed.dissection.may_be_masked:
+        examiner.mistakes += masked_values.find_mistakes(analyzed.source.manifest, path=path)
     if analyzed.kind == REVISION[1] and analyzed.group == REVISION[0]:
         examiner.note(f"{path}.kind", "ControllerRevision stores revisions of Stacks; remove the resource")
     if analyzed.served is not None and not analyzed.served.namespaced:
         examine_scope(analyzed, examiner, path)
+    examine_replacement(analyzed, examiner)
+    examine_name(analyzed, examiner, path)
     source, outer = analyzed.source, examiner.scope
     if source.is_collection:
         analyzed.collection = collection_analysis.examine(source, examiner)
@@ -142,9 +161,60 @@ def examine_literals(analyzed: AnalyzedResource, examiner: ExpressionValidator, 
     if not isinstance(compared.get("metadata"), dict):
         compared.pop("metadata", None)
     found = list(literal_validator.check(compared, analyzed.shape, path=path, effort=examiner.effort))
+    found += find_repeated(stated, analyzed, path=path)
     if found:
         known = {mistake.path for mistake in examiner.mistakes}
         examiner.mistakes += [mistake for mistake in found if mistake.path not in known]
+
+
+def examine_replacement(analyzed: AnalyzedResource, examiner: ExpressionValidator) -> None:
+    """Check that only a StatefulSet is replaced with its claims kept."""
+    is_set = (analyzed.group, analyzed.kind) == STATEFUL_SET
+    if analyzed.source.replacement is Replacement.KEEP_CLAIMS and analyzed.kind and not is_set:
+        message = f"KeepClaims is for a StatefulSet, and this is a {analyzed.kind}; write another policy, or remove it"
+        examiner.note(f"{analyzed.source.path}.updatePolicy.replace", message)
+
+
+def examine_name(analyzed: AnalyzedResource, examiner: ExpressionValidator, path: str) -> None:
+    """Check that a stated name is not longer than the API server accepts for the kind."""
+    metadata = analyzed.source.manifest.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    longest = names.STRICT_LENGTHS.get(make_key(analyzed.group, analyzed.kind))
+    if longest is not None and isinstance(name, str) and "${" not in name and len(name) > longest:
+        message = f"has {len(name)} characters, and a {analyzed.kind} may have {longest}; shorten it"
+        examiner.note(f"{path}.metadata.name", message)
+
+
+def find_repeated(stated: Mapping[str, Any], analyzed: AnalyzedResource, *, path: str) -> Iterator[Mistake]:
+    """Find the elements of lists that repeat others; also in the manifests of a nested template."""
+    for below, message in repeated_elements.find_repeated(stated, analyzed.lists):
+        yield Mistake(path=path + below, message=message)
+    if analyzed.is_stack:
+        yield from find_repeated_within(stated, path=path)
+
+
+def find_repeated_within(manifest: Mapping[str, Any], *, path: str) -> Iterator[Mistake]:
+    """Find the repeated elements in the manifests within a Stack or ResourceGroup, of Kubernetes' own kinds."""
+    spec = manifest.get("spec")
+    template = spec.get("template") if isinstance(spec, dict) else None
+    if not isinstance(template, dict):
+        return
+    resources = template.get("resources")
+    inner = (
+        {f".resources{error_hints.write_key(str(name))}": each for name, each in resources.items()}
+        if isinstance(resources, dict)
+        else {"": template}
+    )
+    for where, resource in inner.items():
+        nested = resource.get("manifest") if isinstance(resource, dict) else None
+        if not isinstance(nested, dict):
+            continue
+        place = f"{path}.spec.template{where}.manifest"
+        built_in = repeated_elements.find_built_in(f"{nested.get('apiVersion')}/{nested.get('kind')}")
+        for below, message in repeated_elements.find_repeated(nested, built_in):
+            yield Mistake(path=place + below, message=message)
+        if str(nested.get("apiVersion")).rpartition("/")[0] == names.GROUP:
+            yield from find_repeated_within(nested, path=place)
 
 
 def examine_scope(analyzed: AnalyzedResource, examiner: ExpressionValidator, path: str) -> None:
@@ -178,7 +248,9 @@ def examine_mark(
     """Return the pieces of one string with expressions; None if one of them contains a mistake."""
     place = literal_validator.find_place(shape, mark.keys)
     pieces = [
-        examiner.examine(fit_index(part.text, place, is_whole=mark.is_whole), path=mark.path, audience=audience)
+        examiner.examine(
+            fit_index(part.text, place, is_whole=mark.is_whole), path=mark.path, audience=audience, is_within_text=True
+        )
         if isinstance(part, interpolation.ExpressionSource)
         else part
         for part in mark.parts

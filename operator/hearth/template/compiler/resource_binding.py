@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hearth.model import limits, names, value_class
+from hearth.model import kinds, limits, names, value_class
 from hearth.model.groups import members
 from hearth.model.kinds import ObjectRef
 from hearth.template.blueprint import Evaluable, StackIdentity
@@ -18,6 +18,7 @@ from hearth.template.compiler.manifest_template import ManifestTemplate, ParsedM
 from hearth.template.compiler.partial_evaluation import BooleanExpression, PartialEvaluator
 from hearth.template.compiler.resource_analysis import AnalyzedResource
 from hearth.template.parser import object_metadata
+from hearth.template.schema import repeated_elements
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ def bind_one(
     """Bind the expressions of one object; `dissection` is consumed. None in case of a mistake."""
     document = yield from binder.bind_document(dissection, analyzed.expressions)
     ready_when, failed_when = bind_tests(analyzed.ready_when, binder), bind_tests(analyzed.failed_when, binder)
-    if document is None or refuse_names(dissection, binder):
+    if document is None or refuse_names(dissection, binder) or refuse_repeated(analyzed, dissection, binder):
         return None
     return BoundResource(
         name=name,
@@ -170,6 +171,19 @@ def refuse_names(dissection: ParsedManifest, binder: PartialEvaluator) -> bool:
     return bool(mistakes)
 
 
+def refuse_repeated(analyzed: AnalyzedResource, dissection: ParsedManifest, binder: PartialEvaluator) -> bool:
+    """Record elements of lists that repeat others, as far as their values are known; return whether there are any."""
+    if not analyzed.may_repeat:
+        return False
+    # A value may be sensitive, so none is shown. A literal that repeats another one is already recorded.
+    found = repeated_elements.find_repeated(dissection.skeleton, analyzed.lists, shows_values=False)
+    known = {mistake.path for mistake in binder.mistakes} if found else frozenset()
+    for below, message in found:
+        if (path := dissection.path + below) not in known:
+            binder.note(path, message)
+    return bool(found)
+
+
 def bind_tests(tests: Iterable[tuple[ValidExpression, str]], binder: PartialEvaluator) -> tuple[BooleanExpression, ...]:
     """Bind the tests that contain no mistake."""
     bound = (binder.bind_test(expression, path=path) for expression, path in tests)
@@ -225,15 +239,18 @@ def find_object(bound: BoundResource, stack: StackIdentity) -> ObjectRef | None:
     namespace = metadata.get("namespace") if stated.get("namespace") is not None else stack.namespace
     if is_cluster_wide:
         namespace = ""
-    pinned = metadata.get("name")
-    name = find_name(bound.name, stack, namespace=namespace) if stated.get("name") is None else pinned
+    pinned, kind = metadata.get("name"), kinds.make_key(analyzed.group, analyzed.kind)
+    name = find_name(bound.name, stack, namespace=namespace, kind=kind) if stated.get("name") is None else pinned
     if not isinstance(name, str) or not isinstance(namespace, str):
         return None
     return ObjectRef(group=analyzed.group, kind=analyzed.kind, namespace=namespace, name=name)
 
 
-def find_name(resource: str, stack: StackIdentity, *, namespace: object) -> str | None:
-    """Return the name that the operator gives to the first object of a resource; None if its namespace is not known."""
+def find_name(resource: str, stack: StackIdentity, *, namespace: object, kind: str) -> str | None:
+    """Return the name that the operator gives to the first object of a resource; None if its namespace is not known.
+
+    kind: `Kind.group`.
+    """
     if not isinstance(namespace, str):
         return None
     return names.child_name(
@@ -243,4 +260,5 @@ def find_name(resource: str, stack: StackIdentity, *, namespace: object) -> str 
         resource=resource,
         incarnation=1,
         namespace=namespace,
+        length=names.find_length(kind),
     )

@@ -70,7 +70,7 @@ def find_wrong(pattern: PathPattern, manifest: Any) -> str:
         return "identifies the object and cannot change; remove it"
     if pattern[0] == "metadata" and any(isinstance(key, str) and key.startswith(f"{names.GROUP}/") for key in pattern):
         return "is written by Hearth to identify its objects; remove it"
-    if isinstance(manifest, dict) and not is_stated(pattern, manifest):
+    if isinstance(manifest, dict) and not (is_stated(pattern, manifest) or is_stated_as_text(pattern, manifest)):
         return "is not in the manifest, so Hearth never changes it; remove it, or correct it"
     return ""
 
@@ -83,6 +83,13 @@ def is_stated(pattern: PathPattern, value: Any) -> bool:
     if isinstance(wanted, ListItem):
         return isinstance(value, list) and any(fits(wanted, item) and is_stated(rest, item) for item in value)
     return isinstance(value, dict) and value.get(wanted) is not None and is_stated(rest, value[wanted])
+
+
+def is_stated_as_text(pattern: PathPattern, manifest: dict[str, Any]) -> bool:
+    """Return whether a Secret sets the field of its `data` in `stringData`."""
+    return (
+        pattern[0] == "data" and manifest.get("kind") == "Secret" and is_stated(("stringData", *pattern[1:]), manifest)
+    )
 
 
 def fits(wanted: ListItem, item: Any) -> bool:

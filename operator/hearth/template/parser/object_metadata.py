@@ -19,6 +19,8 @@ SEGMENT = re.compile(r"[^/%\x00-\x1f\x7f]+")
 subresource."""
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 TEXT_MAPS = ("labels", "annotations")
+OR_CONVERT = ", or write string(…) in the expression"
+"""The end of a message about a value that an expression may have given."""
 INVALID_NAME = "InvalidName"
 INVALID_METADATA = "InvalidMetadata"
 RELATIVE = frozenset({".", ".."})
@@ -48,7 +50,7 @@ def find_mistakes_in_texts(texts: Any, *, path: str) -> Iterator[Mistake]:
         return
     for key, value in texts.items():
         if value is not None and not isinstance(value, str):
-            message = f"must be text, found {name_type(value)}; put it in quotes, or write string(…) in the expression"
+            message = f"must be text, found {name_type(value)}; put it in quotes{OR_CONVERT}"
             yield Mistake(path=path + error_hints.write_key(key), message=message)
 
 
@@ -60,9 +62,7 @@ def find_reason(mistake: Mistake) -> str:
 def object_to_name(name: Any) -> str:
     """Return why the value is not a valid object name; "" if it may be one."""
     if not isinstance(name, str):
-        return (
-            f"must be text, found {error_hints.describe(name)}; put it in quotes, or write string(…) in the expression"
-        )
+        return f"must be text, found {error_hints.describe(name)}; put it in quotes{OR_CONVERT}"
     if not name:
         return "must not be empty; set a name, or omit it"
     if len(name) > limits.NAME_LENGTH:

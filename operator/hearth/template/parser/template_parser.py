@@ -13,10 +13,10 @@ from hearth.model import limits, names
 from hearth.model.child import Object, Path
 from hearth.model.errors import Mistake
 from hearth.model.field_paths import PathPattern
-from hearth.template.blueprint import DriftPolicy, Replacement
+from hearth.template.blueprint import Completion, DriftPolicy, Replacement, RunRetry
 from hearth.template.cel import cel_environment
 from hearth.template.chunked_work import ChunkedWork
-from hearth.template.parser import ignored_fields, policies, rolling_policy
+from hearth.template.parser import ignored_fields, policies, rolling_policy, run_policies
 from hearth.template.parser.rolling_policy import RollingSource
 from hearth.template.schema import parameters
 from hearth.template.schema.effort import Effort
@@ -25,11 +25,15 @@ from hearth.template.text import error_hints
 TEMPLATE_WORDS = ("parameters", "conditions", "resources", "outputs")
 RESOURCE_WORDS = (
     *("manifest", "forEach", "key", "dependsOn", "when", "readyWhen", "failedWhen"),
-    *("updatePolicy", "driftPolicy", "ignoreFields", "deletionPolicy", "adoptionPolicy"),
+    *("updatePolicy", "driftPolicy", "ignoreFields", "deletionPolicy", "adoptionPolicy", "completion", "retry"),
 )
 UPDATE_WORDS = ("replace", "replaceOn", "rolling")
 OUTPUT_WORDS = ("value", "when")
 RESERVED_NAMES = frozenset({"params", "conditions", "stack", "index", "item"})
+RESERVED_RESOURCE_NAMES = (
+    RESERVED_NAMES | cel_environment.KEYWORDS | cel_environment.NAMESPACES | cel_environment.TYPE_NAMES
+)
+"""Those that may not stand bare in an expression, as the name of a resource does."""
 MEMBER_KEY = "key"
 """Reserved only beside collections: it was a valid name of a resource before there were any."""
 SERVER_FIELDS = (
@@ -56,6 +60,7 @@ TRACKING_METADATA = frozenset(
         names.ANNOTATION_REQUIRES,
         names.ANNOTATION_LAST_APPLIED,
         names.ANNOTATION_INHERITED_RULES,
+        names.REQUEST_INHERITED_RETRY,
         names.ANNOTATION_DELETION_POLICY,
         names.ANNOTATION_ADOPTED,
         names.ANNOTATION_UNHEALTHY,
@@ -93,6 +98,10 @@ class ResourceSource:
     """How the members of a collection change; None: all at once."""
     indices: tuple[int, ...] | None
     """The members of a group; None for the resource of a Stack."""
+    completion: Completion | None = None
+    """None if it is not set."""
+    retry: RunRetry | None = None
+    """None if it is not set."""
 
     @property
     def is_collection(self) -> bool:
@@ -175,10 +184,7 @@ class TemplateParser:
             return []
         reserved = RESERVED_NAMES | cel_environment.LITERALS
         if word == "resources":
-            # Only these may stand bare in an expression.
-            reserved = (
-                RESERVED_NAMES | cel_environment.KEYWORDS | cel_environment.NAMESPACES | cel_environment.TYPE_NAMES
-            )
+            reserved = RESERVED_RESOURCE_NAMES
         for name in raw:
             self.check_name(name, path=path, reserved=reserved, what=word[:-1])
         return [(name, value) for name, value in raw.items() if isinstance(name, str)]
@@ -253,7 +259,17 @@ class TemplateParser:
             adopts=policies.adopts(self.read_word(raw, "adoptionPolicy", path, known=policies.ADOPTION)),
             rolling=self.read_rolling(raw, policy, f"{path}.updatePolicy"),
             indices=self.indices,
+            completion=run_policies.read_completion(self.read_word(raw, "completion", path, known=run_policies.WORDS)),
+            retry=self.read_retry(raw, f"{path}.retry"),
         )
+
+    def read_retry(self, raw: Object, path: str) -> RunRetry | None:
+        """Parse how failed work is run again; None if it is not set."""
+        if raw.get("retry") is None:
+            return None
+        stated = self.read_map(raw, "retry", path.rpartition(".")[0])
+        self.check_words(stated, run_policies.RETRY_WORDS, path, what="a retry")
+        return run_policies.read_retry(stated, path, note=self.note)
 
     def read_rolling(self, raw: Object, policy: Object, path: str) -> RollingSource | None:
         """Parse how the members of a collection change; None if it is not set."""
@@ -379,6 +395,9 @@ class TemplateParser:
         for word in SERVER_FIELDS:
             if metadata.get(word) is not None:
                 self.note(f"{path}.{word}", "is written only by the API server; remove it")
+        finalizers = metadata.get("finalizers")
+        if isinstance(finalizers, list) and names.FINALIZER_COMPLETION in finalizers:
+            self.note(f"{path}.finalizers", f"{names.FINALIZER_COMPLETION} is written by Hearth; remove it")
         for word in ("labels", "annotations"):
             stated = metadata.get(word)
             for key in TRACKING_METADATA.intersection(stated) if isinstance(stated, dict) else ():

@@ -16,6 +16,7 @@ import yaml
 
 from hearth.model import limits
 from hearth.model.errors import Mistake
+from hearth.model.text import redaction
 from hearth.template.blueprint import Origin
 from hearth.template.chunked_work import ChunkedWork
 from hearth.template.schema import json_schema, json_schema_check, shapes
@@ -215,6 +216,8 @@ class Place(NamedTuple):
 
 def check_value(rules: Rules, value: Any, place: Place, budget: Budget) -> ChunkedWork[list[Mistake]]:
     """Find the mistakes in one value."""
+    if place.is_sensitive and any(redaction.has_mask(text) for text in redaction.find_texts(value)):
+        return [Mistake(path=place.path, message=f"{redaction.MASKED}; set the value itself")]
     if bounds.has_large_integer(value):
         is_shown = isinstance(value, int) and not place.is_sensitive
         found = f", found {error_hints.describe(value)}" if is_shown else ", and so must all integers within it"

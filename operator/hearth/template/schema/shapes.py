@@ -75,17 +75,52 @@ class Shape:
             }
         return self._fields
 
+    def find_entry(self, key: str) -> Shape:
+        """Find the shape under a key of a map, also of one that accepts null or unknown fields; OPEN if it is not stated."""
+        if self.type is Type.OBJECT:
+            return self.fields.get(key, OPEN)
+        inner = (self._schema.get("properties") or {}).get(key)
+        if isinstance(inner, Mapping):
+            return make_shape(inner, find=self._find, memory=self._memory, name=f"{self.name}.{key}")
+        return self.element
+
     @property
     def element(self) -> Shape:
-        """Return the shape of every element of an ARRAY, or value of a MAP."""
+        """Return the shape of every element of a list, or value of a MAP."""
         if self._element is None:
-            inner = self._schema.get("items" if self.type is Type.ARRAY else "additionalProperties")
+            inner = self._schema.get("items" if self._schema.get("type") == "array" else "additionalProperties")
             self._element = (
                 make_shape(inner, find=self._find, memory=self._memory, name=f"{self.name}[]")
                 if isinstance(inner, Mapping)
                 else OPEN
             )
         return self._element
+
+    @property
+    def is_atomic(self) -> bool:
+        """Return whether the schema says that a map or list has one owner as a whole."""
+        return "atomic" in (self._schema.get("x-kubernetes-map-type"), self._schema.get("x-kubernetes-list-type"))
+
+    @property
+    def list_keys(self) -> tuple[str, ...] | None:
+        """Return the fields that tell the elements of a list apart: () if their whole values do; None if nothing does."""
+        if self._schema.get("type") != "array":
+            return None
+        match self._schema.get("x-kubernetes-list-type"):
+            case "set":
+                return ()
+            case "map":
+                keys = self._schema.get("x-kubernetes-list-map-keys")
+                return tuple(map(str, keys)) if isinstance(keys, list) and keys else None
+        return None
+
+    def find_default(self, key: str) -> Any:
+        """Find the value that the API server gives to a field that is not stated; None if it gives none.
+
+        An empty one is none: schemas state it for fields that are required.
+        """
+        field = (self._schema.get("properties") or {}).get(key)
+        return (field.get("default") or None) if isinstance(field, Mapping) else None
 
     def with_root_fields(self) -> Shape:
         """Add apiVersion, kind and metadata to the shape of a whole object, in case its schema omits them."""

@@ -22,6 +22,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
+# A parameter of a shell, with the operators that may follow it: `VAR:-default`, `#array[@]`, `VAR%%.*`, `@`.
+_SHELL = re.compile(r"[!#]?(?:[A-Za-z_]\w*|\d+|[@*?$!#-])(?:\[[^\]]*\])?(?:\Z|[-:=?+%#/^,@~}])")
+AS_LITERAL = "write $${ for a literal ${"
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -72,6 +75,17 @@ def parse(string: str) -> tuple[str | ExpressionSource, ...]:
     if literal:
         parts.append(literal)
     return tuple(parts)
+
+
+def is_like_shell(expression: str) -> bool:
+    """Return whether a text that is no expression is one that a shell expands."""
+    return _SHELL.match(expression) is not None
+
+
+def for_shell(expression: str) -> str:
+    """Return the next step for an expression that a shell is to expand: to write it so that it stays as it is."""
+    quoted = expression if len(expression) <= QUOTED_LENGTH else expression[: QUOTED_LENGTH - 1] + "…"
+    return f"if a shell is to expand it, write {LITERAL_OPENING}{quoted}}}"
 
 
 def escape(string: str) -> str:

@@ -73,6 +73,46 @@ def test_a_right_that_is_missing_is_named_and_noticed_when_granted(threats: Thre
     assert threats.api.get("ConfigMap", other.namespace, "far") is not None
 
 
+def test_claims_are_enlarged_with_the_rights_of_the_account(threats: ThreatWorld) -> None:
+    """An account that may not write claims gets none enlarged by a StatefulSet of its own, and nothing is deleted."""
+    tenant = threats.tenant()
+    sets = Rule(group="apps", resources=("statefulsets",), verbs=("get", "list", "watch", "create", "patch", "delete"))
+    weak = tenant.make_account("weak", sets)
+    tenant.author().create(
+        make_stack(tenant.namespace, "shop", {"db": make_set("1Gi")}, serviceAccountName=name_of(weak))
+    )
+    threats.wait_phase(tenant.namespace, "shop", "CreateComplete")
+    before = threats.api.get("StatefulSet", tenant.namespace, "shop-db")
+    assert before is not None
+    patch = {"spec": {"template": {"resources": {"db": make_set("2Gi")}}}}
+    threats.api.patch("Stack", tenant.namespace, "shop", patch)
+    message = wait_message(threats, tenant.namespace, "shop", "Forbidden")
+    assert "persistentvolumeclaims" in message
+    assert "it was not deleted" in message
+
+    grant(threats, message)
+    # The account may now try, and the API server has an objection of its own: no volume is bound to the claim.
+    wait_message(threats, tenant.namespace, "shop", "ClaimsNotEnlarged")
+    after = threats.api.get("StatefulSet", tenant.namespace, "shop-db")
+    assert after is not None
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+def make_set(size: str) -> Object:
+    """A StatefulSet that is replaced with its claims kept."""
+    labels = {"app": "db"}
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
+    spec = {
+        "serviceName": "db",
+        "replicas": 1,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "db"}]}},
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
+    }
+    manifest = {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": spec}
+    return {"manifest": manifest, "readyWhen": ["true"], "updatePolicy": {"replace": "KeepClaims"}}
+
+
 def find_condition(threats: ThreatWorld, namespace: str, type_: str) -> str:
     """The message of a condition of stack/shop that is true; "" where there is none."""
     conditions = threats.find_status(namespace, "shop").get("conditions") or ()

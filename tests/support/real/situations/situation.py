@@ -34,6 +34,10 @@ class Situation:
     """The resource that is asked about; "" for the Stack."""
     expected: Sequence[str]
     """What the explanation contains."""
+    edit: str = ""
+    """For `sed`: what the user changes where `kubectl edit` leads, so that the situation ends."""
+    remains: str = ""
+    """Why a command that changes something is offered, although the situation stays after it; "" if it ends."""
 
 
 def container(**extra: Any) -> Object:

@@ -77,6 +77,7 @@ STACK_SITUATIONS = (
         name="invalid",
         resources={"svc": resource({"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": 123456}]}})},
         expected=["svc (service): failed: Invalid: ", "spec.ports[0].port", "→ kubectl edit stack invalid -n NS"],
+        edit="s/123456/80/",
     ),
     Situation(
         name="template",
@@ -87,12 +88,13 @@ STACK_SITUATIONS = (
             "data.b",
             "→ kubectl edit stack template -n NS",
         ],
+        edit=r"s/\${params.no.*}/x/",
     ),
     Situation(
         name="source",
         resources={"web": resource(config())},
         spec={"parametersFrom": [{"secretRef": {"name": "absent"}}]},
-        expected=["the definition is rejected", "absent"],
+        expected=["the definition cannot be read", "absent"],
     ),
     Situation(
         name="owned",
@@ -107,19 +109,23 @@ STACK_SITUATIONS = (
     Situation(
         name="outside",
         resources={"web": resource(config(metadata={"namespace": "kube-system"}))},
-        expected=["the definition is rejected", "is in namespace kube-system"],
+        expected=["web (configmap): failed: NamespaceNotAllowed: is in namespace kube-system"],
     ),
     Situation(
         name="kind",
         resources={"web": resource({"apiVersion": "example.org/v1", "kind": "Widget", "spec": {}})},
-        expected=["web (widget): waiting: KindNotServed", "→ kubectl api-resources"],
+        expected=["web (widget): waiting: KindNotServed", "→ kubectl api-resources --api-group=example.org"],
     ),
     Situation(
         name="rights",
         resources={"web": resource(config())},
         before=[{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "weak"}}],
         spec={"serviceAccountName": "weak"},
-        expected=["web (configmap): failed: Forbidden: ", "system:serviceaccount:NS:weak"],
+        expected=[
+            "web (configmap): failed: Forbidden: ",
+            "system:serviceaccount:NS:weak",
+            "→ kubectl create role weak-configmaps --verb=get,create,patch,delete --resource=configmaps --namespace=NS && ",
+        ],
     ),
     Situation(
         name="webhook",
@@ -196,6 +202,7 @@ STACK_SITUATIONS = (
         name="field",
         resources={"web": resource(config()), "last": resource(config(data={"a": "${web.data.absent}"}))},
         expected=["last (configmap): waiting: FieldNotFound: ", "web.data.absent"],
+        edit="s/web.data.absent/web.metadata.name/",
     ),
     Situation(
         name="rule",
@@ -213,7 +220,12 @@ STACK_SITUATIONS = (
         resources={"web": resource(config(data={"size": "${params.size}"}))},
         spec={"environment": {"restrictedActions": [{"resource": "web", "deny": ["Update"]}]}},
         then=[("Stack", "denied", {"spec": {"parameters": {"size": "m"}}})],
-        expected=["web (configmap/denied-web): failed: Restricted: ", "→ kubectl edit stack denied -n NS"],
+        expected=[
+            "web (configmap/denied-web): failed: Restricted: ",
+            "→ kubectl edit stack denied -n NS",
+            "→ kubectl stack rollback denied -n NS",
+        ],
+        edit="s/- Update/- Delete/",
     ),
     Situation(
         name="rolled",
@@ -232,7 +244,11 @@ STACK_SITUATIONS = (
             ("ConfigMap", "held-web", WAITING),
             ("ConfigMap", "held-web", None),
         ],
-        expected=["configmap/held-web", "is being deleted, held by the finalizers example.org/hold"],
+        expected=[
+            "configmap/held-web",
+            "is being deleted, held by the finalizers example.org/hold",
+            """→ kubectl patch configmaps held-web -n NS --type=merge -p '{"metadata":{"finalizers":null}}'""",
+        ],
     ),
     Situation(
         name="deleted",
@@ -256,6 +272,54 @@ STACK_SITUATIONS = (
         name="twice",
         resources={"a": resource(config(metadata={"name": "same"})), "b": resource(config(metadata={"name": "same"}))},
         expected=["names configmap/same, which the resource 'a' also names; rename one of them"],
+        edit="0,/name: same/s/name: same/name: other/",
+    ),
+    Situation(
+        name="class",
+        resources={
+            "disk": resource(CLAIM | {"spec": CLAIM["spec"] | {"storageClassName": "golden"}}, readyWhen=["true"]),
+            "web": resource(
+                deployment(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "${disk.metadata.name}"}}])
+            ),
+        },
+        expected=[
+            "cannot be scheduled: Unschedulable",
+            'persistentvolumeclaim/class-disk: ProvisioningFailed: storageclass.storage.k8s.io "golden" not found',
+            "→ kubectl get storageclasses",
+        ],
+    ),
+    Situation(
+        name="deep",
+        resources={
+            "cache": resource(
+                nested(db=resource({"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": 123456}]}}))
+            )
+        },
+        expected=["db (service): failed: Invalid: ", "→ kubectl edit stack deep -n NS"],
+        edit="s/123456/80/",
+    ),
+    Situation(
+        name="value",
+        resources={},
+        spec={
+            "template": {
+                "parameters": {"count": {"type": "integer"}},
+                "resources": {"web": resource(config(data={"count": "${string(params.count)}"}))},
+            },
+            "parametersFrom": [{"configMapRef": {"name": "values"}}],
+        },
+        before=[config(metadata={"name": "values"}, data={"count": "many"})],
+        expected=["(configmap/values key count): ", "→ kubectl edit configmap values -n NS"],
+        edit='s/many/"3"/',
+    ),
+    Situation(
+        name="unless",
+        resources={
+            "web": resource({"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": 123456}]}}),
+            "more": resource(config(), when="params.size == 'l'"),
+        },
+        expected=["└─ web (service): failed: Invalid: "],
+        edit="s/123456/80/",
     ),
     Situation(
         name="fine",

@@ -10,6 +10,7 @@ import click.testing
 import pytest
 
 from hearth.cli import main
+from hearth.cli.commands import import_
 from hearth.template.text import kubectl_yaml
 
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
@@ -60,6 +61,24 @@ def test_standard_input_alone_has_a_name_too() -> None:
     assert "name: imported" in run("-", text=CONFIG).stdout
 
 
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        pytest.param("data/01-Online_Boutique.yaml.gz", "online-boutique", id="words"),
+        pytest.param("00-all.yaml", "all", id="a number that orders files says nothing"),
+        pytest.param("00-10-all.yaml", "all", id="two numbers"),
+        pytest.param("3scale.yaml", "n3scale", id="begins with a digit"),
+        pytest.param("2048.yaml", "n2048", id="nothing but digits"),
+        pytest.param("日本.yaml", "imported", id="nothing to use"),
+        pytest.param("a" * 62 + "-b.yaml", "a" * 62, id="too long"),
+        pytest.param("v1.2.3.yaml", "v1-2-3", id="a version"),
+    ],
+)
+def test_a_stack_is_named_after_its_file(file: str, name: str) -> None:
+    """Where the name of a Stack may be so: it begins with a letter."""
+    assert import_.name_after(file) == name
+
+
 def test_warnings_do_not_disturb_the_stack() -> None:
     """They go to standard error."""
     result = run("-", text=CONFIG.replace("{name: a}", "{}"))
@@ -99,13 +118,16 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, content:
     assert message in result.stderr
 
 
-@pytest.mark.parametrize("name", ["My-Shop", "shop_1", "-shop", "x" * 64])
+@pytest.mark.parametrize("name", ["My-Shop", "shop_1", "-shop", "00-all", "3scale", "x" * 64])
 def test_a_name_that_kubernetes_would_refuse_is_refused_at_once(name: str) -> None:
     """With what it must look like."""
     result = run("-", "--name", name, text=CONFIG)
 
     assert result.exit_code == 2
-    assert "must be at most 63 lower-case letters, digits and dashes, e.g. my-shop" in result.stderr
+    assert (
+        "must be at most 63 lower-case letters, digits and dashes and begin with a letter, e.g. my-shop"
+        in result.stderr
+    )
 
 
 def test_help_says_how_it_is_used() -> None:

@@ -10,6 +10,7 @@ import yaml
 
 from hearth.cli.importer import dependencies, stack_assembly
 from hearth.cli.importer.manifest_documents import ManifestDocument, SourceText
+from hearth.cli.importer.manifest_index import ManifestIndex
 
 SHOP = Path(__file__).resolve().parents[3] / "data" / "shop.yaml"
 
@@ -18,7 +19,9 @@ def find_required(dependent: str, *others: str) -> list[str]:
     """Which of the others the dependent waits for, as `Kind/name`. Each is a manifest without `apiVersion: v1`."""
     manifests = [{"apiVersion": "v1", **yaml.safe_load(text)} for text in (dependent, *others)]
     documents = [ManifestDocument(manifest=manifest, place="") for manifest in manifests]
-    required = dependencies.find_dependencies(documents, default_namespace="default")[0]
+    index = ManifestIndex(documents, "default")
+    index.fill()
+    required = dependencies.find_dependencies(index)[0]
     return [f"{documents[position].kind}/{documents[position].name}" for position in required]
 
 

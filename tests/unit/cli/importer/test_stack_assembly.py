@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -87,13 +88,24 @@ def test_a_cycle_is_opened_and_reported() -> None:
     [
         pytest.param(
             "{apiVersion: batch/v1, kind: Job, metadata: {generateName: migrate-}}",
+            "a.yaml, document 1 (line 1): Job has generateName, which makes a new object each time; its object is named "
+            "after the Stack and the resource",
+            id="generateName",
+        ),
+        pytest.param(
+            "{apiVersion: batch/v1, kind: Job}",
             "a.yaml, document 1 (line 1): Job has no name; its object is named after the Stack and the resource",
             id="no name",
         ),
         pytest.param(
-            "{apiVersion: v1, kind: Pod, metadata: {name: a, annotations: {helm.sh/hook: test}}}",
-            "a.yaml, document 1 (line 1): Pod a is a Helm hook; Hearth treats it as an ordinary resource",
-            id="hook",
+            "{apiVersion: v1, kind: Pod, metadata: {name: a, annotations: {helm.sh/hook: post-install}}}",
+            "a.yaml, document 1 (line 1): Pod a is a hook of Helm; Hearth treats it as an ordinary resource",
+            id="hook of Helm",
+        ),
+        pytest.param(
+            "{apiVersion: v1, kind: Pod, metadata: {name: a, annotations: {argocd.argoproj.io/hook: PreSync}}}",
+            "a.yaml, document 1 (line 1): Pod a is a hook of Argo CD; Hearth treats it as an ordinary resource",
+            id="hook of Argo CD",
         ),
         pytest.param(
             "{apiVersion: v1, kind: Namespace, metadata: {name: prod}}",
@@ -188,7 +200,7 @@ def test_endpoints_of_a_service_without_selector_are_kept() -> None:
 
 def test_an_import_of_nothing_but_such_objects_is_refused() -> None:
     """An empty Stack would be no help."""
-    with pytest.raises(errors.InvalidDefinition, match="contains only objects that controllers make from others"):
+    with pytest.raises(errors.InvalidDefinition, match="cannot be imported: its owner ReplicaSet web makes it"):
         assemble(OWNED.format("v1", "Pod", "ReplicaSet"))
 
 
@@ -198,3 +210,167 @@ def test_the_stack_adopts_on_request() -> None:
     result = stack_assembly.assemble([text], name="shop", namespace=None, adopts=True)
 
     assert result.stack["spec"]["adoptionPolicy"] == "Adopt"
+
+
+def annotated(kind: str, name: str, **annotations: str) -> str:
+    """A manifest with these annotations."""
+    return f"{{apiVersion: v1, kind: {kind}, metadata: {{name: {name}, annotations: {json.dumps(annotations)}}}}}"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        pytest.param("helm.sh/resource-policy", "keep", id="Helm"),
+        pytest.param("helm.sh/resource-policy", " Keep ", id="Helm trims, and ignores the case"),
+        pytest.param("argocd.argoproj.io/sync-options", "Prune=false", id="Argo CD"),
+        pytest.param("argocd.argoproj.io/sync-options", "ServerSideApply=true, Delete=false ,Replace=true", id="a list"),
+        pytest.param("kustomize.toolkit.fluxcd.io/prune", "disabled", id="Flux"),
+        pytest.param("kustomize.toolkit.fluxcd.io/prune", "Disabled", id="Flux ignores the case"),
+        pytest.param("kapp.k14s.io/delete-strategy", "orphan", id="kapp"),
+        pytest.param("cli-utils.sigs.k8s.io/on-remove", "keep", id="kpt"),
+        pytest.param("client.lifecycle.config.k8s.io/deletion", "detach", id="Config Sync"),
+        pytest.param("pulumi.com/retainOnDelete", "true", id="Pulumi"),
+    ],
+)  # fmt: skip
+def test_what_another_tool_keeps_is_kept(key: str, value: str) -> None:
+    """It may hold data."""
+    result = assemble(annotated("PersistentVolumeClaim", "data", **{key: value}))
+
+    (resource,) = result.stack["spec"]["template"]["resources"].values()
+    assert resource["deletionPolicy"] == "Retain"
+    called = "a.yaml, document 1 (line 1): PersistentVolumeClaim data"
+    assert result.notes[0] == f"{called} stays when the Stack goes: {key}: {value.strip()}"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        pytest.param("helm.sh/resource-policy", "delete", id="another policy"),
+        pytest.param("argocd.argoproj.io/sync-options", "Prune=true", id="the opposite"),
+        pytest.param("argocd.argoproj.io/sync-options", "XPrune=false", id="another option"),
+        pytest.param("kustomize.toolkit.fluxcd.io/prune", "enabled", id="enabled"),
+        pytest.param("kapp.k14s.io/delete-strategy", "", id="nothing"),
+        pytest.param("example.com/resource-policy", "keep", id="another tool"),
+    ],
+)
+def test_what_none_keeps_is_not_kept(key: str, value: str) -> None:
+    """Else it would stay behind."""
+    assert "deletionPolicy" not in find_resources(annotated("PersistentVolumeClaim", "data", **{key: value}))["data"]
+
+
+def test_flux_has_it_as_a_label_too() -> None:
+    """Its documentation allows both."""
+    labeled = (
+        "{apiVersion: v1, kind: Secret, metadata: {name: a, labels: {kustomize.toolkit.fluxcd.io/prune: disabled}}}"
+    )
+
+    assert find_resources(labeled)["a"]["deletionPolicy"] == "Retain"
+
+
+def test_what_holds_a_kept_object_is_kept_with_it() -> None:
+    """A deletion of a Namespace, or of the definition of a kind, deletes all objects in it, or of it."""
+    definition = (
+        "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: dbs.example.com}, "
+        "spec: {group: example.com, scope: Namespaced, names: {kind: Db, plural: dbs}}}"
+    )
+    kept = (
+        "{apiVersion: example.com/v1, kind: Db, metadata: {name: main, namespace: prod, "
+        "annotations: {helm.sh/resource-policy: keep}}}"
+    )
+    namespaces = [f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}" for name in ("prod", "test")]
+
+    result = assemble(definition, kept, *namespaces)
+
+    found = result.stack["spec"]["template"]["resources"]
+    assert {name: each.get("deletionPolicy") for name, each in found.items()} == {
+        "dbs": "Retain", "main": "Retain", "prod": "Retain", "test": None
+    }  # fmt: skip
+    assert result.notes[0].endswith(
+        "CustomResourceDefinition dbs.example.com stays when the Stack goes: Db main would go with it"
+    )
+
+
+def test_what_another_tool_would_heed_is_named_once() -> None:
+    """With what a Stack has instead."""
+    waves = [annotated("ConfigMap", name, **{"argocd.argoproj.io/sync-wave": "5"}) for name in "ab"]
+    forced = annotated("ConfigMap", "c", **{"argocd.argoproj.io/sync-options": "Replace=true,ServerSideApply=true"})
+    fitting = annotated("ConfigMap", "d", **{"argocd.argoproj.io/sync-options": "ServerSideApply=true", "x.com/y": "z"})
+
+    assert assemble(*waves, forced, fitting).notes == (
+        (
+            "argocd.argoproj.io/sync-wave: 5 of a.yaml, document 1 (line 1): ConfigMap a and 1 more has no effect here; "
+            "dependsOn orders resources"
+        ),
+        (
+            "argocd.argoproj.io/sync-options: Replace=true,ServerSideApply=true of a.yaml, document 3 (line 5): ConfigMap c "
+            "has no effect here; updatePolicy.replace replaces objects, deletionPolicy keeps them"
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        pytest.param(
+            annotated("Pod", "a", **{"helm.sh/hook": "pre-delete, post-delete"}),
+            "Pod a is left out: helm.sh/hook: pre-delete, post-delete says that an installation does without it",
+            id="what clears away must not run at the beginning",
+        ),
+        pytest.param(
+            annotated("Pod", "a", **{"helm.sh/hook": "test"}),
+            "Pod a is left out: helm.sh/hook: test says that an installation does without it",
+            id="a test",
+        ),
+        pytest.param(
+            annotated("Job", "a", **{"argocd.argoproj.io/hook": "SyncFail"}),
+            "Job a is left out: argocd.argoproj.io/hook: SyncFail says that an installation does without it",
+            id="a hook of Argo CD",
+        ),
+        pytest.param(
+            annotated("ConfigMap", "a", **{"config.kubernetes.io/local-config": "true"}),
+            "ConfigMap a is left out: config.kubernetes.io/local-config: true says that an installation does without it",
+            id="input of kustomize",
+        ),
+        pytest.param(
+            "{apiVersion: kustomize.config.k8s.io/v1beta1, kind: Kustomization, resources: [b.yaml]}",
+            "Kustomization is left out: it is no object, but a file of kustomize: import what `kubectl kustomize` makes of it",
+            id="a file of kustomize",
+        ),
+        pytest.param(
+            "{apiVersion: v1, kind: Config, clusters: []}",
+            "Config is left out: it is no object, but a file of kubectl: it holds credentials",
+            id="a kubeconfig",
+        ),
+    ],
+)
+def test_what_is_no_object_of_an_installation_is_left_out(document: str, reason: str) -> None:
+    """And named."""
+    result = assemble("{apiVersion: v1, kind: ConfigMap, metadata: {name: other}}", document)
+
+    assert list(result.stack["spec"]["template"]["resources"]) == ["other"]
+    assert result.warnings == (f"a.yaml, document 2 (line 3): {reason}",)
+
+
+def test_a_hook_that_also_installs_is_a_resource() -> None:
+    """It has something to do at the beginning."""
+    assert list(find_resources(annotated("Job", "a", **{"helm.sh/hook": "pre-delete,post-install"}))) == ["a"]
+
+
+def test_a_cluster_scoped_object_loses_its_namespace() -> None:
+    """The API server ignores it, in a manifest of the kind that charts have many of."""
+    role = "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: a, namespace: prod}}"
+
+    assert find_resources(role)["a"]["manifest"]["metadata"] == {"name": "a"}
+
+
+def test_a_hook_that_runs_again_replaces_its_object() -> None:
+    """Tools delete the last one before; a Job cannot be changed. What is no hook is left to the user."""
+    hook = "{apiVersion: batch/v1, kind: Job, metadata: {name: %s, annotations: {%s: x}}}"
+    found = find_resources(
+        hook % ("a", "helm.sh/hook"), hook % ("b", "argocd.argoproj.io/hook"), hook % ("c", "x.com/hook"),
+        annotated("ConfigMap", "d", **{"helm.sh/hook": "post-install"}),
+    )  # fmt: skip
+
+    assert {name: each.get("updatePolicy", {}).get("replace") for name, each in found.items()} == {
+        "a": "DeleteFirst", "b": "DeleteFirst", "c": None, "d": None
+    }  # fmt: skip

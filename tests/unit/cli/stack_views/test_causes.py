@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from hearth.cli.stack_views.causes import advice, cause_drawing, pod_causes, stack_causes
+from hearth.cli.stack_views.causes import advice, cause_drawing, deletion_causes, pod_causes, stack_causes
 from hearth.cli.stack_views.causes.cause import Cause, Evidence
 from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.tree import excluded
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model.kinds import Kind
 
@@ -103,3 +104,160 @@ def test_nothing_is_wrong_with_a_ready_stack() -> None:
 
     assert stack_causes.explain(snapshot, Evidence()) == ()
     assert stack_causes.explain_resource(snapshot, ["web"], Evidence()) is None
+
+
+NAMESPACE = Kind(group="", version="v1", name="Namespace", plural="namespaces", namespaced=False)
+CONFIG = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
+CLAIM = Kind(group="", version="v1", name="PersistentVolumeClaim", plural="persistentvolumeclaims", namespaced=True)
+DISCOVERY = (
+    "Discovery failed for some groups, 1 failing: unable to retrieve the complete list of server APIs: "
+    "dead.example.org/v1: stale GroupVersion discovery: dead.example.org/v1"
+)
+
+
+def make_child(
+    kind: Kind, name: str, *, namespace: str = "", finalizers: tuple[str, ...] = (), **more: Any
+) -> FoundChild:
+    metadata = {"name": name, "namespace": namespace, "uid": name, "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    return FoundChild(kind, {"metadata": {**metadata, "finalizers": list(finalizers)}, **more})
+
+
+def make_namespace(**conditions: str) -> FoundChild:
+    """One that reports these conditions as true."""
+    found = [{"type": type_, "status": "True", "message": message} for type_, message in conditions.items()]
+    return make_child(NAMESPACE, "prod", status={"conditions": found})
+
+
+def test_an_api_that_does_not_answer_is_named_with_its_command() -> None:
+    """It is not known what the Namespace still has of it."""
+    cause = deletion_causes.explain(make_namespace(NamespaceDeletionDiscoveryFailure=DISCOVERY), Evidence())
+
+    (below,) = cause.causes
+    assert below.subject == "apiservice.apiregistration.k8s.io/v1.dead.example.org"
+    assert below.command == "kubectl delete apiservice v1.dead.example.org"
+
+
+def test_a_namespace_that_only_needs_time_has_no_cause() -> None:
+    """Pods that end take a while."""
+    namespace = make_namespace(NamespaceContentRemaining="Some resources are remaining: pods. has 2 resource instances")
+
+    assert deletion_causes.explain(namespace, Evidence()).causes == ()
+    assert deletion_causes.find_remaining(namespace) == []
+
+
+def test_what_a_namespace_still_has_is_read_from_its_message() -> None:
+    """Kinds of the core group have no group."""
+    left = "Some resources are remaining: configmaps. has 1 resource instances, gizmos.a.example.org has 2 resource instances"
+    namespace = make_namespace(
+        NamespaceContentRemaining=left, NamespaceFinalizersRemaining="x/y in 1 resource instances"
+    )
+
+    assert deletion_causes.find_remaining(namespace) == [("configmaps", ""), ("gizmos", "a.example.org")]
+
+
+@pytest.mark.parametrize(
+    ("finalizers", "patch"),
+    [
+        (("example.org/hold",), "null"),
+        (("example.org/hold", "kubernetes.io/pvc-protection"), '["kubernetes.io/pvc-protection"]'),
+        (("foregroundDeletion",), ""),
+        (("kubernetes.io/pvc-protection",), ""),
+        (("customresourcecleanup.apiextensions.k8s.io",), ""),
+        (("service.kubernetes.io/load-balancer-cleanup",), ""),
+        (("hearth.dev/children",), ""),
+        (("x'; rm -rf /; '",), "null"),
+    ],
+)
+def test_only_the_finalizers_of_others_are_ever_removed(finalizers: tuple[str, ...], patch: str) -> None:
+    """What Kubernetes or Hearth removes by itself stays, and no name of a finalizer reaches the shell."""
+    command = deletion_causes.explain(make_child(CONFIG, "a", namespace="b", finalizers=finalizers), Evidence()).command
+
+    expected = f"""kubectl patch configmaps a -n b --type=merge -p '{{"metadata":{{"finalizers":{patch}}}}}'"""
+    assert command == (expected if patch else "")
+
+
+def test_a_pod_of_a_controller_is_named_without_a_command() -> None:
+    """Another one would follow."""
+    claim = make_child(CLAIM, "data", namespace="b", finalizers=("kubernetes.io/pvc-protection",))
+    volumes = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
+    owner = {"kind": "ReplicaSet", "name": "web-1", "uid": "1", "controller": True}
+    pods = [
+        FoundChild(POD, {"metadata": {"name": name, "namespace": "b", "ownerReferences": owners}, "spec": volumes})
+        for name, owners in (("theirs", []), ("web-1-x", [owner]))
+    ]
+
+    causes = deletion_causes.explain(claim, Evidence(claim_users=pods)).causes
+
+    assert [(each.message, each.command) for each in causes] == [
+        ("uses it: the claim goes after the pod", "kubectl delete pod theirs -n b"),
+        ("uses it, and belongs to replicaset/web-1", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("belongs to the Stack b/other, which still needs it; it was not changed: give the resource another name", ""),
+        (
+            "is not managed by any Stack; it was not changed: adopt it with adoptionPolicy: Adopt, or",
+            "kubectl patch stack",
+        ),
+    ],
+)
+def test_adoption_is_offered_only_where_it_helps(message: str, expected: str) -> None:
+    """An object that another Stack needs is never adopted."""
+    stack = StackState({"metadata": {"name": "a", "namespace": "b"}, "spec": {"template": {"resources": {"web": {}}}}})
+    problem = {"reason": "NotOwned", "message": message, "resource": "web", "kind": "ConfigMap", "name": "x"}
+
+    assert advice.advise_problem(stack, problem, stack).partition(" a ")[0] == expected
+
+
+def test_an_edit_is_offered_where_the_definition_is_stated() -> None:
+    """In the source of a value, in the parent of a nested Stack; nowhere if a tool would take it back."""
+    root, inner = (StackState({"metadata": {"name": name, "namespace": "b"}}) for name in ("root", "inner"))
+    flux = StackState(
+        {"metadata": {"name": "c", "namespace": "b", "labels": {"kustomize.toolkit.fluxcd.io/name": "apps"}}}
+    )
+    problem = {"reason": "Invalid", "message": "no", "resource": "web"}
+    source = "spec.parametersFrom[0] (secret/db key port): must be an integer"
+
+    assert advice.advise_problem(inner, problem, root) == "kubectl edit stack root -n b"
+    assert advice.advise_problem(inner, problem, None) == ""
+    assert advice.advise_problem(flux, problem, flux) == ""
+    assert advice.advise_edit(root, source) == "kubectl edit secret db -n b"
+
+
+def test_a_grant_of_a_forged_status_reaches_no_shell() -> None:
+    """Only commands of the very form that the operator writes are offered."""
+    grant = (
+        "kubectl create role x-pods --verb=get --resource=pods --namespace=b && "
+        "kubectl create rolebinding x-pods --role=x-pods --serviceaccount=b:x --namespace=b"
+    )
+
+    assert advice.advise_text(f"no; to allow it, run: {grant}", "b") == grant
+    assert advice.advise_text(f"{grant}; rm -rf /".replace("x-pods --role", "$(id) --role"), "b") == ""
+    assert advice.advise_text(f"{grant}; rm -rf /", "b") == grant
+
+
+@pytest.mark.parametrize(
+    ("when", "spec", "expected"),
+    [
+        ("params.debug", {}, True),
+        ("params.debug", {"parameters": {"debug": True}}, False),
+        ("${conditions.small}", {}, True),
+        ("params.debug", {"parametersFrom": [{"secretRef": {"name": "x"}}]}, False),
+        (False, {}, True),
+        (True, {}, False),
+        ("params.none", {}, False),
+        ("not an expression", {}, False),
+    ],
+)
+def test_a_resource_that_its_when_excludes_is_known(when: Any, spec: dict[str, Any], *, expected: bool) -> None:
+    """As far as the spec tells; what is not known counts as present."""
+    template = {
+        "parameters": {"debug": {"type": "boolean", "default": False}},
+        "conditions": {"big": "params.debug", "small": "conditions.big && params.debug"},
+        "resources": {"web": {"when": when}},
+    }
+
+    assert ("web" in excluded.find_excluded(template, StackState({"spec": spec}))) == expected

@@ -198,6 +198,19 @@ async def test_what_is_probably_not_meant_is_a_warning() -> None:
     ]
 
 
+async def test_a_replacement_that_loses_data_is_a_warning() -> None:
+    """A definition that says so is accepted."""
+    claim = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}, "updatePolicy": {"replace": "CreateFirst"}}
+    stack = {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "spec": {"template": {"resources": {}}}}
+    nested = {"manifest": stack, "updatePolicy": {"replace": "CreateFirst"}}
+    result = await make_reviewer().review_stack(write({"a": claim, "b": nested}))
+
+    assert result.denial == ""
+    found = [each for each in result.warnings if "updatePolicy" in each]
+    assert len(found) == 1
+    assert found[0].startswith("spec.template.resources.b.updatePolicy.replace: replace: CreateFirst may lose the data")
+
+
 class Hanging(Cluster):
     """A cluster whose answers do not come."""
 

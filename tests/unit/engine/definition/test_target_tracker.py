@@ -70,11 +70,12 @@ def test_a_retry_is_persisted_once_the_definition_was_processed_for_it() -> None
     tracker = TargetTracker(handled={"retry": "1", "cleanup": "a"})
     assert take(tracker, retry="2") == ["retry"]
     assert take(tracker, retry="2") == []
-    assert tracker.persisted_tokens == {"retry": "1", "cleanup": "a"}
+    assert tracker.find_persisted_tokens() == {"retry": "1", "cleanup": "a"}
     assert take(tracker, retry="3") == ["retry"]
-    assert tracker.persisted_tokens == {"retry": "1", "cleanup": "a"}
+    assert tracker.find_persisted_tokens() == {"retry": "1", "cleanup": "a"}
     tracker.end_retry()
-    assert tracker.persisted_tokens == {"retry": "3", "cleanup": "a"}
+    assert tracker.find_persisted_tokens() == {"retry": "3", "cleanup": "a"}
+    assert tracker.find_persisted_tokens(has_open_runs=True) == {"retry": "1", "cleanup": "a"}
 
 
 def test_a_cleanup_waits_for_the_target_of_the_present_spec() -> None:

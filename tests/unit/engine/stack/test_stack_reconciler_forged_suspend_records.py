@@ -73,7 +73,7 @@ def test_a_forged_record_is_named_and_nothing_of_it_written(text: str) -> None:
         assert (await find(world, CHILD))["spec"] == before["spec"]
         found = conditions.find((await find(world, STACK))["status"], "SuspendRecordInvalid")
         assert (found["status"], found["reason"]) == ("True", "SignatureInvalid")
-        assert "kubectl annotate deployment shop-web hearth.dev/suspended-" in found["message"]
+        assert "kubectl annotate deployments.apps shop-web -n default hearth.dev/suspended-" in found["message"]
         await world.user.replace_spec(STACK, make_spec(3))
         await world.wait_rest(nothing)
         assert (await find(world, CHILD))["spec"] == {**before["spec"], "replicas": 3}

@@ -40,6 +40,8 @@ def test_fields_are_called_in_camel_case_outside() -> None:
         "ignoreFields",
         "deletionPolicy",
         "adoptionPolicy",
+        "completion",
+        "retry",
     }
 
 

@@ -16,9 +16,10 @@ from hearth.model.text import redaction
         ("sesame-open or sesame", ["sesame", "sesame-open"], "… or …"),
         ('found "two\\nlines"', ["two\nlines"], 'found "…"'),
         ("an x", ["x", "an"], "an x"),
+        ("Invalid value: c2VzYW1l", ["sesame"], "Invalid value: …"),
         ("nothing", [], "nothing"),
     ],
-    ids=["within", "the longest first", "escaped", "too short", "nothing to hide"],
+    ids=["within", "the longest first", "escaped", "too short", "in Base64", "nothing to hide"],
 )
 def test_texts(text: str, hidden: list[str], expected: str) -> None:
     """However they are quoted."""

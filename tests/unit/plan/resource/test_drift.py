@@ -12,6 +12,7 @@ from hearth.model import child as children
 from hearth.model import field_paths, names
 from hearth.model.child import Child, Object
 from hearth.plan.ownership import field_ownership
+from hearth.plan.resource import drift
 from hearth.plan.resource.drift_messages import field_managers
 from hearth.plan.retry.drift_conflict import DriftConflict
 from hearth.plan.stack.stack_planner import StackPlanner
@@ -255,3 +256,53 @@ def test_the_holder_of_a_part_of_a_list_is_named() -> None:
         True,
     ]
     assert field_paths.read(manifest, place) == "a"
+
+
+NESTED: Object = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "spec": {"a": {"one": 1}, "b": {"one": 1, "two": 2, "none": []}, "c": {"d": {"one": 1}}, "e": [{"one": 1}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("ignored", "owned", "tolerated", "repaired"),
+    [
+        ("spec.a.one", {"f:b": {"f:one": {}, "f:two": {}}}, ["spec.a.one"], ["spec.c", "spec.e"]),
+        ("spec.b.one", {}, ["spec.b.one"], ["spec.a", "spec.b.two", "spec.c", "spec.e"]),
+        ("spec.b.one", {"f:b": {"f:two": {}}}, ["spec.b.one"], ["spec.a", "spec.c", "spec.e"]),
+        ("spec.c.d.one", {"f:c": {}, "f:a": {}}, [], ["spec.b", "spec.e"]),
+        ("spec.c.d.one", {"f:a": {}, "f:b": {}}, ["spec.c.d.one"], ["spec.e"]),
+        ("spec.c", {"f:a": {}, "f:b": {}}, ["spec.c"], ["spec.e"]),
+        ("spec.c.d", {"f:a": {}, "f:b": {}}, ["spec.c.d"], ["spec.e"]),
+    ],
+    ids=[
+        "the only field of its map",
+        "a field of a map that is lost",
+        "beside another one",
+        "in a map that is owned as a whole",
+        "two levels below",
+        "the map itself",
+        "the map between",
+    ],
+)
+def test_a_field_left_to_others_is_found_in_a_lost_map(
+    ignored: str, owned: Object, tolerated: list[str], repaired: list[str]
+) -> None:
+    """The map has no owner of its own: another manager may have all of its fields."""
+    pattern = field_paths.parse(ignored)
+    assert pattern is not None
+    blueprint = make_blueprint(NESTED, ignore_fields=(pattern,))
+    world, board = World(), blueprints.make_board(blueprint)
+    world.settle(board)
+    [before] = world.of("a")
+    assert before.ownership is not None
+    ours = {**orjson.loads(before.ownership.fields), "f:spec": owned or {"f:z": {}}}
+    child = dataclasses.replace(
+        before, ownership=dataclasses.replace(before.ownership, fields=orjson.dumps(ours)), resource_version=9
+    )
+    desired = board.find_desired("a", child)
+    assert desired is not None
+    finding = drift.compare(child, desired)
+    assert [lost.text for lost in finding.tolerated] == tolerated
+    assert [lost.text for lost in finding.to_repair] == repaired

@@ -12,6 +12,7 @@ from hearth.plan.resource import decide, removal
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.desired import with_adopted
+from hearth.plan.state.memory import RefusedChange
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Apply, Delete, Release
 from hearth.template.blueprint import Blueprint, Replacement
@@ -125,7 +126,7 @@ def refuse(world: World, blueprint: Blueprint) -> StackPlanner:
     step = board.take_step("a")
     assert isinstance(step, Apply)
     assert step.uid is not None
-    world.memory.immutable[step.uid] = (step.hash, "data")
+    world.memory.immutable[step.uid] = RefusedChange(step.hash, "data")
     world.refresh(board, "a")
     return board
 

@@ -14,6 +14,7 @@ from hearth.plan.retry.backoff import Attempt
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import desired, steps
 from hearth.plan.state.desired import ChildOwner
+from hearth.plan.state.memory import RefusedChange
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.steps import Apply, Delete, Step
 from hearth.template.blueprint import Blueprint, Replacement, ResourceBlueprint
@@ -39,9 +40,32 @@ def refused(world: World, blueprint: Blueprint) -> StackPlanner:
     step = board.take_step("a")
     assert isinstance(step, Apply)
     assert step.uid is not None
-    world.memory.immutable[step.uid] = (step.hash, "data")
+    world.memory.immutable[step.uid] = RefusedChange(step.hash, "data")
     world.refresh(board, "a")
     return board
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        pytest.param({"replacement": Replacement.DELETE_FIRST}, Delete, id="the user allows to delete it"),
+        pytest.param({"replacement": Replacement.CREATE_FIRST}, Apply, id="the next one may be refused"),
+        pytest.param({"replacement": Replacement.NEVER}, Apply, id="nothing is allowed"),
+        pytest.param({}, Apply, id="nothing is said"),
+    ],
+)
+def test_an_open_question_risks_an_object_only_where_the_user_does(
+    world: World, policy: dict[str, object], expected: type[object]
+) -> None:
+    """Nothing proves that a new object would be accepted. Otherwise the same change is tried again, when it is due."""
+    board = blueprints.make_board(one("new", **policy))
+    world.refresh(board)
+    old = world.of("a")[0]
+    world.memory.immutable[old.uid] = RefusedChange(board.ready_steps["a"].hash, "data", is_proven=False)  # type: ignore[union-attr]  # an apply
+    world.refresh(board, "a")
+    step = board.ready_steps["a"]
+    assert isinstance(step, expected)
+    assert isinstance(step, Delete) or (isinstance(step, Apply) and step.uid == old.uid)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from hearth.plan.retry.api_errors import (
     ObjectNotFound,
     StaleRead,
     Unavailable,
+    Verdict,
 )
 
 DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
@@ -156,30 +158,55 @@ REFUSED = MaybeImmutable(message="immutable", fields=("spec.selector",))
 
 
 @pytest.mark.parametrize(
-    ("refused", "verdict", "expected"),
+    ("refused", "answer", "expected"),
     [
-        pytest.param(ASKED, InvalidManifest(message="b"), InvalidManifest(message="b"), id="the dry run names the mistake"),
-        pytest.param(ASKED, MaybeImmutable(message="b", fields=()), InvalidManifest(message="b"), id="what is new cannot be immutable"),
-        pytest.param(ASKED, Denied(message="b"), Denied(message="b"), id="a policy stands before the mistake"),
-        pytest.param(ASKED, NeedsDryRun(message="b"), Unavailable(message="unknown field"), id="a broken conversion fails both"),
-        pytest.param(ASKED, NeedsAccessReview(message="b"), Unavailable(message="unknown field"), id="a full quota is no answer"),
-        pytest.param(REFUSED, None, REFUSED, id="a fine definition: the change is what is refused"),
-        pytest.param(REFUSED, MaybeImmutable(message="b", fields=()), InvalidManifest(message="b"), id="the definition is wrong itself"),
-        pytest.param(REFUSED, NeedsAccessReview(message="b"), REFUSED, id="no right to ask: the first refusal stands"),
+        pytest.param(ASKED, InvalidManifest(message="b"), Verdict.INVALID, id="an unknown field"),
+        pytest.param(ASKED, MaybeImmutable(message="b", fields=()), Verdict.INVALID, id="what is new cannot be immutable"),
+        pytest.param(ASKED, Denied(message="b"), Verdict.UNKNOWN, id="a policy stands before the mistake"),
+        pytest.param(ASKED, NeedsAccessReview(message="b"), Verdict.UNKNOWN, id="a full quota"),
+        pytest.param(ASKED, NeedsDryRun(message="b"), Verdict.UNANSWERED, id="a broken conversion fails both"),
+        pytest.param(REFUSED, MaybeImmutable(message="b", fields=("spec.selector", "spec.y")), Verdict.INVALID, id="the same field is wrong in a new object"),
+        pytest.param(REFUSED, MaybeImmutable(message="b", fields=("spec.ports[0].nodePort",)), Verdict.UNKNOWN, id="a port that the object itself holds"),
+        pytest.param(REFUSED, InvalidManifest(message="b"), Verdict.UNKNOWN, id="a refused name"),
+        pytest.param(REFUSED, Denied(message="b"), Verdict.UNKNOWN, id="a webhook refuses new objects"),
+        pytest.param(REFUSED, NeedsAccessReview(message="b"), Verdict.UNKNOWN, id="no right to ask"),
+        pytest.param(REFUSED, Unavailable(message="b"), Verdict.UNANSWERED, id="a webhook is away"),
+        pytest.param(REFUSED, NamespaceTerminating(message="b"), Verdict.UNANSWERED, id="nothing new in this namespace"),
     ],
 )  # fmt: skip
-def test_a_dry_run_tells_what_was_meant(
-    refused: NeedsDryRun | MaybeImmutable, verdict: ErrorClass | None, expected: ErrorClass
+def test_a_refused_dry_run_judges_the_definition(
+    refused: NeedsDryRun | MaybeImmutable, answer: ErrorClass, expected: Verdict
 ) -> None:
-    """The refusal of a create is plain where that of an apply is not."""
+    """As far as it concerns the definition rather than the attempt."""
+    assert api_errors.judge_definition(refused, answer) is expected
+
+
+@pytest.mark.parametrize(
+    ("refused", "verdict", "expected"),
+    [
+        pytest.param(ASKED, Verdict.INVALID, InvalidManifest(message="unknown field"), id="a mistake"),
+        pytest.param(ASKED, Verdict.UNKNOWN, Unavailable(message="unknown field"), id="no answer to the question"),
+        pytest.param(ASKED, Verdict.UNANSWERED, Unavailable(message="unknown field"), id="no answer at all"),
+        pytest.param(REFUSED, Verdict.VALID, REFUSED, id="a fine definition: the change is what is refused"),
+        pytest.param(REFUSED, Verdict.INVALID, InvalidManifest(message="immutable"), id="a new object has no immutable fields"),
+        pytest.param(REFUSED, Verdict.UNKNOWN, dataclasses.replace(REFUSED, is_proven=False), id="an open question"),
+        pytest.param(REFUSED, Verdict.UNANSWERED, Unavailable(message="immutable"), id="a question to ask again"),
+    ],
+)  # fmt: skip
+def test_a_verdict_tells_what_was_meant(
+    refused: NeedsDryRun | MaybeImmutable, verdict: Verdict, expected: ErrorClass
+) -> None:
+    """The message stays that of the change, whatever the dry run says."""
     assert api_errors.after_dry_run(refused, verdict) == expected
 
 
 def test_an_accepted_dry_run_blames_the_live_object() -> None:
-    """Apply cannot read what is there, though the definition is fine."""
-    found = api_errors.after_dry_run(ASKED, None)
-    assert isinstance(found, Denied)
-    assert "unknown field" in found.message
+    """Apply cannot read what is there, though the definition is fine. Where nothing is there, nothing is blamed."""
+    change = api_errors.after_dry_run(ASKED, Verdict.VALID)
+    new = api_errors.after_dry_run(ASKED, Verdict.VALID, is_new=True)
+    assert isinstance(change, Denied)
+    assert change.message.startswith("unknown field; a new object would be accepted")
+    assert new == Denied(message="unknown field")
 
 
 def test_an_access_review_tells_a_full_quota_from_missing_rights() -> None:

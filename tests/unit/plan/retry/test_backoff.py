@@ -61,3 +61,21 @@ def test_another_subject_starts_from_nothing() -> None:
 def test_a_resource_has_failed_when_its_limit_is_used_up(times: int, trouble: StepFailure, expected: bool) -> None:
     """Trying continues either way."""
     assert fail(times, trouble=trouble).is_exhausted is expected
+
+
+def test_an_early_retry_that_fails_is_repeated_twice() -> None:
+    """A server notices late what the trigger reports. The repetitions do not count as failures."""
+    attempt, times = fail(9), []
+    attempt = backoff.expedite(attempt, now=100.0, asks_again=True)
+    for _ in range(4):
+        now = attempt.retry_at
+        attempt = backoff.after_failure(attempt, TROUBLE, subject=RemovalAttempt(uid="s"), now=now, backoff=STEADY)
+        times.append((now, attempt.failures))
+    assert times == [(100.0, 10), (101.2, 10), (105.0, 10), (405.0, 11)]
+
+
+def test_other_early_retries_are_not_repeated() -> None:
+    """What a quota leaves is known at once."""
+    attempt = backoff.expedite(fail(9), now=100.0)
+    after = backoff.after_failure(attempt, TROUBLE, subject=RemovalAttempt(uid="s"), now=100.0, backoff=STEADY)
+    assert after.retry_at == 400.0

@@ -11,6 +11,7 @@ from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.stack.cleanup_policy import CleanupPolicy
 from hearth.plan.stack.usage_index import UsageIndex
+from hearth.plan.state.memory import RefusedChange
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from support.units import blueprints
 
@@ -85,7 +86,7 @@ def test_a_retry_makes_everything_due() -> None:
     )
     world = blueprints.World()
     world.memory.attempts["a"] = attempt
-    world.memory.immutable["u"] = ("hash", "spec.x")
+    world.memory.immutable["u"] = RefusedChange("hash", "spec.x")
     world.memory.retry(10.0)
     renewed = world.memory.attempts["a"]
     assert (renewed.failures, renewed.retry_at, renewed.is_exhausted, renewed.message) == (0, 10.0, False, "no")

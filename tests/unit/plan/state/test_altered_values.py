@@ -53,21 +53,6 @@ def test_what_looks_changed(live: dict[str, Any], found: list[str]) -> None:
     assert [altered_values.write_path(place) for place in altered_values.find_candidates(MANIFEST, live)] == found
 
 
-@pytest.mark.parametrize(
-    ("data", "found"),
-    [
-        pytest.param({"password": "c3dvcmRmaXNo"}, [], id="the same in base 64"),
-        pytest.param({"password": "ZXZpbA=="}, ["stringData.password"], id="another"),
-        pytest.param({"password": "no base 64"}, ["stringData.password"], id="nonsense"),
-        pytest.param(None, ["stringData.password"], id="nothing"),
-    ],
-)
-def test_texts_of_a_secret_are_compared_as_they_are_kept(data: Any, found: list[str]) -> None:
-    """The server turns `stringData` into `data`."""
-    places = altered_values.find_candidates({"kind": "Secret", "stringData": {"password": "swordfish"}}, {"data": data})
-    assert [altered_values.write_path(place) for place in places] == found
-
-
 def test_what_every_apply_changes_is_no_change() -> None:
     """Versions, field managers, the status, and annotations of our own."""
     live = {

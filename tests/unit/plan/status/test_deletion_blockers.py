@@ -169,3 +169,39 @@ def test_messages_do_not_follow_the_order_of_the_cache() -> None:
     children = [make_nested([], name=f"shop-{letter}") for letter in "gfedcba"]
     assert deletion_blockers.describe_all(children).startswith("stack.hearth.dev/shop-a ")
     assert [each.name for each in deletion_blockers.find_first(children)] == [f"shop-{letter}" for letter in "abcde"]
+
+
+NAMESPACE = Kind(group="", version="v1", name="Namespace", plural="namespaces", namespaced=False)
+REMAINING = {"type": "NamespaceContentRemaining", "status": "True", "message": "Some resources are remaining: pods."}
+HELD = {"type": "NamespaceFinalizersRemaining", "status": "True", "message": "finalizers remaining: example.org/hold"}
+AWAY = {"type": "NamespaceDeletionDiscoveryFailure", "status": "True", "message": "dead.example.org/v1: stale"}
+
+
+def make_namespace(*conditions: dict[str, str]) -> Child:
+    """A Namespace in its deletion."""
+    metadata = {"name": "prod", "labels": {}, "annotations": {}, "deletionTimestamp": "2024-01-01T00:00:00Z"}
+    return blueprints.make_child(
+        {"metadata": metadata}, kind=NAMESPACE, uid="n", status={"conditions": list(conditions)}
+    )
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ((), ""),
+        ((REMAINING,), ""),
+        ((HELD | {"status": "False"},), ""),
+        ((REMAINING, HELD), "Some resources are remaining: pods; finalizers remaining: example.org/hold"),
+        ((AWAY,), "dead.example.org/v1: stale"),
+    ],
+)
+def test_a_namespace_says_itself_what_holds_it(conditions: tuple[dict[str, str], ...], expected: str) -> None:
+    """Only if more than time is needed; its words are only for those who may get it."""
+    child = make_namespace(*conditions)
+
+    assert deletion_blockers.is_held(child, OPEN) == bool(expected)
+    named = deletion_blockers.describe_with_cause(child, OPEN)
+    assert named == (f"{child.ref} ({expected})" if expected else str(child.ref))
+    boundary = Boundary(namespace="default", is_confined=True, account="weak")
+    stranger = Reader(boundary=boundary, access=Rights(Access.DENIED))
+    assert deletion_blockers.describe_with_cause(child, stranger) == str(child.ref)

@@ -209,3 +209,23 @@ def test_write_while_paused() -> None:
     assert world.oversight.wrong == []
     world.oversight.on_request(Request(verb="apply", kind=CONFIG_MAP, namespace="", name="shop-a"))
     assert world.oversight.wrong == ["apply configmap/shop-a was sent while the Stack is paused"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "named", "wrong"),
+    [
+        pytest.param("delete", "shop-db", ["ConfigMap shop-db was deleted although new names it"], id="deleted"),
+        pytest.param("release", "shop-db", ["ConfigMap shop-db was released although new names it"], id="released"),
+        pytest.param("delete", "other", [], id="another name"),
+    ],
+)
+def test_removal_of_what_another_resource_names(verb: str, named: str, wrong: list[str]) -> None:
+    """An object that the template names under another resource stays, in every state of the Stack."""
+    world = World()
+    db, wanted = child("db"), stack({"new": ""})
+    wanted["spec"]["template"]["resources"]["new"]["manifest"]["metadata"] = {"name": named}
+    world.show(wanted, db)
+    world.traffic.acting = Request(verb=verb, kind=CONFIG_MAP, namespace="default", name="shop-db")
+    after = {**db, "metadata": {**db["metadata"], "labels": {}}} if verb == "release" else None
+    world.oversight.on_change(CONFIG_MAP, db, after)
+    assert world.oversight.wrong == wrong

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import yaml
 
+from hearth.model.kinds import Kind
 from hearth.template.blueprint import Blueprint, Definition, EvaluationError, Known, Pending, StackIdentity
 from hearth.template.compiler import compiler
 from support.units.templates.typed_kinds import TypedKinds
@@ -351,3 +353,46 @@ def test_kinds_are_found_once() -> None:
         parameters={"k": "Deployment"},
     )
     assert compiler.find_kinds(definition) == (("v1", "ConfigMap"), ("apps/v1", "Deployment"))
+
+
+def test_fields_are_named_as_the_object_has_them() -> None:
+    """The texts of a Secret are in its data: for `ignoreFields` and for `replaceOn`."""
+    blueprint = compile_text("""
+resources:
+  s:
+    ignoreFields: [stringData.a, data.b]
+    updatePolicy: {replaceOn: [stringData], replace: DeleteFirst}
+    manifest: {apiVersion: v1, kind: Secret, stringData: {a: x, b: y}}
+""")
+    assert blueprint.resources["s"].ignore_fields == (("data", "a"), ("data", "b"))
+    assert blueprint.resources["s"].replace_on == (("data",),)
+
+
+class AtomicKinds(TypedKinds):
+    """A Deployment with a map that has one owner as a whole, and one that has an owner per key."""
+
+    def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
+        """The schema of any kind."""
+        texts = {"type": "object", "additionalProperties": {"type": "string"}}
+        whole, open_ = {**texts, "x-kubernetes-map-type": "atomic"}, {**texts, "x-kubernetes-map-type": "granular"}
+        items = {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "object"}}
+        spec = {"type": "object", "properties": {"whole": whole, "open": open_, "items": items}}
+        return {"type": "object", "properties": {"spec": spec}}
+
+
+def test_a_part_of_a_field_with_one_owner_is_all_of_it() -> None:
+    """No field manager can own a key of such a map, so that all of it is left to others."""
+    template = yaml.safe_load("""
+resources:
+  a:
+    ignoreFields: [spec.whole.one, spec.open.one, spec.whole, 'spec.items[name=x].y']
+    manifest:
+      apiVersion: apps/v1
+      kind: Deployment
+      spec: {whole: {one: a, two: b}, open: {one: a, two: b}, items: [{name: x, y: z}]}
+""")
+    blueprint = compiler.compile_template(
+        Definition(template=template, parameters={}), stack=STACK, kinds=AtomicKinds()
+    )
+    fields = ("spec", "whole"), ("spec", "open", "one"), ("spec", "whole"), ("spec", "items")
+    assert blueprint.resources["a"].ignore_fields == fields

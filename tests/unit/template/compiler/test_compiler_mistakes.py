@@ -76,9 +76,9 @@ from support.units.templates.invalid_templates import (
         (
             "{replicas: '${1 +}'}",
             ".replicas",
-            "syntax error: mismatched input the end of the expression (at column 4 of `1 +`)",
+            "the expression ends too early (at column 4 of `1 +`); write $${ for a literal ${",
         ),
-        ("{replicas: '${}'}", ".replicas", "the expression is empty (at column 1 of ``)"),
+        ("{replicas: '${}'}", ".replicas", "the expression is empty (at column 1 of ``); write $${ for a literal ${"),
         (
             "{replicas: '${params.count'}",
             ".replicas",
@@ -278,3 +278,22 @@ def test_no_message_ends_with_a_full_stop_or_repeats_its_path() -> None:
     for path, message in found:
         assert not message.endswith(".")
         assert path not in message
+
+
+@pytest.mark.parametrize(
+    ("text", "is_mistake"),
+    [
+        ("${s.stringData.a}", True),
+        ("x-${s.stringData['a']}", True),
+        ("${s.?stringData.?a.orValue('')}", False),
+        ("${string(base64.decode(s.data.a))}", False),
+        ("${config.data.stringData}", False),
+    ],
+)
+def test_the_texts_of_a_secret_cannot_be_read(text: str, is_mistake: bool) -> None:
+    """The API server never returns them: an expression would wait for ever."""
+    secret = "  s: {manifest: {apiVersion: v1, kind: Secret, stringData: {a: b}}}"
+    template = in_resource(f'{{manifest: {{apiVersion: v1, kind: ConfigMap, data: {{x: "{text}"}}}}}}', secret)
+    found = [message for path, message in find_mistakes(template) if path == f"{A}.manifest.data.x"]
+    assert bool(found) == is_mistake
+    assert all("string(base64.decode(s.data.key))" in message for message in found)

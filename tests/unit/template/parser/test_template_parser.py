@@ -53,7 +53,7 @@ NAME_RULE = "names start with a lower-case letter and have at most 40 letters an
                 (f"{A}.updatePolicy.when", "'when' is not known; an update policy has replace, replaceOn and rolling"),
                 (
                     f"{A}.updatePolicy.replace",
-                    "must be one of CreateFirst, DeleteFirst, Never, found the text 'Always'",
+                    "must be one of CreateFirst, DeleteFirst, KeepClaims, Never, found the text 'Always'",
                 ),
                 (f"{A}.updatePolicy.replaceOn[0]", "must be text, found the number 1"),
             ],

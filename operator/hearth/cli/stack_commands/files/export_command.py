@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 def export(cluster: ClusterOptions, name: str, *, include_secrets: bool) -> None:
     """Write the objects of a Stack as plain manifests, without what the API server and Hearth filled in.
 
-    Secrets are left out, and sensitive values in other objects are replaced, unless --include-secrets is set. Objects
-    keep their names, so `kubectl stack import --adopt` makes a Stack that takes them over.
+    Secrets, and fields with sensitive values in other objects, are left out unless --include-secrets is set. Objects
+    keep their names, so `kubectl stack import --adopt` makes a Stack that takes them over, with a parameter for each
+    such field.
     """
 
     async def work(session: Session) -> int:

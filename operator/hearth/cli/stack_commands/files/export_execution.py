@@ -25,7 +25,7 @@ async def execute(session: Session, namespace: str, name: str, *, with_sensitive
         return FAILED
     if snapshot.unreadable:
         # Half of a Stack would pass for the whole.
-        for omission in snapshot.unreadable:
+        for omission in snapshot.unreadable.values():
             cluster_options.complain(f"error: {omission}")
         return FAILED
     write(snapshot, with_sensitive=with_sensitive)
@@ -38,9 +38,10 @@ def write(snapshot: StackObjects, *, with_sensitive: bool) -> None:
         if stack_export.is_secret(child) and not with_sensitive:
             note(f"{child} is left out; --include-secrets writes it")
             continue
-        manifest = stack_export.export(snapshot, child, with_sensitive=with_sensitive)
-        if not with_sensitive and stack_export.has_replaced(manifest):
-            note(f"{child} has sensitive values, which are replaced; --include-secrets writes them")
+        manifest, withheld = stack_export.export(snapshot, child, with_sensitive=with_sensitive)
+        for each in withheld:
+            becomes = f"`import` makes it the parameter {each.parameter} without a value"
+            note(f"{child}: {each} is sensitive and left out; {becomes}; --include-secrets writes it")
         click.echo("---")
         click.echo(kubectl_yaml.write(manifest), nl=False)
 

@@ -52,7 +52,7 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["text", "json", "sarif"]),
+    type=click.Choice(["text", "json", "sarif"], case_sensitive=False),
     default="text",
     show_default=True,
     help="The format.",

@@ -19,6 +19,7 @@ from hearth.cli.stack_views.files.stack_files import StackFile
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kinds
+from hearth.plan.resource import definition_warnings
 from hearth.template.text import kubectl_yaml
 
 if TYPE_CHECKING:
@@ -140,13 +141,19 @@ def count_kinds(stacks: Sequence[StackFile]) -> str:
 def find_mistakes(found: StackFile, kinds: Kinds) -> list[Object]:
     """Return the mistakes of one Stack."""
     try:
-        stack_files.compile_stack(found, kinds)
+        warn(found, stack_files.compile_stack(found, kinds))
     except errors.InvalidDefinition as error:
         where = {"file": found.source, "kind": found.manifest["kind"], "stack": found.identity.name}
         return [{**where, "path": mistake.path, "message": mistake.message} for mistake in error.mistakes]
     except errors.SourceNotFound as unknown:
         click.echo(safe_text.clean(f"note: {found.source}: {found.title}: not checked: {unknown}"), err=True)
     return []
+
+
+def warn(found: StackFile, blueprint: Blueprint) -> None:
+    """Write what is allowed and probably not meant."""
+    for warning in definition_warnings.find_warnings(blueprint):
+        click.echo(safe_text.one_line(f"warning: {found.source}: {found.title}: {warning}"), err=True)
 
 
 def render(cluster: ClusterOptions, files: Sequence[str], *, schemas: str | None, uses_cluster: bool) -> NoReturn:

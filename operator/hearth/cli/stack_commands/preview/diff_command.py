@@ -32,15 +32,15 @@ from hearth.model.tenancy import Mode
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["text", "json", "markdown"]),
+    type=click.Choice(["text", "json", "markdown"], case_sensitive=False),
     default="text",
     show_default=True,
     help="The format.",
 )
 @click.option(
     "--tenancy",
-    type=click.Choice(list(Mode)),
-    default=Mode.ISOLATED,
+    type=click.Choice([mode.value for mode in Mode], case_sensitive=False),
+    default=Mode.ISOLATED.value,
     show_default=True,
     help="The --tenancy of the operator, which the cluster does not tell.",
 )

@@ -21,8 +21,18 @@ if TYPE_CHECKING:
 )
 @NAME
 @click.option("--since", type=Duration(), help="Only what happened since then, e.g. 30m or 2h.")
-@click.option("--types", "types", type=click.Choice(["Normal", "Warning"]), help="Warning: without what is normal.")
-@click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml"]), help="The format; wide: uncut messages.")
+@click.option(
+    "--types",
+    "types",
+    type=click.Choice(["Normal", "Warning"], case_sensitive=False),
+    help="Warning: without what is normal.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["wide", "json", "yaml"], case_sensitive=False),
+    help="The format; wide: uncut messages.",
+)
 @cluster_options.cluster_options
 def events(cluster: ClusterOptions, name: str, since: float | None, types: str | None, output: str | None) -> None:
     """Show Events about a Stack, its children, their pods and nested Stacks, and its revisions, the latest last."""

@@ -25,7 +25,7 @@ DONE, FAILED = 0, 1
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["dot", "mermaid", "svg"]),
+    type=click.Choice(["dot", "mermaid", "svg"], case_sensitive=False),
     default="dot",
     show_default=True,
     help="The language.",

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 )
 @NAME
 @click.argument("numbers", nargs=-1, type=click.IntRange(min=1), metavar="[REVISION [REVISION]]")
-@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="The format of the list.")
+@click.option(
+    "-o", "--output", type=click.Choice(["json", "yaml"], case_sensitive=False), help="The format of the list."
+)
 @cluster_options.cluster_options
 def history(cluster: ClusterOptions, name: str, numbers: tuple[int, ...], output: str | None) -> None:
     """Show the revisions with author, commit and outcome; one definition; or what changed between two.

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 @click.option("-A", "--all-namespaces", is_flag=True, help="The Stacks of all namespaces.")
 @click.option("-l", "--selector", default="", help="A label selector.")
 @click.option(
-    "-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="The format; wide: uncut messages."
+    "-o",
+    "--output",
+    type=click.Choice(["wide", "json", "yaml", "name"], case_sensitive=False),
+    help="The format; wide: uncut messages.",
 )
 @click.option("-w", "--watch", is_flag=True, help="Then print each change.")
 @cluster_options.cluster_options

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("where", type=stack_argument.StackName(), metavar="NAME[/RESOURCE]")
-@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="The format.")
+@click.option("-o", "--output", type=click.Choice(["json", "yaml"], case_sensitive=False), help="The format.")
 @cluster_options.cluster_options
 def why(cluster: ClusterOptions, where: str, output: str | None) -> None:
     """Explain why a Stack, or one resource, is not ready: who waits for whom, down to the pod, in its own words.

@@ -55,11 +55,11 @@ def show(snapshot: StackObjects, path: Sequence[str], causes: Sequence[Cause]) -
     stack = snapshot.stack
     subject = "/".join((stack.title, *path))
     head = " ".join(part for part in (stack.phase or "New", stack.summary) if part)
-    if not causes:
+    if causes:
+        text_output.write_segments([(safe_text.one_line(subject), "bold"), (f"  {safe_text.one_line(head)}", "yellow")])
+    else:
         click.echo(safe_text.one_line(f"{subject}: nothing is wrong ({head})"))
-        return
-    text_output.write_segments([(safe_text.one_line(subject), "bold"), (f"  {safe_text.one_line(head)}", "yellow")])
     for line in cause_drawing.draw(causes, now=time.time()):
         text_output.write_segments(line)
-    for omission in snapshot.unreadable:
+    for omission in snapshot.omissions:
         click.echo(f"note: {safe_text.one_line(omission)}", err=True)

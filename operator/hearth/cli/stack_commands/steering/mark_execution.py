@@ -37,6 +37,9 @@ async def execute(
     if refusal := mark_requests.find_refusal(stack, resource):
         cluster_options.complain(f"error: {refusal}")
         return FAILED
+    if reason is None and not await marks.has_mark(session, stack, resource):
+        click.echo(safe_text.one_line(f"{stack.title}: {resource} is not marked"))
+        return DONE
     body = mark_requests.make_mark(stack, resource, reason=reason)
     created = await session.create(HEALTH_MARK, namespace, body=body)
     said = safe_text.one_line(mark_requests.describe(body))

@@ -55,20 +55,23 @@ def act(
     examples=(
         "kubectl stack retry shop",
         "kubectl stack retry shop --wait --timeout 5m",
+        "kubectl stack retry shop migrate",
     ),
 )
 @NAME
+@click.argument("resource", required=False, default="")
 @verb
-def retry(cluster: ClusterOptions, name: str, *, wait: bool, timeout: float | None) -> None:
+def retry(cluster: ClusterOptions, name: str, resource: str, *, wait: bool, timeout: float | None) -> None:
     """Retry everything that failed now, from the point of failure.
 
-    After an automatic rollback the definition in the spec, which failed, is tried again.
+    After an automatic rollback the definition in the spec, which failed, is tried again. With RESOURCE, work that has
+    finished is run again.
     """
     from hearth.cli.stack_commands.steering import verb_execution
     from hearth.cli.stack_views.steering import verbs
 
     token = verb_execution.make_token()
-    act(cluster, name, lambda stack: verbs.retry(stack, token=token), wait=wait, timeout=timeout)
+    act(cluster, name, lambda stack: verbs.retry(stack, token=token, resource=resource), wait=wait, timeout=timeout)
 
 
 @click.command(

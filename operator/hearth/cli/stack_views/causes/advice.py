@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.steering import verbs
 from hearth.model.groups import members
 
 QUOTA: Final = re.compile(r"exceeded quota: ([a-z0-9.-]{1,253})")
@@ -21,49 +22,96 @@ FORBIDDEN: Final = re.compile(
     r'User "([^"\s]{1,300})" cannot ([a-z]{1,20}) resource "([a-z0-9./-]{1,100})" in API group "([a-z0-9.-]{0,253})"'
     r'(?: in the namespace "([a-z0-9-]{1,63})")?'
 )
+UNSERVED: Final = re.compile(r"does not serve kind \S+ in ([a-z0-9.-]{1,253})/v[a-z0-9]+")
+GRANT: Final = re.compile(
+    r"kubectl create (?P<kind>(?:cluster)?role) [a-z0-9.-]+ --verb=[a-z,]+ --resource=[a-z0-9./-]+(?: --namespace=[a-z0-9-]+)? && "
+    r"kubectl create (?P=kind)binding [a-z0-9.-]+ --(?P=kind)=[a-z0-9.-]+ --serviceaccount=[a-z0-9-]+:[a-z0-9.-]+"
+    r"(?: --namespace=[a-z0-9-]+)?"
+)
+"""The commands that give rights, as a message states them. A status may be forged: no other character passes."""
 LIMIT_RANGE: Final = "per Container is"
 POD_SECURITY: Final = "violates PodSecurity"
 EDITED: Final = frozenset(
     "Invalid Immutable InvalidName InvalidMetadata ExpressionFailed FieldNotFound DuplicateObject InvalidTemplate "
     "SpecUnreadable Restricted".split()
 )
-"""Reasons that an edit of the Stack resolves."""
+"""Reasons that an edit of the definition resolves."""
+SOURCE: Final = re.compile(r"\((configmap|secret)/([a-z0-9.-]{1,253})(?: key [^)]*)?\)")
+"""A ConfigMap or Secret that a value or a template comes from, as messages name it."""
+FREE: Final = "adoptionPolicy: Adopt"
+"""The message of an object that may be adopted offers it; that of another Stack's object does not."""
 
 
-def advise_problem(stack: StackState, problem: Mapping[str, Any]) -> str:
-    """Return the command for a problem in the status; "" if its message says everything."""
+def advise_problem(
+    stack: StackState, problem: Mapping[str, Any], definer: StackState | None, *, exists: bool = True
+) -> str:
+    """Return the command for a problem in the status; "" if its message says everything.
+
+    definer: the Stack whose definition states the resources; None if it is not known; exists: whether there is an object.
+    """
     reason, message = object_fields.text(problem, "reason"), object_fields.text(problem, "message")
     resource = object_fields.text(problem, "resource")
     namespace = object_fields.text(problem, "namespace")
-    if reason == "NotOwned":
-        return advise_adoption(stack, resource) or describe_object(stack, problem)
-    if reason == "Unhealthy":
-        return join("kubectl stack unmark", stack.argument, resource, "-n", stack.namespace)
-    if reason == "NamespaceNotFound" and namespace:
-        return join("kubectl create namespace", namespace)
-    if reason == "KindNotServed":
-        return "kubectl api-resources"
-    if command := advise_text(message, namespace or stack.namespace):
+    match reason:
+        case "NotOwned":
+            return advise_adoption(stack, resource, definer) if FREE in message else ""
+        case "Unhealthy":
+            return join("kubectl stack unmark", stack.argument, resource, "-n", stack.namespace)
+        case "NamespaceNotFound" if namespace:
+            return join("kubectl create namespace", namespace)
+        case "KindNotServed":
+            found = UNSERVED.search(message)
+            return join("kubectl api-resources", f"--api-group={found[1]}") if found else "kubectl api-resources"
+        case "Unreachable" | "InternalError" | "NamespaceNotAllowed":
+            return ""
+    command = advise_text(message, namespace or stack.namespace)
+    if command:
         return command
     if reason in EDITED:
-        return join("kubectl edit", stack.resource_type, stack.name, "-n", stack.namespace)
-    if reason in {"Unreachable", "InternalError"}:
+        return advise_edit(definer, message)
+    return describe_object(stack, problem) if exists else ""
+
+
+def advise_edit(definer: StackState | None, message: str) -> str:
+    """Return the command that mends a definition where it is stated; "" if an edit there would be taken back.
+
+    definer: as for `advise_problem`; message: what is wrong, with its path.
+    """
+    if definer is None or verbs.note_git(definer, "spec"):
         return ""
-    return describe_object(stack, problem)
+    if found := SOURCE.search(message):
+        return join("kubectl edit", found[1], found[2], "-n", definer.namespace)
+    return join("kubectl edit", definer.resource_type, definer.name, "-n", definer.namespace)
 
 
-def advise_adoption(stack: StackState, resource: str) -> str:
-    """Return the command that lets a resource adopt the object that exists; "" if the template is elsewhere."""
+def advise_adoption(stack: StackState, resource: str, definer: StackState | None) -> str:
+    """Return the command that lets a resource adopt the object that exists; "" if its template is not in this Stack."""
     root = members.root_of(resource)
-    if root not in object_fields.mapping(stack.spec, "template", "resources"):
+    is_not_here = root not in object_fields.mapping(stack.spec, "template", "resources")
+    if stack is not definer or is_not_here or verbs.note_git(stack, "spec"):
         return ""
     patch = {"spec": {"template": {"resources": {root: {"adoptionPolicy": "Adopt"}}}}}
     text = json.dumps(patch, separators=(",", ":"))
     return join("kubectl patch stack", stack.name, "-n", stack.namespace, "--type=merge -p", text)
 
 
+def advise_rollback(stack: StackState, definer: StackState | None) -> str:
+    """Return the command that goes back to what last completed; "" if nothing did, or it is what failed."""
+    is_own = stack is definer and not stack.is_group and not stack.is_deleting
+    if (
+        not is_own
+        or stack.is_rolled_back
+        or not stack.phase.endswith("Failed")
+        or not verbs.find_other_completed(stack)
+    ):
+        return ""
+    return join("kubectl stack rollback", stack.name, "-n", stack.namespace)
+
+
 def advise_text(message: str, namespace: str) -> str:
     """Return the command for a message with a well-known phrase, "" for any other."""
+    if found := GRANT.search(message):
+        return found[0]
     if found := QUOTA.search(message):
         return join("kubectl describe resourcequota", found[1], "-n", namespace)
     if found := WEBHOOK.search(message):

@@ -39,6 +39,14 @@ class Evidence:
     """By UID of an object, those that it owns directly."""
     events: Mapping[str, Sequence[Object]] = field(default_factory=dict)
     """By UID of an object, the Events about it, the latest last."""
+    logs: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """By UID of a pod and name of a container that failed, the end of its log."""
+    claims: Mapping[tuple[str, str], FoundChild] = field(default_factory=dict)
+    """By namespace and name, the PersistentVolumeClaims."""
+    claim_users: Sequence[FoundChild] = ()
+    """The pods in namespaces with claims whose deletion was requested."""
+    remaining: Sequence[FoundChild] = ()
+    """The objects in Namespaces whose deletion was requested."""
 
     def find_owned(self, uid: str, kind: str) -> Iterator[FoundChild]:
         """Yield the objects of a kind that an object owns, directly or not."""
@@ -61,7 +69,15 @@ class Evidence:
         return found[-1] if found else None
 
 
-def make_evidence(owned: Iterable[FoundChild], events: Iterable[Object]) -> Evidence:
+def make_evidence(
+    owned: Iterable[FoundChild],
+    events: Iterable[Object],
+    *,
+    logs: Mapping[tuple[str, str], str] | None = None,
+    claims: Iterable[FoundChild] = (),
+    claim_users: Sequence[FoundChild] = (),
+    remaining: Sequence[FoundChild] = (),
+) -> Evidence:
     """Index objects and Events."""
     by_owner: dict[str, list[FoundChild]] = defaultdict(list)
     for child in owned:
@@ -70,7 +86,14 @@ def make_evidence(owned: Iterable[FoundChild], events: Iterable[Object]) -> Evid
     by_object: dict[str, list[Object]] = defaultdict(list)
     for event in sorted(events, key=lambda each: event_timeline.find_time(each) or 0.0):
         by_object[object_fields.text(event, "involvedObject", "uid")].append(event)
-    return Evidence(by_owner, by_object)
+    return Evidence(
+        by_owner,
+        by_object,
+        logs=logs or {},
+        claims={(claim.namespace, claim.name): claim for claim in claims},
+        claim_users=claim_users,
+        remaining=remaining,
+    )
 
 
 def find_condition(value: Any, type_: str) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Why an object of a Stack is not ready: its pods, its own conditions, its Events, its finalizers. Pure."""
+"""Why an object of a Stack is not ready: its pods, its own conditions, its Events. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
-from hearth.cli.stack_views.causes import advice, pod_causes
+from hearth.cli.stack_views.causes import advice, deletion_causes, pod_causes
 from hearth.cli.stack_views.causes.cause import Cause, Evidence, find_condition, line_of
 from hearth.cli.stack_views.tree.snapshot import FoundChild
 
@@ -21,29 +21,20 @@ WORKLOADS: Final = frozenset("Deployment ReplicaSet StatefulSet DaemonSet Job Cr
 def explain(child: FoundChild, evidence: Evidence) -> tuple[Cause, ...]:
     """Return what explains that the object is not ready; () if only the object itself does."""
     if child.is_deleting:
-        return (explain_deletion(child),)
+        return (deletion_causes.explain(child, evidence),)
     if child.kind.name == "Pod" and not child.kind.group:
         cause = pod_causes.explain(child, evidence)
         return (cause,) if cause is not None else ()
-    if child.kind.name in WORKLOADS:
-        return tuple(explain_workload(child, evidence))
-    event = evidence.find_event(child.uid) if child.kind.name == CLAIM else evidence.find_warning(child.uid)
+    if child.kind.name in WORKLOADS and (found := tuple(explain_workload(child, evidence))):
+        return found
+    if child.kind.key == CLAIM:
+        cause = pod_causes.explain_claim(child, evidence)
+        return (cause,) if cause is not None else ()
+    event = evidence.find_warning(child.uid)
     if event is None:
         return ()
     message = line_of(object_fields.text(event, "reason"), object_fields.text(event, "message"))
     return (Cause(subject=str(child), message=message, since=pod_causes.event_time(event), command=describe(child)),)
-
-
-def explain_deletion(child: FoundChild) -> Cause:
-    """Return what holds the deletion of an object."""
-    held = safe_text.one_line(", ".join(child.finalizers))
-    message = (
-        f"is being deleted, held by the finalizers {held}: their controllers must remove them"
-        if held
-        else "is being deleted"
-    )
-    since = object_fields.text(child.raw, "metadata", "deletionTimestamp")
-    return Cause(subject=str(child), message=message, since=since, command=get_finalizers(child) if held else "")
 
 
 def explain_workload(child: FoundChild, evidence: Evidence) -> Iterator[Cause]:
@@ -88,21 +79,4 @@ def is_ready(pod: FoundChild) -> bool:
 
 def describe(child: FoundChild) -> str:
     """Return the command that shows everything about an object."""
-    return advice.join("kubectl describe", find_type(child), child.name, *find_scope(child))
-
-
-def get_finalizers(child: FoundChild) -> str:
-    """Return the command that shows the finalizers of an object."""
-    return advice.join(
-        "kubectl get", find_type(child), child.name, *find_scope(child), "-o=jsonpath='{.metadata.finalizers}'"
-    )
-
-
-def find_type(child: FoundChild) -> str:
-    """Return the kind as kubectl takes it."""
-    return f"{child.kind.plural}.{child.kind.group}" if child.kind.group else child.kind.plural
-
-
-def find_scope(child: FoundChild) -> list[str]:
-    """Return the option of the namespace."""
-    return ["-n", child.namespace] if child.namespace else []
+    return advice.join("kubectl describe", child.type, child.name, *child.scope)

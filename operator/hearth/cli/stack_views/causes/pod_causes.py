@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
-from hearth.cli.stack_views.causes import advice
+from hearth.cli.stack_views.causes import advice, deletion_causes
 from hearth.cli.stack_views.causes.cause import Cause, Evidence, find_condition, line_of
 from hearth.cli.stack_views.tree.snapshot import FoundChild
+from hearth.plan.health import run_end
 
 IMAGE: Final = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
@@ -18,6 +20,11 @@ STARTING: Final = frozenset({"ContainerCreating", "PodInitializing", ""})
 LISTS: Final = ("initContainerStatuses", "containerStatuses")
 BLOCKERS: Final = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedScheduling", "Failed")
 """Reasons of Events that explain a pod whose containers do not start."""
+
+
+PATIENT: Final = frozenset({"WaitForFirstConsumer", "WaitForPodScheduled"})
+"""Reasons of Events about a claim that waits for its pod, not the other way round."""
+STORAGE_CLASS: Final = re.compile(r"no storage class is set|storageclass\.storage\.k8s\.io \S+ not found")
 
 
 def explain(pod: FoundChild, evidence: Evidence) -> Cause | None:
@@ -36,30 +43,61 @@ def find_causes(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
     if phase == "Failed":
         reason = object_fields.text(pod.raw, "status", "reason")
         message = line_of(reason, object_fields.text(pod.raw, "status", "message"))
-        yield from explain_containers(pod)
+        yield from explain_containers(pod, evidence)
         yield make(pod, message or "its containers have failed", command=logs(pod))
         return
-    yield from explain_scheduling(pod)
-    yield from explain_containers(pod)
+    yield from explain_scheduling(pod, evidence)
+    yield from explain_containers(pod, evidence)
     yield from explain_start(pod, evidence)
     yield from explain_readiness(pod, evidence)
 
 
-def explain_scheduling(pod: FoundChild) -> Iterator[Cause]:
-    """Yield that no node takes the pod, in the words of the scheduler."""
+def explain_scheduling(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
+    """Yield that no node takes the pod, in the words of the scheduler; below it the claims that it waits for."""
     scheduled = find_condition(pod.raw, "PodScheduled")
     if scheduled.get("status") == "False":
         message = line_of(object_fields.text(scheduled, "reason"), object_fields.text(scheduled, "message"))
         since = object_fields.text(scheduled, "lastTransitionTime")
-        yield make(pod, f"cannot be scheduled: {message}", command=describe(pod), since=since)
+        claims = tuple(explain_claims(pod, evidence))
+        command = "" if claims else describe(pod)
+        yield make(pod, f"cannot be scheduled: {message}", command=command, since=since, causes=claims)
 
 
-def explain_containers(pod: FoundChild) -> Iterator[Cause]:
+def explain_claims(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
+    """Yield why claims of the pod are not bound."""
+    for name in deletion_causes.claims_of(pod):
+        claim = evidence.claims.get((pod.namespace, name))
+        cause = explain_claim(claim, evidence) if claim is not None else None
+        if cause is not None:
+            yield cause
+
+
+def explain_claim(claim: FoundChild, evidence: Evidence) -> Cause | None:
+    """Return why a claim is not bound, in the words of its Events; None if it is, or waits for its pod."""
+    phase = object_fields.text(claim.raw, "status", "phase")
+    event = evidence.find_event(claim.uid)
+    if claim.is_deleting:
+        return deletion_causes.explain(claim, evidence)
+    if phase == "Bound" or (event is None and phase != "Lost") or object_fields.text(event, "reason") in PATIENT:
+        return None
+    message = line_of(object_fields.text(event, "reason"), object_fields.text(event, "message"))
+    command = advice.join("kubectl describe", claim.type, claim.name, *claim.scope)
+    if STORAGE_CLASS.search(message):
+        command = "kubectl get storageclasses"
+    return Cause(
+        subject=str(claim), message=message or "has lost its volume", since=event_time(event or {}), command=command
+    )
+
+
+def explain_containers(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
     """Yield what its containers wait for, or how they ended."""
     for key in LISTS:
         for status in object_fields.entries(pod.raw, "status", key):
             name = object_fields.text(status, "name")
-            cause = explain_waiting(pod, name, status) or explain_terminated(pod, name, status, is_init=key == LISTS[0])
+            log = evidence.logs.get((pod.uid, name), "")
+            cause = explain_waiting(pod, name, status) or explain_terminated(
+                pod, name, status, is_init=key == LISTS[0], log=log
+            )
             if cause is not None:
                 yield cause
 
@@ -87,14 +125,18 @@ def explain_crash(pod: FoundChild, name: str, status: Mapping[str, Any]) -> Caus
     return make(pod, said, command=logs(pod, name, previous=True), since=object_fields.text(ended, "finishedAt"))
 
 
-def explain_terminated(pod: FoundChild, name: str, status: Mapping[str, Any], *, is_init: bool) -> Cause | None:
-    """Return how a container ended; None if it runs, or ended well."""
+def explain_terminated(
+    pod: FoundChild, name: str, status: Mapping[str, Any], *, is_init: bool, log: str = ""
+) -> Cause | None:
+    """Return how a container ended; None if it runs, or ended well. log: the end of its log."""
     ended = object_fields.mapping(status, "state", "terminated")
     if not ended or (object_fields.number(ended, "exitCode") == 0):
         return None
     kind = "init container" if is_init else "container"
     since = object_fields.text(ended, "finishedAt")
-    return make(pod, f"{kind} {name} ended {describe_end(ended)}", command=logs(pod, name), since=since)
+    words, line = describe_end(ended), run_end.find_last_line(log)
+    said = f"{words}; its log ends with: {line}" if line and line not in words else words
+    return make(pod, f"{kind} {name} ended {said}", command=logs(pod, name), since=since)
 
 
 def describe_end(ended: Mapping[str, Any]) -> str:
@@ -143,9 +185,9 @@ def event_time(event: Mapping[str, Any]) -> str:
     return object_fields.text(event, "firstTimestamp") or object_fields.text(event, "eventTime")
 
 
-def make(pod: FoundChild, message: str, *, command: str, since: str = "") -> Cause:
+def make(pod: FoundChild, message: str, *, command: str, since: str = "", causes: tuple[Cause, ...] = ()) -> Cause:
     """Return a cause about a pod."""
-    return Cause(subject=str(pod), message=safe_text.one_line(message), command=command, since=since)
+    return Cause(subject=str(pod), message=safe_text.one_line(message), command=command, since=since, causes=causes)
 
 
 def describe(pod: FoundChild) -> str:

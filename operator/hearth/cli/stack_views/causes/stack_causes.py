@@ -11,6 +11,7 @@ from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.causes import advice, object_causes
 from hearth.cli.stack_views.causes.cause import Cause, Evidence
 from hearth.cli.stack_views.stack_state import BreakpointEntry, StackState
+from hearth.cli.stack_views.steering import verbs
 from hearth.cli.stack_views.tree import requirements, resource_state, stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
@@ -19,15 +20,20 @@ from hearth.model.groups import members
 from hearth.model.text import enumeration
 
 UNSETTLED: Final = frozenset({RowState.PROGRESSING, RowState.FAILED, RowState.STOPPED})
-REJECTED: Final = frozenset(
-    "InvalidTemplate SpecUnreadable SourceNotFound SourceForbidden NamespaceNotAllowed ServiceAccountRequired "
-    "RevisionStoreFailed RevisionUnavailable RevisionTampered ServiceAccountNotFound".split()
-)
-"""Reasons of `Ready` that concern the definition as a whole."""
+MISTAKEN: Final = "the definition is rejected, and what runs stays as it is"
+UNREAD: Final = "the definition cannot be read, and what runs stays as it is"
+REJECTED: Final = {
+    **dict.fromkeys(("InvalidTemplate", "SpecUnreadable", "RevisionNotFound"), MISTAKEN),
+    **dict.fromkeys(("SourceNotFound", "SourceForbidden", "RevisionUnavailable", "RevisionTampered"), UNREAD),
+    "RevisionStoreFailed": "the definition cannot be stored, and what runs stays as it is",
+    "ServiceAccountRequired": "nothing is changed",
+}
+"""Reasons of `Ready` that concern the definition as a whole, and what follows from each."""
 NOTED: Final = {
     "Drifted": "kubectl stack check {name} -n {namespace} --wait",
+    "WritesDelayed": "",
     "DriftConflict": "kubectl stack check {name} -n {namespace} --wait",
-    "Unhealthy": "kubectl get healthmarks -n {namespace}",
+    "Unhealthy": "",
     "RevisionTampered": "kubectl stack history {name} -n {namespace}",
     "InternalError": "",
     "CheckPending": "",
@@ -44,9 +50,14 @@ def find_causes(snapshot: StackObjects, path: Sequence[str], evidence: Evidence)
 def explain(snapshot: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:
     """Return the root causes of a Stack that is not as it should be; () if it is."""
     stack = snapshot.stack
-    found = [*explain_whole(stack), *explain_conditions(stack)]
-    if not stack.is_new and not (found and is_rejected(stack)):
+    found = [*explain_whole(snapshot), *explain_conditions(stack)]
+    if not stack.is_new:
         found += explain_resources(snapshot, evidence)
+    if found and (command := advice.advise_rollback(stack, snapshot.definer)):
+        message = (
+            f"revision {verbs.find_other_completed(stack)} is the last that completed: the way back, if it is needed"
+        )
+        found.append(Cause(subject=find_subject(stack), message=message, command=command))
     if not found and not stack.is_ready:
         found.append(Cause(subject=safe_text.one_line(stack.title), message=describe_ready(stack)))
     return tuple(found)
@@ -63,8 +74,8 @@ def explain_resource(snapshot: StackObjects, path: Sequence[str], evidence: Evid
     found = next((row for row in rows if row.resource == name), None)
     if found is None:
         return None
-    whole = tuple(explain_whole(snapshot.stack)) if found.state is not RowState.READY else ()
-    if found.state in (RowState.READY, RowState.EXCLUDED):
+    whole = tuple(explain_whole(snapshot)) if found.state not in (RowState.READY, RowState.FINISHED) else ()
+    if found.state in stack_view.MET:
         return whole
     return (*follow(snapshot, found, {row.resource: row for row in rows}, evidence), *whole)
 
@@ -84,12 +95,13 @@ def follow(
     return (dataclasses.replace(explain_row(snapshot, row, evidence), causes=causes),)
 
 
-def explain_whole(stack: StackState) -> Iterator[Cause]:
+def explain_whole(snapshot: StackObjects) -> Iterator[Cause]:
     """Yield what concerns the Stack as a whole."""
+    stack = snapshot.stack
     if stack.is_new or not stack.is_observed:
         yield explain_silence(stack)
         return
-    yield from explain_definition(stack)
+    yield from explain_definition(snapshot)
     blocked = stack.condition("DeletionBlocked")
     if blocked.is_true:
         message = safe_text.one_line(blocked.message)
@@ -114,12 +126,13 @@ def explain_silence(stack: StackState) -> Cause:
     )
 
 
-def explain_definition(stack: StackState) -> Iterator[Cause]:
+def explain_definition(snapshot: StackObjects) -> Iterator[Cause]:
     """Yield that the definition in the spec is rejected, or was rolled back."""
+    stack = snapshot.stack
     subject, here = find_subject(stack), ("-n", stack.namespace)
-    if is_rejected(stack):
-        message = f"the definition is rejected, and what runs stays as it is: {stack.ready.message}"
-        command = advice.join("kubectl edit", stack.resource_type, stack.name, *here)
+    if is_rejected(stack) and not stack.condition("DeletionBlocked").is_true:
+        message = f"{REJECTED[stack.ready.reason]}: {stack.ready.message}"
+        command = advise_rejection(stack, snapshot.definer)
         yield Cause(subject=subject, message=safe_text.clean(message), since=stack.ready.since, command=command)
     if stack.is_rolled_back_automatically:
         message = safe_text.one_line(object_fields.text(stack.status, "target", "message") or stack.ready.message)
@@ -143,6 +156,16 @@ def explain_switches(stack: StackState) -> Iterator[Cause]:
         message = f"the {stack.noun} is suspended: workloads are scaled to nothing"
         command = advice.join("kubectl stack resume", stack.argument, *here)
         yield Cause(subject=subject, message=message, command=command)
+
+
+def advise_rejection(stack: StackState, definer: StackState | None) -> str:
+    """Return the command for a definition that is not applied; "" where the message says what to do."""
+    match stack.ready.reason:
+        case "InvalidTemplate" | "SpecUnreadable":
+            return advice.advise_edit(definer, stack.ready.message)
+        case "RevisionNotFound" | "RevisionUnavailable" | "RevisionTampered":
+            return advice.join("kubectl stack history", stack.argument, "-n", stack.namespace)
+    return ""
 
 
 def is_rejected(stack: StackState) -> bool:
@@ -170,7 +193,11 @@ def explain_resources(snapshot: StackObjects, evidence: Evidence) -> Iterator[Ca
     waiting = count_waiting(snapshot, rows)
     named = {object_fields.text(problem, "resource") for problem in snapshot.stack.problems}
     for row in rows:
-        is_end = row.state in UNSETTLED or row.resource in named or is_held(row)
+        # A definition that is not applied makes no progress.
+        is_unsettled = row.state in UNSETTLED and not (
+            row.state is RowState.PROGRESSING and is_rejected(snapshot.stack)
+        )
+        is_end = is_unsettled or row.resource in named or is_held(row)
         if not is_end or row.object.endswith("[]"):
             continue
         cause = explain_row(snapshot, row, evidence)
@@ -187,8 +214,8 @@ def explain_resources(snapshot: StackObjects, evidence: Evidence) -> Iterator[Ca
 
 
 def is_held(row: ResourceRow) -> bool:
-    """Return whether finalizers hold the deletion of an obsolete object."""
-    return row.state is RowState.OBSOLETE and "held by" in row.note
+    """Return whether the deletion of an obsolete object needs more than time."""
+    return row.state is RowState.OBSOLETE and ", held " in row.note
 
 
 def flatten(rows: Sequence[ResourceRow]) -> list[ResourceRow]:
@@ -233,7 +260,9 @@ def explain_row(snapshot: StackObjects, row: ResourceRow, evidence: Evidence) ->
         below = object_causes.explain(child, evidence)
     else:
         below = ()
-    command = advice.advise_problem(stack, problem) if problem is not None else ""
+    command = (
+        advice.advise_problem(stack, problem, snapshot.definer, exists=child is not None) if problem is not None else ""
+    )
     if not command and child is not None and not below and row.state is not RowState.WAITING:
         command = object_causes.describe(child)
     subject = f"{row.resource} ({row.object})" if row.object else row.resource

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from hearth.cli.importer import manifest_cleanup, server_values
+from hearth.cli.importer import manifest_cleanup, server_values, withheld_values
+from hearth.cli.importer.withheld_values import WithheldValue
 from hearth.cli.stack_views.details import shown_objects
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model.child import Object
-from hearth.model.text import redaction
 
 SECRET: Final = "Secret"  # noqa: S105 -- a kind
 
@@ -24,16 +24,20 @@ def is_secret(child: FoundChild) -> bool:
     return not child.kind.group and child.kind.name == SECRET
 
 
-def export(snapshot: StackObjects, child: FoundChild, *, with_sensitive: bool) -> Object:
-    """Return the manifest of an object. with_sensitive: whether sensitive values are written, not replaced."""
-    raw = child.raw if with_sensitive else shown_objects.show_object(snapshot, child)
+def export(snapshot: StackObjects, child: FoundChild, *, with_sensitive: bool) -> tuple[Object, list[WithheldValue]]:
+    """Return the manifest of an object, and what it lacks. with_sensitive: whether sensitive values are written."""
+    written = write(child, child.raw)
+    if with_sensitive:
+        return written, []
+    return withheld_values.withhold(
+        write(child, shown_objects.show_object(snapshot, child)), written, resource=child.resource
+    )
+
+
+def write(child: FoundChild, raw: Object) -> Object:
+    """Return an object as a manifest."""
     sent = server_values.drop(raw)
     metadata = manifest_cleanup.clean_metadata(sent["metadata"], is_export=True)
     metadata.pop("ownerReferences", None)
     kept = {key: value for key, value in sent.items() if key != "status"}
     return {"apiVersion": child.kind.api_version, "kind": child.kind.name, **kept, "metadata": metadata}
-
-
-def has_replaced(manifest: Object) -> bool:
-    """Return whether a sensitive value was replaced somewhere in a manifest."""
-    return redaction.SENSITIVE in set(redaction.find_texts(manifest))

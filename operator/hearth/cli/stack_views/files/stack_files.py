@@ -13,7 +13,7 @@ from hearth.model.child import Object
 from hearth.model.errors import Mistake
 from hearth.model.groups import group_members
 from hearth.model.groups.group_members import GroupSize
-from hearth.model.kinds import Kinds
+from hearth.model.kinds import Kinds, make_key
 from hearth.template import resource_group
 from hearth.template.blueprint import (
     Blueprint,
@@ -163,6 +163,7 @@ def complete(found: StackFile, resource: ResourceBlueprint, manifest: Object) ->
         resource=resource.name,
         incarnation=1,
         namespace=namespace,
+        length=names.find_length(make_key(group, resource.kind)),
     )
     stated = {"name": name, **({"namespace": namespace} if namespace else {})}
     return {**manifest, "metadata": {**metadata, **stated}}

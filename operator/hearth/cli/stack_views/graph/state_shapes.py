@@ -14,7 +14,7 @@ ROUND: Final = 10.0
 def draw(state: RowState, x: float, y: float, width: float, height: float) -> str:
     """Return the outline as the data of an SVG path."""
     match state:
-        case RowState.READY:
+        case RowState.READY | RowState.FINISHED:
             return draw_rounded(x, y, width, height, ROUND)
         case RowState.PROGRESSING:
             return draw_rounded(x, y, width, height, height / 2)

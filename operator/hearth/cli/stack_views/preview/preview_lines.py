@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from hearth.cli.stack_views import safe_text
@@ -58,11 +59,33 @@ def list_lines(preview: Preview) -> Iterator[Line]:
     if preview.rejection:
         yield from list_mistakes(preview)
         return
-    for change in preview.changes:
+    for change in join_causes(preview.changes):
         yield from list_change(change)
     for note in preview.notes:
         yield [(f"note: {safe_text.one_line(note)}", "")]
     yield [(count(preview), "")]
+
+
+def join_causes(changes: Sequence[Change]) -> list[Change]:
+    """Return the changes, as one those that fail or wait for the same cause."""
+    joined: dict[tuple[Any, ...], Change] = {}
+    for at, change in enumerate(changes):
+        is_halted = change.action in (Action.FAIL, Action.WAIT) and change.reason
+        cause = find_cause(change) if is_halted else ""
+        key = (change.action, change.is_uncertain, cause) if cause else (at,)
+        first = joined.get(key)
+        if first is None:
+            joined[key] = change
+        else:
+            both = f"{first.resource}, {change.resource}"
+            joined[key] = dataclasses.replace(first, resource=both, ref=None, reason=cause)
+    return list(joined.values())
+
+
+def find_cause(change: Change) -> str:
+    """Return the reason without the name of its own object: `namespaces "prod" not found`."""
+    own = f"cannot apply {change.ref}: " if change.ref is not None else ""
+    return change.reason.removeprefix(own)
 
 
 def describe(preview: Preview) -> str:

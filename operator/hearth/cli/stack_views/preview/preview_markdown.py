@@ -23,7 +23,7 @@ def write(preview: Preview) -> str:
         body = ["".join(text for text, _ in line) for line in preview_lines.list_mistakes(preview)]
     else:
         lines += [f"**{summary}**", ""]
-        body = [line for change in preview.changes for line in list_change(change)]
+        body = [line for change in preview_lines.join_causes(preview.changes) for line in list_change(change)]
     if body:
         # Longer than any run in a value, so that no value ends the block.
         fence = "`" * max([3, *(len(run) + 1 for line in body for run in FENCES.findall(line))])

@@ -87,6 +87,15 @@ def make_mark(stack: StackState, resource: str, *, reason: str | None) -> Object
     }
 
 
+def is_waiting(mark: Object, stack: StackState, resource: str) -> bool:
+    """Return whether a mark says that this resource is unhealthy, and was not handled yet."""
+    spec = object_fields.mapping(mark, "spec")
+    named = spec.get("groupName" if stack.is_group else "stackName") == stack.name
+    state = read_state(mark)
+    is_open = not state.is_ready and not state.is_rejected
+    return named and spec.get("resource") == resource and spec.get("markUnhealthy") is True and is_open
+
+
 def describe(mark: Object) -> str:
     """Return what a mark says: `web is unhealthy: answers 500`."""
     spec = mark["spec"]

@@ -9,11 +9,13 @@ from collections.abc import Collection, Sequence
 from typing import Final, TypeAlias
 
 from hearth.cli import object_fields
+from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import BreakpointEntry, StackState
 from hearth.cli.stack_views.steering.goals import Goal, GoalType
 from hearth.model import names, value_class
 from hearth.model.child import Object
 from hearth.model.groups import members
+from hearth.model.text import enumeration
 
 NAMED_AT_MOST: Final = 5
 """Breakpoints or names in one message."""
@@ -62,9 +64,26 @@ class Refusal:
 VerbResult: TypeAlias = Write | AlreadySo | Refusal
 
 
-def retry(stack: StackState, *, token: str) -> VerbResult:
-    """Retry everything that failed now, or the definition that was rolled back."""
+def retry(stack: StackState, *, token: str, resource: str = "") -> VerbResult:
+    """Retry everything that failed now, or the definition that was rolled back; run finished work again.
+
+    resource: the finished work; "" for none.
+    """
+    finished = [
+        safe_text.one_line(object_fields.text(each, "resource"))
+        for each in object_fields.entries(stack.status, "finished")
+    ]
+    if resource in finished:
+        notes = (f"{resource} has finished and is run again", *note_paused(stack))
+        return request(stack, names.REQUEST_RETRY, f"{resource}/{token}", key="retry", notes=notes)
     is_sound = stack.is_ready and not stack.problems and not stack.is_rolled_back_automatically
+    if resource and is_sound:
+        listed = enumeration.enumerate_names(finished) if finished else "none"
+        return Refusal(said=f"{resource} is no finished work of {describe(stack)}, which has: {listed}")
+    if is_sound and finished:
+        again = f"kubectl stack retry {stack.argument} {finished[0]} -n {stack.namespace}"
+        said = f"nothing has failed: {describe(stack)} is {stack.phase}. To run finished work again: {again}"
+        return Refusal(said=said)
     if is_sound:
         return Refusal(said=f"nothing has failed: {describe(stack)} is {stack.phase}. {advise_replacement(stack)}")
     notes = note_paused(stack)

@@ -20,6 +20,7 @@ COLORS: Final = {
     RowState.EXCLUDED: "#bdbdbd",
     RowState.OBSOLETE: "#8e24aa",
     RowState.GONE: "#bdbdbd",
+    RowState.FINISHED: "#558b2f",
 }
 ESCAPES: Final = str.maketrans({'"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;", "#": "#35;", "\\": "#92;"})
 """Mermaid reads HTML and its own codes in labels."""

@@ -10,7 +10,7 @@ from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.tree.snapshot import FoundChild
 from hearth.model.text import enumeration
-from hearth.plan.health import health_rules
+from hearth.plan.health import deletion_reports, health_rules
 from hearth.plan.health.general import general_rule
 
 NAMED_AT_MOST: Final = 3
@@ -33,6 +33,8 @@ class RowState(enum.StrEnum):
     OBSOLETE = "obsolete"
     """Obsolete, but not deleted yet."""
     GONE = "gone"
+    FINISHED = "finished"
+    """It ran once and succeeded; its object may be gone."""
 
 
 def assess_problem(problem: Mapping[str, Any]) -> tuple[RowState, str]:
@@ -90,5 +92,7 @@ def describe_deletion(child: FoundChild) -> str:
     """Describe the progress of an object's deletion."""
     if not child.is_deleting:
         return "to be deleted"
-    finalizers = safe_text.one_line(", ".join(child.finalizers))
-    return f"is being deleted, held by {finalizers}" if finalizers else "is being deleted"
+    finalizers = ", ".join(child.finalizers)
+    report = deletion_reports.explain(child.kind.key, child.raw)
+    held = f", held by {finalizers}" if finalizers else f", held up: {report}" if report else ""
+    return safe_text.one_line(f"is being deleted{held}")

@@ -58,6 +58,16 @@ class FoundChild(NamedObject):
         return object_fields.texts(self.raw, "metadata", "finalizers")
 
     @property
+    def type(self) -> str:
+        """Return its kind as an argument of kubectl."""
+        return f"{self.kind.plural}.{self.kind.group}" if self.kind.group else self.kind.plural
+
+    @property
+    def scope(self) -> list[str]:
+        """Return the option of kubectl for its namespace."""
+        return ["-n", self.namespace] if self.namespace else []
+
+    @property
     def is_stack(self) -> bool:
         """Return whether it is a nested Stack."""
         return self.kind.group == names.GROUP and self.kind.name == names.STACK
@@ -101,8 +111,25 @@ class StackObjects:
     children: Sequence[FoundChild]
     nested: Mapping[str, StackObjects] = field(default_factory=dict)
     """Nested Stacks by UID."""
-    unreadable: tuple[str, ...] = ()
-    """The kinds that the user may not list, with the API server's words."""
+    definer: StackState | None = None
+    """The Stack whose definition states this one, itself if it is not nested; None if the user may not read it."""
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """By `Kind.key`, why objects of that kind are not shown; by "" why none is."""
+
+    @property
+    def omissions(self) -> tuple[str, ...]:
+        """Return what is not shown, of nested Stacks too."""
+        inner = (each for nested in self.nested.values() for each in nested.omissions)
+        return tuple(dict.fromkeys((*self.unreadable.values(), *inner)))
+
+    def is_unreadable(self, resource: str) -> bool:
+        """Return whether the objects of that resource are not shown."""
+        manifest = object_fields.mapping(self.resources, members.root_of(resource), "manifest")
+        group = object_fields.text(manifest, "apiVersion").rpartition("/")[0]
+        kind = object_fields.text(manifest, "kind")
+        # A kind that depends on a parameter may be any.
+        is_computed = "${" in f"{group}{kind}"
+        return bool(self.unreadable) and (is_computed or (f"{kind}.{group}" if group else kind) in self.unreadable)
 
     @property
     def is_remote(self) -> bool:

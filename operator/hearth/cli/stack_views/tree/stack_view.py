@@ -13,18 +13,19 @@ from typing import Any, Final
 from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.tree import group_rows, requirements, resource_state
+from hearth.cli.stack_views.tree import excluded, group_rows, requirements, resource_state
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model import value_class
 from hearth.model.groups import members
 from hearth.model.text import enumeration
 
-MET: Final = frozenset({RowState.READY, RowState.EXCLUDED})
+MET: Final = frozenset({RowState.READY, RowState.EXCLUDED, RowState.FINISHED})
 """States in which nothing waits for a resource."""
 SEVERITY: Final = (
     RowState.GONE,
     RowState.EXCLUDED,
+    RowState.FINISHED,
     RowState.READY,
     RowState.OBSOLETE,
     RowState.WAITING,
@@ -94,7 +95,7 @@ def describe(snapshot: StackObjects) -> StackView:
         message=safe_text.clean(stack.ready.message) or "no operator has processed it yet",
         rows=describe_rows(snapshot),
         outputs=tuple((safe_text.one_line(name), safe_text.one_line(value)) for name, value in sorted(outputs.items())),
-        omissions=tuple(safe_text.one_line(each) for each in snapshot.unreadable),
+        omissions=tuple(safe_text.one_line(each) for each in snapshot.omissions),
     )
 
 
@@ -131,7 +132,10 @@ class RowContext:
     problems: dict[str, Mapping[str, Any]] = field(init=False)
     waits: dict[str, str] = field(init=False)
     """By resource, the hook at which it waits."""
+    finished: dict[str, str] = field(init=False)
+    """By resource that ran once and succeeded, its object."""
     unready: set[str] = field(init=False)
+    excluded: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         """Index the snapshot."""
@@ -140,19 +144,24 @@ class RowContext:
         self.requirements = requirements.find_requirements(self.snapshot.resources, self.chosen)
         self.problems = {object_fields.text(problem, "resource"): problem for problem in reversed(stack.problems)}
         self.waits = {wait.resource: wait.hook for wait in stack.breakpoints}
+        self.finished = {
+            object_fields.text(each, "resource"): object_fields.text(each, "object")
+            for each in object_fields.entries(stack.status, "finished")
+        }
         self.unready = set()
+        self.excluded = frozenset() if stack.is_ready else excluded.find_excluded(self.snapshot.template, stack)
 
     def describe_entry(self, name: str) -> ResourceRow:
         """Describe an entry of the template: a resource, or a collection with its members below."""
         if not object_fields.text(self.snapshot.resources, name, "forEach"):
             return self.describe_resource(name)
-        known = {*self.chosen, *self.problems, *self.waits}
+        known = {*self.chosen, *self.problems, *self.waits, *self.finished}
         inner = tuple(
             self.describe_resource(each)
             for each in sorted(known)
             if members.is_member(each) and members.root_of(each) == name
         )
-        ready = sum(1 for row in inner if row.state is RowState.READY)
+        ready = sum(1 for row in inner if row.state in (RowState.READY, RowState.FINISHED))
         state = max((row.state for row in inner), key=SEVERITY.index, default=RowState.PROGRESSING)
         if not inner:
             state, note = self.assess_absent(name, self.snapshot.stack)
@@ -172,7 +181,7 @@ class RowContext:
         nested = self.snapshot.nested.get(child.uid) if child is not None else None
         return ResourceRow(
             resource=safe_text.one_line(name),
-            object=str(child) if child is not None else self.find_kind(name),
+            object=str(child) if child is not None else self.find_absent_object(name, state),
             state=state,
             note=note,
             created=child.created if child is not None else "",
@@ -190,13 +199,19 @@ class RowContext:
             return RowState.STOPPED, f"at breakpoint {safe_text.one_line(self.waits[name])}"
         if name in self.problems:
             return resource_state.assess_problem(self.problems[name])
-        if child is None:
-            return self.assess_absent(name, stack)
-        if child.is_deleting:
-            return RowState.PROGRESSING, f"{resource_state.describe_deletion(child)}, and is created again"
+        if child is None or child.is_deleting:
+            return self.assess_leaving(name, child)
         if stack.is_ready:
             return RowState.READY, ""
         return self.assess_child(name, child)
+
+    def assess_leaving(self, name: str, child: FoundChild | None) -> tuple[RowState, str]:
+        """Return state and note of a resource whose object is being deleted, or does not exist."""
+        if name in self.finished:
+            return RowState.FINISHED, "it ran once; its object is gone" if child is None else "its object is deleted"
+        if child is None:
+            return self.assess_absent(name, self.snapshot.stack)
+        return RowState.PROGRESSING, f"{resource_state.describe_deletion(child)}, and is created again"
 
     def assess_child(self, name: str, child: FoundChild) -> tuple[RowState, str]:
         """Return state and note of a resource by its object."""
@@ -207,6 +222,8 @@ class RowContext:
 
     def assess_absent(self, name: str, stack: StackState) -> tuple[RowState, str]:
         """Return state and note of a resource without an object."""
+        if members.root_of(name) in self.excluded:
+            return RowState.EXCLUDED, "its when is false"
         if self.snapshot.is_remote:
             return (RowState.READY, "") if stack.is_ready else (RowState.PROGRESSING, "in another cluster")
         waits_for = [each for each in self.requirements.get(members.root_of(name), ()) if each in self.unready]
@@ -218,12 +235,17 @@ class RowContext:
             return RowState.EXCLUDED, "its when is false"
         if stack.is_paused:
             return RowState.WAITING, "the Stack is paused"
-        if self.snapshot.unreadable:
-            return RowState.PROGRESSING, "not seen"
+        if self.snapshot.is_unreadable(name):
+            # What the status does not name as a problem is ready in a Stack that is.
+            return (RowState.READY if stack.is_ready else RowState.PROGRESSING), "not seen"
         return (
             RowState.PROGRESSING,
             "is being applied, unless its when is false" if has_condition else "is being applied",
         )
+
+    def find_absent_object(self, name: str, state: RowState) -> str:
+        """Return what stands for a resource without an object: the one that has finished, else its kind."""
+        return safe_text.one_line(self.finished[name]) if state is RowState.FINISHED else self.find_kind(name)
 
     def find_kind(self, name: str) -> str:
         """Return the kind of a resource as kubectl writes it."""

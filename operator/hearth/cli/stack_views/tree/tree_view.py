@@ -25,6 +25,7 @@ SIGNS: Final = {
     RowState.EXCLUDED: (" ", "dim"),
     RowState.OBSOLETE: ("−", "magenta"),
     RowState.GONE: (" ", "dim"),
+    RowState.FINISHED: ("✓", "green"),
 }
 GAP: Final = "  "
 AGE_WIDTH: Final = 5

@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from hearth.engine import volume_snapshots
+from hearth.engine import stateful_set_claims, volume_snapshots
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.ports import WorkloadCluster
@@ -19,7 +19,7 @@ from hearth.engine.services import Services
 from hearth.engine.stack.restore.kept_data import KeptData
 from hearth.engine.work_queue import DirtyScope
 from hearth.model.errors import ApiStatusError, SnapshotNotUsable, Unreachable
-from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.kinds import ObjectRef
 from hearth.plan.state import requirements
 from hearth.plan.target import claim_replacement
 from hearth.plan.target.claim_replacement import ClaimStep
@@ -121,7 +121,7 @@ class SetClaims:
         ref = ObjectRef(group="", kind=kind.name, namespace=namespace, name=claim.claim)
         if self._services.find_boundary(stack).find_denial(ref):
             return False
-        live = await find_live(cluster, ref, kind=kind)
+        live = await stateful_set_claims.find_live(cluster, ref, kind=kind)
         match claim_replacement.decide(claim, request, live):
             case ClaimStep.DONE:
                 return True
@@ -150,17 +150,7 @@ class SetClaims:
         """Return the live StatefulSet that uses the claim."""
         children = self._services.find_children_cluster(stack.uid).children_of(stack.uid, claim.resource)
         child = requirements.find_current(children)
-        return await find_live(cluster, child.ref, kind=child.kind) if child is not None else None
-
-
-async def find_live(cluster: WorkloadCluster, ref: ObjectRef, *, kind: Kind) -> Mapping[str, Any] | None:
-    """Return the live object; None if there is none."""
-    try:
-        return await cluster.get(ref, kind=kind)
-    except ApiStatusError as error:
-        if not error.is_not_found:
-            raise
-        return None
+        return await stateful_set_claims.find_live(cluster, child.ref, kind=child.kind) if child is not None else None
 
 
 async def find_size(cluster: WorkloadCluster, namespace: str, name: str) -> str:
@@ -169,5 +159,5 @@ async def find_size(cluster: WorkloadCluster, namespace: str, name: str) -> str:
     if kind is None:
         return ""
     ref = ObjectRef(group=volume_snapshots.GROUP, kind=volume_snapshots.KIND, namespace=namespace, name=name)
-    live = await find_live(cluster, ref, kind=kind)
+    live = await stateful_set_claims.find_live(cluster, ref, kind=kind)
     return str(((live or {}).get("status") or {}).get("restoreSize") or "")

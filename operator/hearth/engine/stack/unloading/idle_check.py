@@ -34,6 +34,7 @@ def is_plan_idle(planner: StackPlanner) -> bool:
         and not planner.is_suspended
         and not planner.requeues
         and not planner.preserved
+        and not planner.withheld
         and not any(planner.conditions.by_type.values())
         and len(planner.blueprint.resources) <= MAX_RESOURCES
     )

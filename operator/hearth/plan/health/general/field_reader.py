@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from hearth.model import limits
 from hearth.plan.health.general import condition_types, error_texts, vocabulary
-from hearth.plan.health.general.findings import Findings
+from hearth.plan.health.general.findings import Findings, read_ratio
 from hearth.plan.health.general.status_fields import (
     COUNTS,
     FLAGS_PROVING_NOTHING,
@@ -22,11 +22,9 @@ from hearth.plan.health.health_result import Fields
 TRUTHS: Final[Mapping[str, bool]] = {"True": True, "true": True, "False": False, "false": False}
 TRUE: Final[Mapping[Role, Meaning]] = {Role.BUSY: Meaning.WAITING, Role.RESTING: Meaning.RESTING}
 """What booleans without a fixed name say where they are true."""
-READY, REASON = "Ready", "reason"
+REASON = "reason"
 NOTE_WORDS = 3
 """Words of a note that is a state and no sentence."""
-DIGITS = 9
-"""Digits of a count in a text."""
 
 
 class FieldReader:
@@ -82,6 +80,9 @@ class FieldReader:
             value, role = status[name], find_role(name)
             if role is Role.ERROR:
                 self.read_error(name, value)
+            elif role is Role.MAIN and isinstance(value, str) and vocabulary.is_busy(value):
+                # `ScalingDown` beside Ready=True.
+                self._findings.add(Meaning.WAITING, vocabulary.make_reason(value), f"its {name} is {value}")
             elif role is Role.MAIN and isinstance(value, str) and vocabulary.read(value) is Meaning.FAILED:
                 # `Critical` beside Ready=True: it serves, but not with all of its parts.
                 self._findings.add(Meaning.WAITING, vocabulary.make_reason(value), f"its {name} is {value}")
@@ -154,9 +155,9 @@ class FieldReader:
     def read_flag(self, name: str, value: Any) -> None:
         """Read a boolean, or a text that stands for one. A text `1/2` is a count."""
         if isinstance(value, str):
-            present, slash, wanted = value.partition("/")
-            if slash and present.isdecimal() and wanted.isdecimal():
-                self.compare(name, int(present[:DIGITS]), int(wanted[:DIGITS]))
+            ratio = read_ratio(value)
+            if ratio is not None:
+                self._findings.compare(f"its {name}", *ratio)
             value = TRUTHS.get(value)
         if self._findings.is_work and name in vocabulary.AT_WORK:
             # Work that has ended does not run either.
@@ -176,14 +177,7 @@ class FieldReader:
             for key in path:
                 wanted = wanted.get(key) if isinstance(wanted, Mapping) else None
             if isinstance(wanted, int) and not isinstance(wanted, bool):
-                self.compare(name, present, wanted)
-
-    def compare(self, name: str, present: int, wanted: int) -> None:
-        """Add whether enough is there."""
-        if present < wanted:
-            self._findings.add(Meaning.WAITING, "NotReady", f"its {name} is {present} of {wanted}")
-        else:
-            self._findings.add(Meaning.READY, READY)
+                self._findings.compare(f"its {name}", present, wanted)
 
     def read_side(self, name: str, text: str | bool) -> None:
         """Read the word or flag of a part, which never fails the whole."""
@@ -205,7 +199,7 @@ class FieldReader:
         if isinstance(value, dict):
             if self._findings.add_item(name, value, self._fields):
                 return
-            value = list(value.values())
+            value = [part for each in value.values() for part in find_parts(each)]
         for item in self._take(value):
             if isinstance(item, dict):
                 self._findings.add_item(name, item, self._fields)
@@ -215,6 +209,13 @@ class FieldReader:
         taken = parts[: self._parts_left]
         self._parts_left -= len(taken)
         return taken
+
+
+def find_parts(value: Any) -> Sequence[Any]:
+    """Return the parts in an entry of a map: those of a list, but not its conditions, or the entry itself."""
+    if not isinstance(value, list):
+        return (value,)
+    return [item for item in value if isinstance(item, Mapping) and "type" not in item]
 
 
 def is_short_failure(reason: Any) -> bool:

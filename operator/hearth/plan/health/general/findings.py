@@ -6,9 +6,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from hearth.model import limits
 from hearth.plan.health.general import condition_types, error_texts, vocabulary
 from hearth.plan.health.general.condition_types import Said, Shape
-from hearth.plan.health.general.status_fields import CONDITIONS, ITEM_ERRORS, MAIN, WORDS, find_wanted_names
+from hearth.plan.health.general.status_fields import (
+    CONDITIONS,
+    COUNTED,
+    ITEM_ERRORS,
+    MAIN,
+    STATUS,
+    WORDS,
+    Role,
+    find_role,
+    find_wanted_names,
+)
 from hearth.plan.health.general.vocabulary import Meaning
 from hearth.plan.health.health_result import Fields, HealthResult, HealthState, is_outdated
 
@@ -21,6 +32,8 @@ STATES: Final[Mapping[Meaning, HealthState]] = {
 }
 """By weight: what comes first decides."""
 SUSPENDED: Final = "Suspended"
+DIGITS: Final = 9
+"""Digits of a count in a text."""
 IN_PROGRESS: Final = frozenset({Shape.BUSY, Shape.PROGRESSING})
 PARTS: Final = frozenset(
     {Shape.POSITIVE, Shape.OVER, Shape.DEFINITE, Shape.MILESTONE, Shape.SCHEDULED, Shape.RUNNING, Shape.NEGATED}
@@ -113,7 +126,9 @@ class Findings:
             counts_beside = has_failed or (said.type in condition_types.BESIDE and said.meaning is not Meaning.READY)
             # Work that was accepted is Ready while it runs, and may be Running for ever once it is Complete.
             counts_beside = counts_beside or (runs and said.shape is Shape.RUNNING)
-            if decisive is None or of_parts or said.shape not in PARTS or counts_beside:
+            if decisive is None and said.shape is Shape.UNREAD and tells_by_reason(said):
+                self.add(Meaning.WAITING, vocabulary.make_reason(said.reason), said.message)
+            elif decisive is None or of_parts or said.shape not in PARTS or counts_beside:
                 self.add_condition(said)
             elif said.is_false and said.meaning is not Meaning.READY and is_of_beside_parts(said.type):
                 self.add_condition(replace(said, meaning=Meaning.WAITING))
@@ -124,6 +139,10 @@ class Findings:
     def add_item(self, name: str, item: Mapping[str, Any], fields: Fields) -> bool:
         """Add what an item within the status says. Return whether it says anything. fields: of the object."""
         inner = Findings(is_work=self.is_work)
+        status = item.get(STATUS)
+        if isinstance(status, Mapping):
+            # An item in the form of a whole object.
+            item = {**item, STATUS: None, **status}
         conditions = item.get(CONDITIONS)
         if not isinstance(conditions, list):
             conditions = [item] if isinstance(item.get("type"), str) else []
@@ -134,6 +153,7 @@ class Findings:
         by_texts = not inner
         if by_texts:
             inner.add_item_texts(name, item)
+            inner.add_item_sides(name, item)
         inner.add_item_errors(name, item)
         if item.get("ready") is False:
             inner.add(Meaning.WAITING, "NotReady", f"{name}.ready is false")
@@ -158,6 +178,15 @@ class Findings:
             elif isinstance(text, str) and text and key in MAIN:
                 self.add_untold(f"{name}.{key}")
 
+    def add_item_sides(self, name: str, item: Mapping[str, Any]) -> None:
+        """Add the words of parts of an item that say that something is in progress or amiss."""
+        for key in sorted(item)[: limits.HEALTH_PARTS]:
+            text = item[key]
+            if not isinstance(text, str) or find_role(key) is not Role.SIDE:
+                continue
+            if (meaning := vocabulary.read(text)) is Meaning.WAITING or meaning is Meaning.FAILED:
+                self.add(Meaning.WAITING, vocabulary.make_reason(text), f"its {name}.{key} is {text}")
+
     def add_item_errors(self, name: str, item: Mapping[str, Any]) -> None:
         """Add the errors of an item, which do not fail the object."""
         for key in ITEM_ERRORS:
@@ -168,12 +197,22 @@ class Findings:
     def add_counts(self, name: str, item: Mapping[str, Any]) -> None:
         """Compare each count of an item with the number that the item wants."""
         for key, present in item.items():
+            if type(present) is int and present > 0 and find_role(key) is Role.AMISS:
+                self.add(Meaning.WAITING, "NotReady", f"{name}.{key} is {present}")
+            ratio = read_ratio(present) if isinstance(present, str) and key.startswith(COUNTED) else None
+            if ratio is not None:
+                self.compare(f"{name}.{key}", *ratio)
             for wanted_key in find_wanted_names(key) if type(present) is int else ():
                 wanted = item.get(wanted_key)
-                if type(wanted) is int and present < wanted:
-                    self.add(Meaning.WAITING, "NotReady", f"{name}.{key} is {present} of {wanted}")
-                elif type(wanted) is int:
-                    self.add(Meaning.READY, "Ready")
+                if type(wanted) is int:
+                    self.compare(f"{name}.{key}", present, wanted)
+
+    def compare(self, name: str, present: int, wanted: int) -> None:
+        """Add whether as many are there as are wanted."""
+        if present < wanted:
+            self.add(Meaning.WAITING, "NotReady", f"{name} is {present} of {wanted}")
+        else:
+            self.add(Meaning.READY, "Ready")
 
     def read_condition(self, item: Any) -> Said | None:
         """Return what an entry of a list of conditions says, or None if it is no condition."""
@@ -213,6 +252,19 @@ def find_decisive(conditions: list[Said]) -> Said | None:
         if name in condition_types.FINAL and said.meaning is Meaning.READY:
             return said
     return None
+
+
+def tells_by_reason(said: Said) -> bool:
+    """Return whether a condition of a type without meaning has a reason that says that something is awaited or amiss."""
+    meaning = vocabulary.read(said.reason) if said.meaning is None else None
+    return meaning is Meaning.FAILED or (meaning is Meaning.WAITING and said.is_false)
+
+
+def read_ratio(text: str) -> tuple[int, int] | None:
+    """Return the numbers of a text like `1/2`, or None."""
+    present, slash, wanted = text.partition("/")
+    is_ratio = bool(slash) and present.isdecimal() and wanted.isdecimal()
+    return (int(present[:DIGITS]), int(wanted[:DIGITS])) if is_ratio else None
 
 
 def is_in_progress(said: Said) -> bool:

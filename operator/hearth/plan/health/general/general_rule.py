@@ -98,8 +98,9 @@ class GeneralRule:
         """Return the verdict on an object that says nothing of itself."""
         declared = self._shape.declared or frozenset()
         said = any(status.get(name) not in (None, "", [], {}) for name in REPORTING)
-        if (not said and declared) or status.get(CONDITIONS) == []:
-            names = " or ".join(f"status.{name}" for name in sorted(declared or {CONDITIONS}))
+        empty = {name for name in self._shape.parts if status.get(name) in ([], {})}
+        if (not said and (declared or empty)) or status.get(CONDITIONS) == []:
+            names = " or ".join(f"status.{name}" for name in sorted(declared or empty or {CONDITIONS}))
             message = f"the controller of {self._kind} has not set {names}"
             return HealthResult(state=WAITING_STATE, reason=NOT_OBSERVED, message=message, is_silent=True)
         return ready(EXISTS)

@@ -49,6 +49,9 @@ PAIRED_COUNTS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+PAIRED_SUFFIXES: Final = tuple(vocabulary.load()["paired_suffixes"])
+SIZES: Final = tuple(vocabulary.load()["sizes"])
+COUNTED: Final = "ready"
 ERROR_SUFFIXES: Final = frozenset(_WRITTEN["error_suffixes"])
 NOTES: Final = tuple(_WRITTEN["notes"])
 AMISS: Final[Mapping[str, frozenset[str]]] = {
@@ -92,6 +95,7 @@ OMITTED_ZEROS: Final = tuple(vocabulary.load()["omitted_zeros"])
 ROLES: Final[Mapping[str, Role]] = {
     **dict.fromkeys(UNREAD, Role.UNREAD),
     **dict.fromkeys(_WRITTEN["operations"], Role.OTHER),
+    **dict.fromkeys(_WRITTEN["amiss"], Role.AMISS),
     **dict.fromkeys(ERRORS, Role.ERROR),
     **dict.fromkeys(FLAGS, Role.FLAG),
     **dict.fromkeys(MAIN, Role.MAIN),
@@ -151,8 +155,10 @@ def _find_wanted_names(name: str) -> tuple[str, ...]:
     for prefix, wanted in PAIRED_COUNTS.items():
         rest = name[len(prefix) :]
         if name.startswith(prefix) and rest[:1] in ("", rest[:1].upper()):
-            return tuple(each + rest for each in wanted)
-    return ()
+            found = tuple(each + rest if each else rest[:1].lower() + rest[1:] for each in wanted if each or rest)
+            return found + SIZES if name == COUNTED else found
+    suffix = next((each for each in PAIRED_SUFFIXES if name.endswith(each) and name != each), "")
+    return (name.removesuffix(suffix),) if suffix else ()
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +171,8 @@ class StatusShape:
     """Whether it declares a field that is set once work has ended."""
     paths: frozenset[Path]
     """The fields that the general rule reads of objects of this kind, besides the metadata."""
+    parts: frozenset[str] = frozenset()
+    """The declared fields that hold items which report for themselves."""
     omitted_zeros: tuple[str, ...] = ()
     """The declared counts that are left out where they are zero."""
 
@@ -202,7 +210,12 @@ def find_shape(schema: Mapping[str, Any] | None, find_definition: FindDefinition
     declared = find_reporting(status, reads) if written is status else frozenset()
     ends = not ENDS.isdisjoint(find_properties(status))
     zeros = tuple(name for name in OMITTED_ZEROS if name in find_properties(status))
-    return StatusShape(declared=declared, ends=ends, paths=frozenset(reads), omitted_zeros=zeros)
+    parts = frozenset(
+        name
+        for name, each in find_properties(status).items()
+        if find_role(name) is not Role.UNREAD and has_items(resolve(each, find_definition), find_definition)
+    )
+    return StatusShape(declared=declared, ends=ends, paths=frozenset(reads), parts=parts, omitted_zeros=zeros)
 
 
 def find_reporting(status: Mapping[str, Any], reads: Collection[Path]) -> frozenset[str]:
@@ -268,7 +281,8 @@ def has_items(schema: Mapping[str, Any], find_definition: FindDefinition) -> boo
     inner = resolve(schema.get("items"), find_definition)
     values = resolve(schema.get("additionalProperties"), find_definition)
     candidates = [schema, inner, values]
-    candidates += [resolve(each, find_definition) for each in find_properties(schema).values()]
+    below = [resolve(each, find_definition) for each in find_properties(schema).values()]
+    candidates += [*below, *(resolve(each.get("items"), find_definition) for each in below)]
     return any(
         bool(each.get("x-kubernetes-preserve-unknown-fields")) or reports(find_properties(each)) for each in candidates
     )
@@ -276,6 +290,8 @@ def has_items(schema: Mapping[str, Any], find_definition: FindDefinition) -> boo
 
 def reports(properties: Mapping[str, Any]) -> bool:
     """Return whether an item with these fields reports for itself."""
-    is_counted = any(not properties.keys().isdisjoint(find_wanted_names(name)) for name in properties)
+    is_counted = any(
+        name.startswith(COUNTED) or not properties.keys().isdisjoint(find_wanted_names(name)) for name in properties
+    )
     is_part = any(find_role(name) in (Role.SIDE, Role.FLAG) for name in properties)
     return is_counted or is_part or not ITEM_KEYS.isdisjoint(properties)

@@ -201,6 +201,14 @@ def is_pending(text: str) -> bool:
     return not LEADING.isdisjoint(words[:1]) or PHRASES.get(" ".join(words[-2:])) is Meaning.WAITING
 
 
+def is_busy(text: str) -> bool:
+    """Return whether a text says by a word in -ing that a change is in progress: `ScalingDown`."""
+    words = split(text[: limits.HEALTH_WORD_CHARACTERS])
+    if read(text) is not Meaning.WAITING:
+        return False
+    return any(word.endswith(ING) and word not in WORDS.exact and WORDS.find(word) is not None for word in words)
+
+
 def is_at_work(text: str, *, of_work: bool) -> bool:
     """Return whether a text that means ready elsewhere means progress here. of_work: whether it is of a kind of work.
 

@@ -12,7 +12,7 @@ import orjson
 
 from hearth.model import names
 from hearth.model.groups import members
-from hearth.model.kinds import Kinds, ObjectRef
+from hearth.model.kinds import Kinds, ObjectRef, make_key
 from hearth.template.blueprint import ResourceBlueprint, StackIdentity
 from hearth.template.chunked_work import ChunkedWork
 from hearth.template.compiler import resource_binding
@@ -49,11 +49,15 @@ def find_object(resource: ResourceBlueprint, stack: StackIdentity, kinds: Kinds)
     metadata = find_metadata(resource)
     served = kinds.find(resource.api_version, resource.kind)
     namespace = "" if served is not None and not served.namespaced else metadata.get("namespace") or stack.namespace
-    pinned = metadata.get("name")
-    name = pinned if resource.is_name_pinned else resource_binding.find_name(resource.name, stack, namespace=namespace)
+    pinned, group = metadata.get("name"), resource.api_version.rpartition("/")[0]
+    kind = make_key(group, resource.kind)
+    name = (
+        pinned
+        if resource.is_name_pinned
+        else resource_binding.find_name(resource.name, stack, namespace=namespace, kind=kind)
+    )
     if not isinstance(name, str):
         return None
-    group = resource.api_version.rpartition("/")[0]
     return ObjectRef(group=group, kind=resource.kind, namespace=namespace, name=name)
 
 
@@ -97,5 +101,6 @@ def find_own_collection(new: Sequence[ResourceBlueprint], stack: StackIdentity) 
     if len(roots) != 1 or any(each.is_name_pinned for each in new):
         return None
     (root,) = roots
-    longest = names.NAME_LENGTH - len(stack.name) - AFFIXES - (len(names.kebab(root)) - len(root))
+    length = min(names.find_length(make_key(each.api_version.rpartition("/")[0], each.kind)) for each in new)
+    longest = length - len(stack.name) - AFFIXES - (len(names.kebab(root)) - len(root))
     return OwnCollection(root, longest) if all(len(each.name) <= longest for each in new) else None

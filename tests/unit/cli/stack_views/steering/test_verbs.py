@@ -50,6 +50,23 @@ def test_retry_of_what_has_not_failed_is_refused() -> None:
     assert "kubectl stack mark shop RESOURCE -n prod" in result.said
 
 
+FINISHED = [{"resource": "migrate", "object": "job/shop-migrate", "definitions": ["0123456789abcdef"]}]
+
+
+def test_finished_work_is_run_again_by_its_name_alone() -> None:
+    """A retry without one is refused on a sound Stack, so that nobody runs a migration by mistake."""
+    sound = make(finished=FINISHED)
+    named = verbs.retry(sound, token="t-1", resource="migrate")
+    assert isinstance(named, Write)
+    assert named.patches == ({"metadata": {"annotations": {"hearth.dev/retry": "migrate/t-1"}}},)
+    assert named.handled == ("retry", "migrate/t-1")
+    bare, unknown = verbs.retry(sound, token="t-1"), verbs.retry(sound, token="t-1", resource="web")
+    assert isinstance(bare, Refusal)
+    assert "kubectl stack retry shop migrate -n prod" in bare.said
+    assert isinstance(unknown, Refusal)
+    assert "web is no finished work of stack/shop, which has: migrate" in unknown.said
+
+
 def test_a_token_is_never_used_twice() -> None:
     """It would count as handled."""
     assert isinstance(verbs.check(make(handled={"check": "t-1"}), token="t-1"), Refusal)

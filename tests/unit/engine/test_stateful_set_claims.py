@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hearth.engine.snapshots import stack_claims
+from hearth.engine import stateful_set_claims
 from hearth.model import limits
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
@@ -36,7 +36,7 @@ class Claims:
 def find(claims: Any, **spec: Any) -> list[int]:
     """The ordinals of the claims that are found for a StatefulSet."""
     stateful_set = {"metadata": {"name": "db", "namespace": "default"}, "spec": spec}
-    found, _foreign = asyncio.run(stack_claims.find_claims(claims, stateful_set, "data", kind=CLAIM))
+    found, _foreign = asyncio.run(stateful_set_claims.find_claims(claims, stateful_set, "data", kind=CLAIM))
     return [int(name.removeprefix(PREFIX)) for name in found]
 
 
@@ -71,5 +71,5 @@ def test_a_claim_that_the_set_did_not_make_is_not_found() -> None:
     spec = {"replicas": 2, "selector": {"matchLabels": {"app": "db"}}}
     stateful_set = {"metadata": {"name": "db", "namespace": "default"}, "spec": spec}
     claims: Any = Claims({0, 1})
-    found = asyncio.run(stack_claims.find_claims(claims, stateful_set, "data", kind=CLAIM))
+    found = asyncio.run(stateful_set_claims.find_claims(claims, stateful_set, "data", kind=CLAIM))
     assert found == ([], ["data-db-0", "data-db-1"])

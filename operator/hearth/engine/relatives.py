@@ -1,0 +1,378 @@
+"""The Stacks of one tree among themselves: which of them wants an object, and whether another one lets it go.
+
+An object that moves from one Stack of a tree to another is handed over: the Stack that had it waits until every other
+one is known well enough, and the one that names it next takes it over with its UID. Only signatures prove a tree; a
+label alone gains nothing. Keeps no state of its own besides who is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hearth.engine.cluster_objects import StackObject
+from hearth.engine.work_queue import DirtyScope
+from hearth.model import limits, names, signatures, value_class
+from hearth.model.child import Child
+from hearth.model.kinds import ObjectRef
+from hearth.model.signatures import Signer
+from hearth.model.stack_tree import Node
+from hearth.plan.retry import retry_triggers
+from hearth.plan.stack import tree_claims
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.stack.tree_claims import TreeClaim
+from hearth.template.blueprint import StackIdentity
+
+if TYPE_CHECKING:
+    from hearth.engine.services import Services
+
+HANDOVER = "HandoverPending"
+"""The reason of a resource that waits until another Stack of the tree lets its object go."""
+FORBIDDEN = "Forbidden"
+OFFER = "offer"
+"""The purpose of the signature of an offer."""
+
+
+class ReadDefinition(Protocol):
+    """The definition of a loaded Stack."""
+
+    @property
+    def generation(self) -> int:
+        """Return the generation of the spec that was accepted or refused last."""
+
+    @property
+    def rejection(self) -> object | None:
+        """Return why the spec is refused; None if it is not."""
+
+
+class LoadedStack(Protocol):
+    """A Stack that this process reconciles."""
+
+    @property
+    def uid(self) -> str:
+        """Return its UID."""
+
+    @property
+    def planner(self) -> StackPlanner | None:
+        """Return its planner; None without an accepted definition."""
+
+    @property
+    def definition(self) -> ReadDefinition:
+        """Return its definition."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class Objection:
+    """Why a Stack does not take over an object of another Stack of its tree."""
+
+    message: str
+    """Text that follows the name of the object."""
+    is_final: bool
+    """Whether only the user can resolve it."""
+
+
+@dataclass(slots=True)
+class Relatives:
+    """The loaded Stacks, and which of them keep objects for others."""
+
+    _loaded: dict[str, LoadedStack] = field(default_factory=dict)
+    """By UID."""
+    _idle: dict[str, int] = field(default_factory=dict)
+    """By UID of a Stack that was unloaded because it was complete: its generation then."""
+    _known: dict[str, tuple[object, ...]] = field(default_factory=dict)
+    """By UID: what others saw of a Stack when it was told to those that keep objects."""
+    _trees: tuple[int, dict[str, Mapping[str, Node]]] = (-1, {})
+    """The generation of all trees, and by UID of any Stack its tree as of then."""
+
+    def join(self, uid: str, reconciler: LoadedStack) -> None:
+        """Add a Stack that was loaded."""
+        self._loaded[uid] = reconciler
+        self._idle.pop(uid, None)
+
+    def leave(self, uid: str, *, idle_since: int | None = None) -> None:
+        """Remove a Stack. idle_since: its generation, if it was only unloaded."""
+        self._loaded.pop(uid, None)
+        self._known.pop(uid, None)
+        if idle_since is None:
+            self._idle.pop(uid, None)
+        else:
+            self._idle[uid] = idle_since
+
+    def find_tree(self, uid: str, services: Services) -> Mapping[str, Node]:
+        """Return the tree of a Stack, by UID. The Stack is alone in most trees."""
+        tree = services.management_cluster.tree
+        if self._trees[0] != tree.generation:
+            self._trees = (tree.generation, {})
+        known = self._trees[1].get(uid)
+        if known is None:
+            known = tree.find_all(uid, lambda node: is_proven(node, services))
+            self._trees[1].update(dict.fromkeys(known, known))
+        return known
+
+    def find_claim(self, uid: str, services: Services, child: Child) -> TreeClaim | None:
+        """Return why an object stays that its Stack does not want any more: another one names it, or may; None if none.
+
+        A certain claim comes first, then that of a Stack which is known in a moment.
+        """
+        own = self._loaded.get(uid)
+        members = self.find_tree(uid, services)
+        if own is None or own.planner is None or (len(members) <= 1 and not own.planner.nested):
+            return None
+        found = [claim for node in members.values() for claim in self._ask(node, uid, child, services)]
+        certain = next((claim for claim in found if claim.is_certain), None)
+        if certain is not None:
+            # The one that takes it over may have asked before.
+            services.queue.on_retry_trigger(retry_triggers.object_trigger(child.kind, child.ref))
+            return certain
+        if pending := next((claim for claim in found if claim.is_pending), None):
+            return pending
+        stack = services.management_cluster.find_stack(uid)
+        if not found or stack is None or tree_claims.is_replaceable(child, identify(stack)):
+            return None
+        return next((claim for claim in found if claim.is_foreign), found[0])
+
+    def has_foreign(self, uid: str, services: Services) -> bool:
+        """Return whether another process works on a Stack of the tree, so that no event tells what that wants."""
+        members = self.find_tree(uid, services)
+        return len(members) > 1 and any(map(services.management_cluster.is_other_shard_uid, members))
+
+    def _ask(self, node: Node, uid: str, child: Child, services: Services) -> Iterator[TreeClaim]:
+        """Find what one Stack of the tree claims."""
+        if services.find_link(node.uid).key != services.find_link(uid).key:
+            return
+        if services.management_cluster.is_other_shard_uid(node.uid):
+            yield from ask_foreign(node, services)
+            return
+        stack = services.management_cluster.find_stack(node.uid)
+        if stack is None or stack.deleting:
+            return
+        member = self._loaded.get(node.uid)
+        if member is None:
+            if self._idle.get(node.uid) != stack.generation:
+                services.queue.enqueue(node.uid, DirtyScope.STACK)
+                yield TreeClaim(stack=str(node), is_pending=True)
+            return
+        planner = member.planner
+        if planner is None or member.definition.generation != stack.generation:
+            yield TreeClaim(stack=str(node), is_pending=member.definition.rejection is None)
+            return
+        if len(planner.statuses) < len(planner.blueprint.resources):
+            yield TreeClaim(stack=str(node), is_pending=True)
+            return
+        if node.uid != uid and not services.find_boundary(stack).find_denial(child.ref):
+            yield from find_naming(node, planner, child)
+            if member.definition.rejection is not None:
+                # What the user corrects there may name it.
+                yield TreeClaim(stack=str(node))
+        yield from self._find_unwritten(node, planner, child, services)
+
+    def _find_unwritten(
+        self, node: Node, planner: StackPlanner, child: Child, services: Services
+    ) -> Iterator[TreeClaim]:
+        """Find the nested Stacks whose next definition is not written or read yet, so that it may name the object."""
+        for name in planner.nested:
+            status = planner.statuses[name]
+            nested = status.child
+            if nested is not None and nested.uid == child.uid:
+                continue
+            wanted = planner.find_desired(name, nested)
+            if nested is None or wanted is None or planner.wanted.is_open(name) or nested.hash != wanted.hash:
+                yield TreeClaim(stack=str(node), resource=name)
+                continue
+            written = nested.fields["metadata"].get("generation", 0)
+            live = services.management_cluster.find_stack(nested.uid)
+            state = services.management_cluster.tree.states.get(nested.uid)
+            seen = live.generation if live is not None else state.generation if state is not None else -1
+            if seen < written:
+                yield TreeClaim(stack=str(node), resource=name, is_pending=True)
+
+    def find_objection(
+        self, uid: str, owner: str, live: Mapping[str, Any], ref: ObjectRef, services: Services
+    ) -> Objection | None:
+        """Return why the Stack does not take over an object of another Stack of its tree; None if it may.
+
+        owner: UID of the Stack whose child the object is.
+        """
+        node, live_uid = self.find_tree(uid, services)[owner], live["metadata"]["uid"]
+        stack, member = services.management_cluster.find_stack(owner), self._loaded.get(owner)
+        if services.management_cluster.is_other_shard_uid(owner):
+            is_offered = is_offer_valid(live, ref, node, services)
+            return None if is_offered else Objection(message=explain_wait(node), is_final=False)
+        if (
+            stack is None
+            or member is None
+            or member.planner is None
+            or stack.generation != member.definition.generation
+        ):
+            services.queue.enqueue(owner, DirtyScope.STACK)
+            return Objection(message=explain_wait(node), is_final=False)
+        planner = member.planner
+        if live_uid in planner.withheld or live_uid in planner.preserved:
+            return None
+        named = planner.wanted.find_owner(ref)
+        if named and live_uid not in planner.cleanup.children and not self._is_changing(node, services):
+            message = (
+                f"belongs to the Stack {node} of the same tree, whose resource {named} names it as well; "
+                f"remove it from one of the two"
+            )
+            return Objection(message=message, is_final=True)
+        # It may have asked before this Stack named the object.
+        services.queue.enqueue(owner, live_uid)
+        return Objection(message=explain_wait(node), is_final=False)
+
+    def _is_changing(self, node: Node, services: Services) -> bool:
+        """Return whether a nested Stack gets another definition soon."""
+        parent = self._loaded.get(node.parent)
+        if parent is None or parent.planner is None:
+            return bool(node.parent) and node.parent in self.find_tree(node.uid, services)
+        stack = services.management_cluster.find_stack(node.parent)
+        is_read = stack is not None and stack.generation == parent.definition.generation
+        for name in parent.planner.nested if is_read else ():
+            status = parent.planner.statuses.get(name)
+            if status is not None and status.child is not None and status.child.uid == node.uid:
+                wanted = parent.planner.find_desired(name, status.child)
+                is_current = wanted is not None and wanted.hash == status.child.hash
+                return (
+                    not is_current or parent.planner.wanted.is_open(name) or self._is_changing_above(parent, services)
+                )
+        return True
+
+    def _is_changing_above(self, parent: LoadedStack, services: Services) -> bool:
+        node = services.management_cluster.tree.find(parent.uid)
+        return node is not None and bool(node.parent) and self._is_changing(node, services)
+
+    def is_related(self, uid: str, other: str, services: Services) -> bool:
+        """Return whether both Stacks are in one tree and have their objects in the same cluster."""
+        is_same_cluster = services.find_link(uid).key == services.find_link(other).key
+        return uid != other and is_same_cluster and other in self.find_tree(uid, services)
+
+    def count_undecided(self, uid: str, services: Services) -> int:
+        """Return how many resources of a Stack in a tree have no object yet, or are a Stack that is not written yet."""
+        member = self._loaded.get(uid)
+        planner = member.planner if member is not None else None
+        if member is None or planner is None or (len(self.find_tree(uid, services)) <= 1 and not planner.nested):
+            return 0
+        unplanned = len(planner.blueprint.resources) - len(planner.statuses)
+        without = sum(status.child is None for status in planner.statuses.values())
+        stale = sum(1 for name in planner.nested if name in planner.statuses and not self._is_written(planner, name))
+        return max(0, unplanned) + without + stale + (member.definition.rejection is not None)
+
+    def _is_written(self, planner: StackPlanner, name: str) -> bool:
+        """Return whether a nested Stack has the definition that is wanted."""
+        child = planner.statuses[name].child
+        wanted = planner.find_desired(name, child)
+        is_known = child is None or (wanted is not None and not planner.wanted.is_open(name))
+        return is_known and (child is None or wanted is None or child.hash == wanted.hash)
+
+    def tell(self, uid: str, services: Services) -> None:
+        """Let the Stacks that keep objects look again, if this one may name others than before."""
+        members = self.find_tree(uid, services)
+        if len(members) <= 1:
+            return
+        keeping = [
+            each for each in members if (kept := self._loaded.get(each)) and kept.planner and kept.planner.withheld
+        ]
+        if not keeping:
+            return
+        member = self._loaded[uid]
+        seen = summarize(member)
+        if self._known.get(uid) == seen:
+            return
+        self._known[uid] = seen
+        for each in keeping:
+            planner = self._loaded[each].planner
+            for kept_uid in planner.withheld if planner is not None else ():
+                services.queue.enqueue(each, kept_uid)
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class Kin:
+    """The tree of one Stack, as the execution of its steps asks for it."""
+
+    uid: str
+    services: Services
+
+    def is_related(self, owner: str) -> bool:
+        """Return whether that other Stack is in the tree, and has its objects in the same cluster."""
+        return self.services.relatives.is_related(self.uid, owner, self.services)
+
+    def find_objection(self, owner: str, live: Mapping[str, Any], ref: ObjectRef) -> Objection | None:
+        """Return why an object of that Stack is not taken over; None if it is."""
+        return self.services.relatives.find_objection(self.uid, owner, live, ref, self.services)
+
+
+def identify(stack: StackObject) -> StackIdentity:
+    """Return the identity by which names are generated."""
+    return StackIdentity(name=stack.name, namespace=stack.namespace, uid=stack.uid)
+
+
+def summarize(member: LoadedStack) -> tuple[object, ...]:
+    """Return what changes whenever a Stack may name other objects."""
+    planner = member.planner
+    if planner is None:
+        return (member.definition.generation, member.definition.rejection is None)
+    nested = [
+        (status.state, status.child.hash if status.child is not None else "")
+        for status in map(planner.statuses.get, planner.nested)
+        if status is not None
+    ]
+    return (member.definition.generation, member.definition.rejection is None, planner.wanted.generation, *nested)
+
+
+def find_naming(node: Node, planner: StackPlanner, child: Child) -> Iterator[TreeClaim]:
+    """Find the resource of another Stack that names the object, or may."""
+    naming = planner.wanted.find_foreign(child)
+    if naming is None:
+        return
+    status = planner.statuses.get(naming.resource)
+    # A Stack whose account may not write the object does not get it, so nothing is kept for it.
+    if status is None or status.reason != FORBIDDEN:
+        yield TreeClaim(stack=str(node), resource=naming.resource, is_certain=naming.is_certain)
+
+
+def is_proven(node: Node, services: Services) -> bool:
+    """Return whether a signature proves that the Stack is a child of the one that its label names."""
+    identity = names.identity(
+        stack_uid=node.parent, group=names.GROUP, kind=node.kind, namespace=node.namespace, name=node.name
+    )
+    return bool(node.signature) and signatures.read(identity, node.signature, signatures=services.hashes) is not None
+
+
+def ask_foreign(node: Node, services: Services) -> Iterator[TreeClaim]:
+    """Find what a Stack of another process may claim, by its status."""
+    state = services.management_cluster.tree.states.get(node.uid)
+    if state is None or state.observed != state.generation:
+        yield TreeClaim(stack=str(node), is_foreign=True, is_pending=True)
+    elif state.undecided:
+        yield TreeClaim(stack=str(node), is_foreign=True)
+
+
+def make_offer(child: Child, *, owner: str, generation: int, signer: Signer) -> str:
+    """Return the annotation by which a Stack lets an object go to its tree; it holds for that generation of the Stack."""
+    return f"{generation}/{signer.sign(OFFER, write_offer(child.ref, child.uid, owner=owner, generation=generation))}"
+
+
+def write_offer(ref: ObjectRef, uid: str, *, owner: str, generation: int) -> str:
+    """Return what the signature of an offer covers."""
+    identity = names.identity(stack_uid=owner, group=ref.group, kind=ref.kind, namespace=ref.namespace, name=ref.name)
+    return f"{identity}/{uid}/{generation}"
+
+
+def is_offer_valid(live: Mapping[str, Any], ref: ObjectRef, node: Node, services: Services) -> bool:
+    """Return whether the Stack offers the object, by its newest definition."""
+    text = str((live["metadata"].get("annotations") or {}).get(names.ANNOTATION_OFFERED, ""))
+    generation, _, signature = text.partition("/")
+    state = services.management_cluster.tree.states.get(node.uid)
+    if state is None or len(text) > limits.SIGNATURE_LENGTH or generation != str(state.generation):
+        return False
+    offer = write_offer(ref, live["metadata"]["uid"], owner=node.uid, generation=state.generation)
+    return services.hashes.is_signed(OFFER, offer, signature)
+
+
+def explain_wait(node: Node) -> str:
+    """Explain that a Stack of the same tree has the object until it has read its own definition."""
+    return (
+        f"belongs to the Stack {node} of the same tree; it is taken over once that Stack does not want it any more "
+        f"(if both name it, remove it from one of the two)"
+    )

@@ -1,0 +1,151 @@
+"""Release of the objects of one Stack that its finalizer holds: once their success is stored, or there is none to store.
+
+The one place that removes that finalizer from an object that stays the Stack's, whatever the Stack does meanwhile: it is
+planned, suspended, rejected or deleted. Must not know how success is recognized. May be lost at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import structlog
+
+from hearth.engine.definition.definition_sync import DefinitionSync
+from hearth.engine.named_tasks import NamedTasks
+from hearth.engine.services import Services
+from hearth.engine.work_queue import DirtyScope
+from hearth.model import names
+from hearth.model.child import UNPROVEN, Child, Object
+from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state import run_policy
+from hearth.plan.state.memory import InMemoryState, ObservedChildren
+from hearth.plan.state.resource_status import ResourceState
+
+logger = structlog.get_logger(__name__)
+
+TASK = "release finished objects"
+FIRST_RETRY, LAST_RETRY = 1.0, 300.0
+"""Seconds until a release that failed is tried again; each failure doubles it."""
+
+
+class FinishedObjects:
+    """The objects of one Stack that are to be released."""
+
+    def __init__(
+        self, uid: str, *, services: Services, definition_sync: DefinitionSync, memory: InMemoryState, tasks: NamedTasks
+    ) -> None:
+        """Prepare. It releases nothing before `update`."""
+        self._uid = uid
+        self._services = services
+        self._definition_sync = definition_sync
+        self._memory = memory
+        self._tasks = tasks
+        self._due: dict[str, Child] = {}
+        """By UID."""
+        self._failures: dict[str, tuple[int, float]] = {}
+        """By UID, how often the release failed, and the monotonic time in seconds of the next attempt."""
+        self._held: dict[str, str] = {}
+        """By UID the resource of the objects that go as soon as the status says that they have finished."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether objects are to be released, or finished work is to be stored."""
+        return bool(self._due or self._failures or self._held) or self._memory.finished.has_unrecorded
+
+    @property
+    def is_releasing(self) -> bool:
+        """Whether objects are being released."""
+        return bool(self._due)
+
+    @property
+    def is_status_awaited(self) -> bool:
+        """Whether an object that another client deletes waits for the status."""
+        return bool(self._held)
+
+    def note_written(self, status: Object) -> None:
+        """Record the written status: what it contains need not be held any more."""
+        for name in self._memory.finished.note_written(status):
+            self._services.queue.enqueue(self._uid, name)
+
+    def update(self, keys: Iterable[str], planner: StackPlanner, children: ObservedChildren) -> None:
+        """Release what may be released of these resources, after they were planned."""
+        for name in keys:
+            for child in children.of(name):
+                if names.FINALIZER_COMPLETION in child.finalizers and child.is_identified:
+                    self._update_child(child, planner)
+        for child in children.of(UNPROVEN):
+            # Its proof was lost, perhaps with the key. Nobody else would take the finalizer away.
+            is_left = child.deleting or self._definition_sync.is_deleting
+            if is_left and child.is_labelled_by_us and names.FINALIZER_COMPLETION in child.finalizers:
+                self._release_when_due(child)
+        if self._due:
+            self._tasks.run(TASK, self._release_all)
+
+    def _update_child(self, child: Child, planner: StackPlanner) -> None:
+        self._held.pop(child.uid, None)
+        if self._must_stay(child, planner):
+            if child.deleting and self._memory.finished.has(child.resource, child.hash):
+                self._held[child.uid] = child.resource
+            return
+        self._release_when_due(child)
+
+    def _release_when_due(self, child: Child) -> None:
+        _, due = self._failures.get(child.uid, (0, 0.0))
+        if due <= self._services.clock.monotonic():
+            self._due[child.uid] = child
+
+    def _must_stay(self, child: Child, planner: StackPlanner) -> bool:
+        """Return whether the object is needed, because only it tells that its work is still to come, or has finished."""
+        name = child.resource
+        if self._memory.finished.is_recorded(name, child.hash):
+            return False
+        if not child.deleting:
+            return True
+        if self._definition_sync.is_deleting or name not in planner.blueprint.resources:
+            return False
+        status = planner.statuses.get(name)
+        if status is None or planner.is_suspended or status.state is ResourceState.WAITING:
+            # Nobody has judged it yet. What says of itself that it succeeded waits for that.
+            return run_policy.says_done(child.fields)
+        is_told = status.is_ready or (status.is_terminal and status.step is None)
+        return is_told and status.child is not None and status.child.uid == child.uid
+
+    async def _release_all(self) -> None:
+        """Release one object after the other, those that become due meanwhile too."""
+        while self._due:
+            uid = next(iter(self._due))
+            try:
+                await self._release(self._due[uid])
+            finally:
+                self._due.pop(uid, None)
+        # The deletion of the Stack may have waited for this.
+        self._services.queue.enqueue(self._uid, DirtyScope.STACK)
+
+    async def _release(self, child: Child) -> None:
+        stack = self._services.management_cluster.find_stack(self._uid)
+        if stack is None:
+            return
+        left = [each for each in child.finalizers if each != names.FINALIZER_COMPLETION]
+        exactly = {"uid": child.uid, "resourceVersion": str(child.resource_version)}
+        try:
+            await self._services.find_cluster(stack).change(
+                child.ref, {"metadata": {**exactly, "finalizers": left}}, kind=child.kind
+            )
+        except (ApiStatusError, Unreachable) as error:
+            self._note_failure(child, error)
+        else:
+            self._failures.pop(child.uid, None)
+
+    def _note_failure(self, child: Child, error: ApiStatusError | Unreachable) -> None:
+        """Try again later, unless the object is gone. One that has changed is seen again by its event."""
+        if isinstance(error, ApiStatusError) and error.is_not_found:
+            self._failures.pop(child.uid, None)
+            return
+        count, _ = self._failures.get(child.uid, (0, 0.0))
+        delay = min(FIRST_RETRY * 2.0**count, LAST_RETRY)
+        self._failures[child.uid] = (count + 1, self._services.clock.monotonic() + delay)
+        self._services.enqueue_after(delay, self._uid, child.resource)
+        logger.warning(
+            "cannot release a finished object; retrying", stack=self._uid, resource=child.resource, error=str(error)
+        )

@@ -1,0 +1,71 @@
+"""Lookup of the PersistentVolumeClaims that StatefulSets make: by their names, as their controller finds them.
+
+Reads as the account of the caller's cluster; writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from hearth.engine.ports import WorkloadCluster
+from hearth.model import limits
+from hearth.model.errors import ApiStatusError
+from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan.target import claim_replacement
+
+CLAIM = ("", "PersistentVolumeClaim")
+
+
+def list_templates(stateful_set: Mapping[str, Any]) -> list[str]:
+    """Return the names of the claim templates of a StatefulSet."""
+    templates = (stateful_set.get("spec") or {}).get("volumeClaimTemplates") or ()
+    return [str(each["metadata"]["name"]) for each in templates]
+
+
+async def find_claims(
+    cluster: WorkloadCluster, stateful_set: Mapping[str, Any], template: str, *, kind: Kind
+) -> tuple[list[str], list[str]]:
+    """Find the claims of one template by their names, and those with such a name that the StatefulSet did not make."""
+    found: list[str] = []
+    foreign: list[str] = []
+    async for live in list_live(cluster, stateful_set, template, kind=kind):
+        is_foreign = bool(claim_replacement.find_foreign(live, stateful_set))
+        (foreign if is_foreign else found).append(live["metadata"]["name"])
+        if len(found) > limits.SNAPSHOT_VOLUMES:
+            break
+    return found, foreign
+
+
+async def list_live(
+    cluster: WorkloadCluster, stateful_set: Mapping[str, Any], template: str, *, kind: Kind
+) -> AsyncIterator[Mapping[str, Any]]:
+    """Yield the live claims with the names of one template, also those of other clients, without those that are being deleted.
+
+    They are those of all replicas, and of earlier ones, which were scaled down, or had lower ordinals. Some of their
+    claims may be deleted, so the search ends after a few that are missing in a row.
+    """
+    namespace, name = stateful_set["metadata"]["namespace"], stateful_set["metadata"]["name"]
+    first = (stateful_set["spec"].get("ordinals") or {}).get("start") or 0
+    end = first + (stateful_set["spec"].get("replicas", 1) or 0)
+    for ordinals in (range(first, first + limits.CLAIMS_BEYOND_REPLICAS), range(first)[::-1]):
+        misses = 0
+        for ordinal in ordinals:
+            ref = ObjectRef(group=CLAIM[0], kind=CLAIM[1], namespace=namespace, name=f"{template}-{name}-{ordinal}")
+            live = await find_live(cluster, ref, kind=kind)
+            is_there = live is not None and "deletionTimestamp" not in live["metadata"]
+            if live is not None and is_there:
+                yield live
+            misses = 0 if is_there else misses + (not first <= ordinal < end)
+            if misses > limits.CLAIM_GAP:
+                break
+
+
+async def find_live(cluster: WorkloadCluster, ref: ObjectRef, *, kind: Kind) -> Mapping[str, Any] | None:
+    """Return the live object; None if there is none."""
+    try:
+        return await cluster.get(ref, kind=kind)
+    except ApiStatusError as error:
+        if not error.is_not_found:
+            raise
+        return None

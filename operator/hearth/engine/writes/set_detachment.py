@@ -1,0 +1,213 @@
+"""Deletion of a StatefulSet without its Pods and claims, once its claims have the size of their new templates.
+
+All of it is tried before anything is written: a claim that cannot be enlarged, or a definition that the API server does
+not accept, leaves the StatefulSet as it is. After a crash the same step continues, because claims that are large enough
+are left alone. Must not know the next StatefulSet's creation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from hearth.engine import stateful_set_claims
+from hearth.engine.ports import WorkloadCluster
+from hearth.model import limits, value_class
+from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.tenancy import Boundary
+from hearth.model.text import enumeration, redaction
+from hearth.plan.resource import set_replacement
+from hearth.plan.resource.set_replacement import CLAIMS, ClaimSize
+from hearth.plan.retry import error_message
+from hearth.plan.retry.backoff import StepFailure
+from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
+from hearth.plan.state.steps import Detach
+from hearth.plan.target import claim_replacement
+
+WITHIN: Final = 55.0
+"""Seconds for all requests: less than two slow ones (see `fair_executor.STEP_HANGS_AFTER`)."""
+REFUSED: Final = (400, 403, 422)
+"""Codes of answers that say something about the change itself."""
+REASON: Final = "ClaimsNotEnlarged"
+FORBIDDEN: Final = "Forbidden"
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class Enlargement:
+    """One claim, and the size that it gets."""
+
+    claim: Mapping[str, Any]
+    size: ClaimSize
+
+    @property
+    def ref(self) -> ObjectRef:
+        """Return the reference of the claim."""
+        metadata = self.claim["metadata"]
+        return ObjectRef(group="", kind=CLAIMS.name, namespace=metadata["namespace"], name=metadata["name"])
+
+    @property
+    def patch(self) -> dict[str, Any]:
+        """Return the change of the claim."""
+        return set_replacement.make_resize(self.claim, self.size.wanted)
+
+
+async def detach(step: Detach, *, cluster: WorkloadCluster, boundary: Boundary) -> StepFailure | str:
+    """Enlarge the claims and delete the StatefulSet; return what was done, or why nothing was deleted.
+
+    Raises ApiStatusError and Unreachable.
+    """
+    try:
+        async with asyncio.timeout(WITHIN):
+            done = await _prepare_within_rights(step, cluster=cluster, boundary=boundary)
+            if isinstance(done, str):
+                await cluster.delete(step.child, keeps_dependents=True)
+            return done
+    except TimeoutError as error:
+        raise Unreachable(f"no answers within {WITHIN:g} s") from error
+
+
+async def _prepare_within_rights(step: Detach, *, cluster: WorkloadCluster, boundary: Boundary) -> StepFailure | str:
+    """Do as `_prepare`, and explain a right that is missing to read what must be tried."""
+    try:
+        return await _prepare(step, cluster=cluster, boundary=boundary)
+    except ApiStatusError as error:
+        if not error.is_forbidden:
+            raise
+        is_claim = error_message.read_details(error.status or {}).get("kind") == CLAIMS.plural
+        kind = CLAIMS if is_claim else step.child.kind
+        return _forbid(step, _describe(error, step), kind=kind, boundary=boundary)
+
+
+def _forbid(step: Detach, said: str, *, kind: Kind, boundary: Boundary) -> StepFailure:
+    """Return the failure of a step that lacks a right, with the commands that grant it to the account of the Stack."""
+    namespace = step.child.namespace
+    grant = f"; to allow it, run: {boundary.explain_grant(kind, namespace)}" if boundary.account else ""
+    rights = RetryTrigger(type=TriggerType.RIGHTS, namespace=namespace)
+    return _fail(step, f"{said}{grant}", reason=FORBIDDEN, causes=(rights,), is_final=False)
+
+
+async def _prepare(step: Detach, *, cluster: WorkloadCluster, boundary: Boundary) -> StepFailure | str:
+    """Enlarge the claims, after all of it was tried."""
+    live = await stateful_set_claims.find_live(cluster, step.child.ref, kind=step.child.kind)
+    if live is None or live["metadata"]["uid"] != step.child.uid:
+        # Another client deleted it meanwhile. The deletion finds out what that means.
+        return ""
+    if objection := find_objection(step, live):
+        return _fail(step, objection)
+    try:
+        await cluster.create_dry_run(step.manifest, kind=step.child.kind)
+    except ApiStatusError as error:
+        if error.code not in REFUSED:
+            raise
+        return _fail(step, f"the new definition is not accepted: {_describe(error, step)}")
+    found = [
+        Enlargement(claim=claim, size=size)
+        for size in set_replacement.find_sizes(live, step.manifest)
+        async for claim in stateful_set_claims.list_live(cluster, live, size.template, kind=CLAIMS)
+        if set_replacement.is_below(claim, size.wanted)
+    ]
+    return await _enlarge(step, live, found, cluster=cluster, boundary=boundary)
+
+
+def find_objection(step: Detach, live: Mapping[str, Any]) -> str:
+    """Return why the StatefulSet cannot be replaced under its name, even if all its claims can be enlarged; "" if it can."""
+    if set_replacement.is_selector_changed(live, step.manifest):
+        return (
+            "spec.selector changes, so its Pods would be left without a controller, and they have the names of the new "
+            "ones; revert the selector, or set updatePolicy.replace: DeleteFirst, which stops the Pods first"
+        )
+    smaller = [each for each in set_replacement.find_sizes(live, step.manifest) if each.is_smaller]
+    if smaller and not step.keeps_larger:
+        size = smaller[0]
+        return (
+            f"spec.volumeClaimTemplates[{size.template}] would get smaller ({size.present} → {size.wanted}), and no claim "
+            f"can; request at least {size.present}"
+        )
+    replicas = (live.get("spec") or {}).get("replicas") or 0
+    if replicas > limits.CLAIMS_BEYOND_REPLICAS:
+        return f"it has {replicas} replicas, and at most {limits.CLAIMS_BEYOND_REPLICAS} are supported"
+    return ""
+
+
+async def _enlarge(
+    step: Detach,
+    live: Mapping[str, Any],
+    found: Sequence[Enlargement],
+    *,
+    cluster: WorkloadCluster,
+    boundary: Boundary,
+) -> StepFailure | str:
+    """Try all enlargements, then write them; return what was done, or why not."""
+    for each in found:
+        # Neither a name nor a template of the tenant's makes it the tenant's claim.
+        foreign = claim_replacement.find_foreign(each.claim, live) or boundary.find_denial(each.ref)
+        if foreign:
+            return _fail(
+                step, f"{each.ref} {foreign}, so it is not enlarged to {each.size.wanted}; enlarge it yourself"
+            )
+    for is_written in (False, True):
+        for number, each in enumerate(found):
+            try:
+                await (cluster.change_object if is_written else cluster.change_dry_run)(
+                    each.ref, each.patch, kind=CLAIMS
+                )
+            except ApiStatusError as error:
+                if error.code not in REFUSED:
+                    raise
+                done = f"{number} of {len(found)} claims are enlarged; " if is_written and number else ""
+                return await _explain(step, each, error, done=done, cluster=cluster, boundary=boundary)
+    kept = "its Pods and claims stay"
+    if any(each.is_smaller for each in set_replacement.find_sizes(live, step.manifest)):
+        kept += "; claims that are larger than the definition says stay as large"
+    if not found:
+        return kept
+    named = enumeration.enumerate_names([f"{each.ref} to {each.size.wanted}" for each in found])
+    return f"{kept}; larger claims: {named}"
+
+
+async def _explain(
+    step: Detach,
+    refused: Enlargement,
+    error: ApiStatusError,
+    *,
+    done: str,
+    cluster: WorkloadCluster,
+    boundary: Boundary,
+) -> StepFailure:
+    """Explain why a claim cannot be enlarged: a missing right, or what the API server says."""
+    ref = refused.ref
+    said = f"{done}{ref} cannot be enlarged to {refused.size.wanted}: {_describe(error, step)}"
+    is_right = error.is_forbidden and not error_message.read_causes(error.status or {})
+    if is_right and not await cluster.is_allowed("patch", kind=CLAIMS, namespace=ref.namespace, name=ref.name):
+        return _forbid(step, said, kind=CLAIMS, boundary=boundary)
+    return _fail(
+        step,
+        f"{said}; the StorageClass of a claim must have allowVolumeExpansion: true, and the claim must be bound; else "
+        f"revert the size",
+    )
+
+
+def _describe(error: ApiStatusError, step: Detach) -> str:
+    hidden = step.sensitive_texts
+    return error_message.describe(
+        error.code, error.status, kind=step.child.kind.name, hidden=hidden or (), is_guarded=hidden is not None
+    )
+
+
+def _fail(
+    step: Detach,
+    message: str,
+    *,
+    reason: str = REASON,
+    causes: tuple[RetryTrigger, ...] = (),
+    is_final: bool = True,
+) -> StepFailure:
+    text = f"cannot replace {step.child.ref} with its claims kept: {message}; it was not deleted"
+    return StepFailure(
+        reason=reason,
+        message=redaction.redact(text, step.sensitive_texts or frozenset()),
+        causes=causes,
+        is_final=is_final,
+    )

@@ -1,0 +1,179 @@
+"""A manifest as the operator applies it: what only the API server or a controller computes is left out of it.
+
+An apply states its values by force. A field that another writer computes would be set back by each apply for another
+reason, and its next value would look like drift. `stringData` is the opposite: the API server stores it as `data`, where
+no field manager owns it, so its keys could neither drift nor leave. The user's manifest stays as it is everywhere else.
+
+One table by kind. Must not know the live object: the same manifest is always applied in the same form.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+Object: TypeAlias = dict[str, Any]
+Path: TypeAlias = tuple[Any, ...]
+"""A path in a manifest; the first key of one is a name."""
+
+CA_INJECTORS: Final = frozenset(
+    {
+        "cert-manager.io/inject-ca-from",
+        "cert-manager.io/inject-ca-from-secret",
+        "cert-manager.io/inject-apiserver-ca",
+        "certmanager.k8s.io/inject-ca-from",
+        "certmanager.k8s.io/inject-apiserver-ca",
+        "service.beta.openshift.io/inject-cabundle",
+    }
+)
+"""Annotations by which a controller writes the `caBundle` of the object.
+
+Source: cert-manager's documentation of its CA injector, OpenShift's of its service CA."""
+REVISION: Final = "deployment.kubernetes.io/revision"
+TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
+
+
+def convert(manifest: Object, *, group: str, kind: str) -> Object:
+    """Return the manifest as it is applied; the same object if that is how it stands. The original is unchanged."""
+    conversion = CONVERSIONS.get((group, kind))
+    return conversion(manifest) if conversion is not None else manifest
+
+
+def find_applied_path(path: Path, *, group: str, kind: str) -> Path:
+    """Return the path that a field of the user's manifest has in the applied one."""
+    is_text = (group, kind) == SECRET and path[:1] == ("stringData",)
+    return ("data", *path[1:]) if is_text else path
+
+
+def find_unencodable(manifest: Object, *, group: str, kind: str) -> Iterator[str]:
+    """Find the keys of `stringData` whose value is no text, so that it cannot be converted."""
+    stated = manifest.get("stringData") if (group, kind) == SECRET else None
+    if isinstance(stated, dict):
+        yield from (key for key, value in stated.items() if value is not None and not isinstance(value, str))
+
+
+def encode_texts(manifest: Object) -> Object:
+    """Return a Secret with its `stringData` in `data`, which it takes precedence over, as in the API server."""
+    stated = manifest.get("stringData")
+    data = manifest.get("data")
+    if not isinstance(stated, dict) or not isinstance(data, dict | None):
+        return manifest
+    encoded = {key: encode(value) for key, value in stated.items() if isinstance(value, str)}
+    kept = {key: value for key, value in manifest.items() if key != "stringData"}
+    return {**kept, "data": {**(data or {}), **encoded}} if encoded or data is not None else kept
+
+
+def encode(text: str) -> str:
+    """Return the text in Base64. A lone surrogate, which is no valid text, becomes a question mark."""
+    return base64.b64encode(text.encode(errors="replace")).decode()
+
+
+def drop_aggregated_rules(manifest: Object) -> Object:
+    """Return a ClusterRole without the rules that a controller collects from others."""
+    made: Object = without(manifest, ("rules",)) if manifest.get("aggregationRule") else manifest
+    return made
+
+
+def drop_empty_volume(manifest: Object) -> Object:
+    """Return a PersistentVolumeClaim without an empty name of its volume, which a controller fills in."""
+    return without_empty(manifest, ("spec", "volumeName"))
+
+
+def drop_empty_node(manifest: Object) -> Object:
+    """Return a Pod without an empty name of its node, which the scheduler fills in."""
+    return without_empty(manifest, ("spec", "nodeName"))
+
+
+def drop_revision(manifest: Object) -> Object:
+    """Return a Deployment without the number that its controller counts."""
+    made: Object = without(manifest, ("metadata", "annotations", REVISION))
+    return made
+
+
+def drop_template_generation(manifest: Object) -> Object:
+    """Return a DaemonSet without the number that its controller counts."""
+    made: Object = without(manifest, ("metadata", "annotations", TEMPLATE_GENERATION))
+    return made
+
+
+def drop_injected_bundle(manifest: Object, *path: str) -> Object:
+    """Return the object without the certificates at `path` that a controller writes, or that are a placeholder."""
+    found = read(manifest, path)
+    is_injected = found is not None and (has_injector(manifest) or is_blank(found))
+    return without(manifest, path) if is_injected else manifest
+
+
+def drop_webhook_bundles(manifest: Object) -> Object:
+    """Return the configuration of webhooks without the certificates that a controller writes."""
+    webhooks = manifest.get("webhooks")
+    if not isinstance(webhooks, list):
+        return manifest
+    is_injected = has_injector(manifest)
+    made = [
+        without(each, ("clientConfig", "caBundle"))
+        if is_injected or is_blank(read(each, ("clientConfig", "caBundle")))
+        else each
+        for each in webhooks
+    ]
+    is_changed = any(one is not other for one, other in zip(made, webhooks, strict=True))
+    return {**manifest, "webhooks": made} if is_changed else manifest
+
+
+def has_injector(manifest: Object) -> bool:
+    """Return whether an annotation asks a controller for the certificates of the object."""
+    annotations = read(manifest, ("metadata", "annotations"))
+    return isinstance(annotations, dict) and not CA_INJECTORS.isdisjoint(annotations)
+
+
+def is_blank(bundle: Any) -> bool:
+    """Return whether certificates in Base64 are none: a placeholder e.g. `Cg==`, which is one line break."""
+    if not isinstance(bundle, str):
+        return False
+    try:
+        return not base64.b64decode(bundle).strip()
+    except (ValueError, binascii.Error):
+        return False
+
+
+def read(value: Any, path: tuple[str, ...]) -> Any:
+    """Return the value at `path`, or None."""
+    for key in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value
+
+
+def without_empty(manifest: Object, path: tuple[str, ...]) -> Object:
+    """Return the map without an empty text at `path`."""
+    return without(manifest, path) if read(manifest, path) == "" else manifest
+
+
+def without(value: Any, path: tuple[str, ...]) -> Any:
+    """Return the map without what is at `path`; the same object if nothing is there."""
+    if not isinstance(value, dict) or path[0] not in value:
+        return value
+    if len(path) == 1:
+        return {key: inner for key, inner in value.items() if key != path[0]}
+    inner = without(value[path[0]], path[1:])
+    return value if inner is value[path[0]] else {**value, path[0]: inner}
+
+
+SECRET: Final = ("", "Secret")
+CONVERSIONS: Final[Mapping[tuple[str, str], Callable[[Object], Object]]] = {
+    SECRET: encode_texts,
+    ("", "PersistentVolumeClaim"): drop_empty_volume,
+    ("", "Pod"): drop_empty_node,
+    ("apps", "Deployment"): drop_revision,
+    ("apps", "DaemonSet"): drop_template_generation,
+    ("rbac.authorization.k8s.io", "ClusterRole"): drop_aggregated_rules,
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): drop_webhook_bundles,
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): drop_webhook_bundles,
+    ("apiregistration.k8s.io", "APIService"): lambda manifest: drop_injected_bundle(manifest, "spec", "caBundle"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): lambda manifest: drop_injected_bundle(
+        manifest, *("spec", "conversion", "webhook", "clientConfig", "caBundle")
+    ),
+}
+"""By group and kind what is left out, or stated otherwise."""

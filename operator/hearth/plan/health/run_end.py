@@ -1,0 +1,81 @@
+"""How work ended that ran and failed: the container, its exit code, and the last line of its log.
+
+The line is text of a stranger: it is bounded, of one line, without control characters and without sensitive values.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from hearth.model import value_class
+from hearth.model.child import Object
+from hearth.model.text import redaction
+
+LOG_BYTES = 2_048
+"""Bytes of a log to read. A line that does not fit is not shown: a sensitive value may be cut in two."""
+LINE_LENGTH = 240
+"""Characters of the line to show."""
+UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufffd]+")
+STATUSES = ("initContainerStatuses", "containerStatuses")
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnd:
+    """The end of the container that failed."""
+
+    namespace: str
+    pod: str
+    container: str
+    exit_code: int
+    reason: str = ""
+    finished_at: str = ""
+    """RFC 3339; "" if unknown."""
+
+
+def find(pods: Iterable[Object]) -> RunEnd | None:
+    """Return the end of the container that failed last, in any of the pods; None if none did."""
+    ends = [end for pod in pods for end in _find_ends(pod)]
+    return max(ends, key=lambda end: end.finished_at, default=None)
+
+
+def _find_ends(pod: Mapping[str, Any]) -> Iterable[RunEnd]:
+    metadata, status = pod.get("metadata") or {}, pod.get("status") or {}
+    for key in STATUSES:
+        found = status.get(key)
+        for each in found if isinstance(found, list) else ():
+            ended = (each.get("state") or {}).get("terminated") or (each.get("lastState") or {}).get("terminated") or {}
+            code = ended.get("exitCode")
+            if isinstance(code, int) and code != 0:
+                yield RunEnd(
+                    namespace=str(metadata.get("namespace", "")),
+                    pod=str(metadata.get("name", "")),
+                    container=str(each.get("name", "")),
+                    exit_code=code,
+                    reason=str(ended.get("reason") or ""),
+                    finished_at=str(ended.get("finishedAt") or ""),
+                )
+
+
+def describe(end: RunEnd, log: str, *, hidden: Collection[str] = ()) -> str:
+    """Return `container m of pod/x ended with exit code 1: last line`. hidden: texts that must not be shown."""
+    text = f"container {end.container} of pod/{end.pod} ended with exit code {end.exit_code}"
+    line = find_last_line(log, hidden=hidden)
+    return f"{text}: {line}" if line else text
+
+
+def find_last_line(log: str, *, hidden: Collection[str] = ()) -> str:
+    """Return the last line of a log, safe to show; "" if there is none, or if it cannot be shown."""
+    lines = [line for line in log.splitlines() if line.strip()]
+    if not lines or len(log.encode(errors="replace")) >= LOG_BYTES or _hides(lines[-1], hidden):
+        return ""
+    line = redaction.redact(" ".join(UNSAFE.sub(" ", lines[-1]).split()), hidden)
+    return line if len(line) <= LINE_LENGTH else f"{line[:LINE_LENGTH]}{redaction.ELLIPSIS}"
+
+
+def _hides(line: str, hidden: Collection[str]) -> bool:
+    """Return whether the line contains a sensitive value in base 64."""
+    encoded = (base64.b64encode(value.encode(errors="replace")).decode().rstrip("=")[:-1] for value in hidden)
+    return any(len(each) >= redaction.MIN_REDACTED_LENGTH and each in line for each in encoded)

@@ -1,0 +1,255 @@
+"""Fields that leave the definition of an object, and what of them an apply does not remove. Pure.
+
+An apply removes what the operator applied before and applies no longer, if nobody else owns it. Three things may keep such
+a field as it was. The API server fills it again from the old object (`spec.clusterIP: None` of a Service). Another field of
+the object is the same one under a deprecated name (`serviceAccount`). Or the record of field ownership was lost, and the
+API server attributed all fields to nobody in particular.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from hearth.model import child, names
+from hearth.model.child import FieldOwnership, Object
+from hearth.model.kinds import Kind
+from hearth.plan.ownership import apply_obstacles, field_ownership
+from hearth.plan.ownership.apply_obstacles import FieldsPath
+from hearth.plan.ownership.field_ownership import Node
+
+NOBODY = "before-first-apply"
+"""The field manager to which the API server attributes the fields of an object without a record of ownership."""
+MISSING = object()
+"""The value of a field that an object does not have."""
+ALLOCATED = frozenset({"f:clusterIP", "f:clusterIPs", "f:ipFamilies", "f:nodePort", "f:healthCheckNodePort"})
+"""Fields of a Service that the API server chooses where the definition does not. It keeps them, rather than choose again."""
+HEADLESS = ("None", ["None"])
+"""Addresses that the API server never chooses."""
+
+
+def find_leaving(manifest: Object, owned: FieldOwnership) -> tuple[FieldsPath, ...]:
+    """Return the fields that the operator owns and the manifest no longer sets. A list item leaves as a whole."""
+    found: list[FieldsPath] = []
+    for element, ours in field_ownership.read_fields(owned).items():
+        key = element[2:]
+        if key == "metadata":
+            kept = {name: value for name, value in ours.items() if name[2:] not in field_ownership.UNOWNED_METADATA}
+            found += find_unstated(kept, manifest["metadata"], (element,))
+        elif key not in field_ownership.UNOWNED:
+            found += find_unstated({element: ours}, manifest, ())
+    return tuple(path for path in found if not is_bookkeeping(path))
+
+
+def find_unstated(ours: Node, stated: Any, path: FieldsPath) -> Iterator[FieldsPath]:
+    """Find what the operator owns below `path` and the manifest does not set there."""
+    if isinstance(stated, dict):
+        for element, below in ours.items():
+            value = stated.get(element[2:]) if element.startswith("f:") else None
+            if value is not None:
+                yield from find_unstated(below, value, (*path, element))
+            elif element != ".":
+                yield from find_leaves(below, (*path, element))
+    elif isinstance(stated, list):
+        yield from find_unstated_items(ours, stated, path)
+
+
+def find_unstated_items(ours: Node, stated: list[Any], path: FieldsPath) -> Iterator[FieldsPath]:
+    """Find the same in a list whose items have separate owners."""
+    entries = {element: child.parse_key(element) for element in ours if element.startswith("k:")}
+    items = {at: item for at, item in enumerate(stated) if isinstance(item, dict)}
+    keys = frozenset(name for key in entries.values() for name in key)
+    pairs = {element: at for at, element in field_ownership.pair_items(items, entries, names=keys)}
+    for element, below in ours.items():
+        if element in pairs:
+            yield from find_unstated(below, items[pairs[element]], (*path, element))
+        elif element in entries or (element.startswith("v:") and orjson.loads(element[2:]) not in stated):
+            yield (*path, element)
+
+
+def find_leaves(ours: Node, path: FieldsPath) -> Iterator[FieldsPath]:
+    """Find the smallest owned fields at and below a path; list items count as a whole."""
+    if field_ownership.is_leaf(ours) or not path[-1].startswith("f:"):
+        yield path
+        return
+    for element, below in ours.items():
+        if element != ".":
+            yield from find_leaves(below, (*path, element))
+
+
+def is_bookkeeping(path: FieldsPath) -> bool:
+    """Return whether this is a label or annotation by which the operator tracks its objects."""
+    return path[:2] in child.TEXT_MAPS and path[-1].startswith(f"f:{names.GROUP}/")
+
+
+def find_remaining(leaving: Iterable[FieldsPath], predicted: Object) -> list[FieldsPath]:
+    """Return which of the fields are there after the apply, and are no other field manager's."""
+    return [
+        path for path in leaving if read(predicted, path) is not MISSING and not find_owners(predicted, path) - {NOBODY}
+    ]
+
+
+def find_attributed(remaining: Iterable[FieldsPath], predicted: Object) -> list[FieldsPath]:
+    """Return which of the fields are there because they are attributed to nobody in particular."""
+    return [path for path in remaining if find_owners(predicted, path)]
+
+
+def find_kept(remaining: Iterable[FieldsPath], live: Object, predicted: Object, *, kind: Kind) -> list[FieldsPath]:
+    """Return which of the fields the apply leaves as they are, not counting what the API server may choose.
+
+    Whether their value is just the default is open.
+    """
+    return [
+        path
+        for path in remaining
+        if (value := read(predicted, path)) == read(live, path) and not is_allocated(kind, path, value)
+    ]
+
+
+def is_allocated(kind: Kind, path: FieldsPath, value: Any) -> bool:
+    """Return whether the API server could have chosen the value for a new object as well."""
+    return kind.key == "Service" and path[-1] in ALLOCATED and value not in HEADLESS
+
+
+def find_owners(raw: Object, path: FieldsPath) -> set[str]:
+    """Return the field managers other than the operator that own a field."""
+    entries = raw["metadata"].get("managedFields") or ()
+    ours = child.find_entry(entries)
+    others = (each for each in entries if each is not ours)
+    return {str(each.get("manager", "")) for each in others if owns(each.get("fieldsV1") or {}, path)}
+
+
+def owns(fields: Node, path: FieldsPath) -> bool:
+    """Return whether an entry of `managedFields` owns a field, or a part of it, or all around it."""
+    for at, element in enumerate(path):
+        if at and not fields:
+            return True
+        if element not in fields:
+            return False
+        fields = fields[element]
+    return True
+
+
+def read(value: Any, path: FieldsPath) -> Any:
+    """Return the value at a path, `MISSING` if there is none."""
+    for element in path:
+        if element.startswith("f:"):
+            value = value.get(element[2:], MISSING) if isinstance(value, dict) else MISSING
+        else:
+            value = next((item for item in find_items(value) if is_item(item, element)), MISSING)
+        if value is MISSING:
+            break
+    return value
+
+
+def find_items(value: Any) -> list[Any]:
+    """Return the items of a list; of anything else, none."""
+    return value if isinstance(value, list) else []
+
+
+def is_item(item: Any, element: str) -> bool:
+    """Return whether the element of a path names this item of a list."""
+    return item == orjson.loads(element[2:]) if element.startswith("v:") else apply_obstacles.is_named(item, element)
+
+
+def find_different(paths: Iterable[FieldsPath], live: Object, created: Object) -> list[FieldsPath]:
+    """Return which of the fields a new object would not have as the live one has them."""
+    return [path for path in paths if read(created, path) != read(live, path)]
+
+
+def find_values(created: Object, paths: Iterable[FieldsPath]) -> dict[FieldsPath, Any]:
+    """Return the values that a new object has in these fields, as far as it has them."""
+    return {path: value for path in paths if (value := read(created, path)) is not MISSING}
+
+
+def find_aliases(paths: Collection[FieldsPath], live: Object, created: Object, manifest: Object) -> list[FieldsPath]:
+    """Return the fields beside `paths` that seem to be the same ones under another name.
+
+    They have the same value, nobody owns them, the manifest does not set them, and a new object would not have them.
+    """
+    return [
+        other
+        for path in paths
+        for other in find_equal_beside(path, live)
+        if other not in paths
+        and not find_owners(live, other)
+        and read(created, other) is MISSING
+        and read(manifest, other) is MISSING
+    ]
+
+
+def find_equal_beside(path: FieldsPath, live: Object) -> list[FieldsPath]:
+    """Return the fields of the same map that have the same value."""
+    parent, value = read(live, path[:-1]), read(live, path)
+    if not isinstance(parent, dict):
+        return []
+    return [(*path[:-1], f"f:{key}") for key, other in parent.items() if other == value and f"f:{key}" != path[-1]]
+
+
+def without(live: Object, paths: Collection[FieldsPath]) -> Object:
+    """Return a copy of the object without these fields, and without its metadata and status."""
+    copy: Object = orjson.loads(orjson.dumps(apply_obstacles.strip(live)))
+    for path in paths:
+        parent = read(copy, path[:-1])
+        if isinstance(parent, dict):
+            parent.pop(path[-1][2:], None)
+    return copy
+
+
+def with_values(manifest: Object, values: Mapping[FieldsPath, Any]) -> Object:
+    """Return a copy of the manifest that also sets these fields. Items that it does not have are not added."""
+    copy: Object = orjson.loads(orjson.dumps(manifest))
+    for path, value in values.items():
+        place: Any = copy
+        for element in path[:-1]:
+            if element.startswith("f:"):
+                place = place.setdefault(element[2:], {}) if isinstance(place, dict) else None
+            else:
+                place = next((item for item in find_items(place) if apply_obstacles.is_meant(item, element)), None)
+        if isinstance(place, dict):
+            place[path[-1][2:]] = value
+    return copy
+
+
+def claim(live: Object, paths: Collection[FieldsPath], *, manager: str, version: str) -> list[Object]:
+    """Return the `managedFields` in which the operator owns these fields, and nobody in particular does not.
+
+    The next apply then removes them.
+    """
+    entries = list(live["metadata"].get("managedFields") or ())
+    entry = child.find_entry(entries)
+    if entry is None:
+        entry = {"manager": manager, "operation": "Apply", "apiVersion": version, "fieldsType": "FieldsV1"}
+        entries.append(entry)
+    claimed = []
+    for each in entries:
+        fields = each.get("fieldsV1") or {}
+        for path in paths:
+            if each is entry:
+                fields = apply_obstacles.with_item(fields, path)
+            elif each.get("manager") == NOBODY:
+                fields = apply_obstacles.without_item(fields, path)
+        if fields:
+            claimed.append({**each, "fieldsV1": fields})
+    return claimed
+
+
+def describe(paths: Iterable[FieldsPath]) -> tuple[str, ...]:
+    """Return the fields as the API server writes them: `spec.ports[port=80].nodePort`."""
+    return tuple(describe_path(path) for path in paths)
+
+
+def describe_path(path: FieldsPath) -> str:
+    """Return one of them."""
+    text = ""
+    for element in path:
+        if element.startswith("f:"):
+            text = field_ownership.join(text, element[2:])
+        elif element.startswith("k:"):
+            key = child.parse_key(element)
+            text += field_ownership.subscript(key, names=frozenset(key))
+        else:
+            text += f"[={element[2:]}]"
+    return text

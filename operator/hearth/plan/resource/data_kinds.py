@@ -1,0 +1,56 @@
+"""Kinds that hold data, and what a replacement does to it. Pure.
+
+A custom kind may hold anything, so nothing is said about it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hearth.model import names
+from hearth.template.blueprint import Replacement
+
+STATEFUL_SET: Final = "StatefulSet.apps"
+LOSSES: Final[Mapping[str, str]] = {
+    "PersistentVolumeClaim": "the new claim is empty, and the present one is deleted with its data, unless its volume "
+    "has the reclaim policy Retain",
+    "PersistentVolume": "the present volume is deleted, and what is bound to it loses its data",
+    "Namespace": "everything in the present namespace is deleted with it",
+    "CustomResourceDefinition.apiextensions.k8s.io": "all objects of its kind are deleted with the present one",
+    f"{names.STACK}.{names.GROUP}": "all objects of the present one are deleted with it, among them its claims",
+    f"{names.GROUP_KIND}.{names.GROUP}": "all members of the present one are deleted with it, among them claims",
+}
+"""By `Kind.group`: what the replacement of an object does to data."""
+SET_LOSSES: Final[Mapping[Replacement, str]] = {
+    Replacement.CREATE_FIRST: "the new StatefulSet has another name, so its claims are new and empty, and those of the "
+    "present one are left, unused",
+    Replacement.DELETE_FIRST: "its Pods stop first, claims keep their size, and those with "
+    "persistentVolumeClaimRetentionPolicy.whenDeleted: Delete are deleted",
+}
+"""What the replacement of a StatefulSet with claims does to data."""
+KNOWN_GROUPS: Final = frozenset(
+    {
+        "", "apps", "batch", "autoscaling", "policy", "networking.k8s.io", "rbac.authorization.k8s.io", "storage.k8s.io",
+        "scheduling.k8s.io", "node.k8s.io", "apiextensions.k8s.io", "admissionregistration.k8s.io",
+        "apiregistration.k8s.io", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "resource.k8s.io",
+        "flowcontrol.apiserver.k8s.io", "events.k8s.io",
+    }
+)  # fmt: skip
+"""The API groups of Kubernetes itself."""
+
+
+def describe_loss(kind: str, policy: Replacement, *, has_claims: bool) -> str:
+    """Return what a replacement does to data, as a clause; "" if it does nothing, or that is unknown.
+
+    kind: `Kind.group`; has_claims: whether a StatefulSet has claims.
+    """
+    if kind == STATEFUL_SET:
+        return SET_LOSSES.get(policy, "") if has_claims else ""
+    return "" if policy is Replacement.NEVER else LOSSES.get(kind, "")
+
+
+def has_claims(manifest: Mapping[str, Any]) -> bool:
+    """Return whether a StatefulSet has templates of claims."""
+    spec = manifest.get("spec")
+    return isinstance(spec, dict) and bool(spec.get("volumeClaimTemplates"))

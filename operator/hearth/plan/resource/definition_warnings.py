@@ -1,0 +1,84 @@
+"""What a definition allows and its user probably does not mean: replacements that lose data, names that are too long, work
+that is run again and again. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+
+from hearth.model import kinds, names
+from hearth.plan.resource import data_kinds
+from hearth.plan.state import run_policy
+from hearth.template.blueprint import Blueprint, Replacement, ResourceBlueprint
+from hearth.template.compiler.manifest_template import ManifestTemplate
+
+AT_MOST: Final = 20
+"""Warnings about one definition: a status lists no more."""
+
+
+def find_warnings(blueprint: Blueprint) -> tuple[str, ...]:
+    """Return the warnings about a definition, one for all members of a collection."""
+    found: dict[str, None] = {}
+    for resource in blueprint.resources.values():
+        if is_worth_a_look(resource):
+            found.update(dict.fromkeys(_describe(resource)))
+            if len(found) >= AT_MOST:
+                break
+    found.update(dict.fromkeys(run_policy.find_warnings(blueprint.resources.values())))
+    return tuple(found)[:AT_MOST]
+
+
+def is_worth_a_look(resource: ResourceBlueprint) -> bool:
+    """Return whether there may be a warning, so that the manifests of most resources are not read."""
+    return resource.replacement is not None or resource.replace_on != () or resource.is_name_pinned
+
+
+def _describe(resource: ResourceBlueprint) -> Iterator[str]:
+    kind = kinds.make_key(resource.api_version.rpartition("/")[0], resource.kind)
+    manifest = find_known(resource)
+    if text := describe_replacement(resource, kind, manifest):
+        yield text
+    if resource.is_name_pinned and (text := describe_name(resource, kind, manifest)):
+        yield text
+
+
+def find_known(resource: ResourceBlueprint) -> Mapping[str, Any]:
+    """Return the manifest of a resource, with null where its values are not known yet."""
+    manifest = resource.manifest
+    known = orjson.loads(manifest.raw)[0] if isinstance(manifest, ManifestTemplate) else None
+    return known if isinstance(known, dict) else {}
+
+
+def describe_replacement(resource: ResourceBlueprint, kind: str, manifest: Mapping[str, Any]) -> str:
+    """Describe what the replacement that a resource allows does to its data; "" for nothing. kind: `Kind.group`."""
+    word, policy = "replace", resource.replacement
+    if policy is None and resource.replace_on:
+        word, policy = "replaceOn", Replacement.CREATE_FIRST
+    if policy is None or resource.restored is not None:
+        # The user asked for the replacement of a restore, which brings the data.
+        return ""
+    loss = data_kinds.describe_loss(kind, policy, has_claims=data_kinds.has_claims(manifest))
+    if not loss:
+        return ""
+    shown = f"replace: {policy.value}" if word == "replace" else "replaceOn"
+    advice = "write KeepClaims, or " if kind == data_kinds.STATEFUL_SET else ""
+    return (
+        f"{resource.path}.updatePolicy.{word}: {shown} may lose the data of a {resource.kind}: {loss}; "
+        f"{advice}remove it if that is not what you want"
+    )
+
+
+def describe_name(resource: ResourceBlueprint, kind: str, manifest: Mapping[str, Any]) -> str:
+    """Describe a name that is too long for what the controller of the kind derives from it; "" for any other."""
+    metadata = manifest.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    longest = names.NAME_LENGTHS.get(kind)
+    if longest is None or not isinstance(name, str) or len(name) <= longest:
+        return ""
+    return (
+        f"{resource.path}.manifest.metadata.name: has {len(name)} characters, and what is derived from the name of a "
+        f"{resource.kind} may become too long above {longest}, so that it gets no Pod; shorten it"
+    )

@@ -1,0 +1,173 @@
+"""Status of a resource whose object runs to completion: finished and gone, or failed and run again.
+
+Must not know how the success is stored, nor how an object is released.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+from hearth.model import names
+from hearth.model.child import Child, Object
+from hearth.plan.health.health_rules import HealthRules
+from hearth.plan.resource import readiness
+from hearth.plan.retry.attempt_ids import FailedObject
+from hearth.plan.state import requirements, run_policy
+from hearth.plan.state.desired import DesiredObject
+from hearth.plan.state.memory_updates import WorkFinished, WorkForgotten
+from hearth.plan.state.requirements import CollectionStatus, Required
+from hearth.plan.state.resource_context import ResourceContext
+from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
+from hearth.template.blueprint import Pending, ResourceBlueprint, Values
+
+FINISHED = "Finished"
+"""The reason of a resource that is ready although its object is gone, or goes."""
+VALUE_GONE = "ValueGone"
+"""The reason of a resource that needs a value of an object which has finished and is gone."""
+GONE_TEXT = "has finished; its object is gone by its own lifetime and is not made again"
+GOING_TEXT = "has finished; its object is being deleted and is not made again"
+
+
+def plan(subject: ResourceContext, child: Child | None, desired: DesiredObject) -> ResourceStatus | None:
+    """Return the status of a resource whose work has finished without an object that stays; None to plan it as usual."""
+    run, finished = subject.desired.run, subject.memory.finished
+    if run is None or not run.is_once:
+        return None
+    if child is not None and child.hash == desired.hash:
+        return _plan_going(subject, child) if child.deleting and child.unhealthy_reason is None else None
+    is_known = finished.has(subject.name, desired.hash) or (
+        desired.resource.is_name_pinned and finished.has_object(desired.ref, desired.hash)
+    )
+    return make_gone(desired) if is_known else None
+
+
+def _plan_going(subject: ResourceContext, child: Child) -> ResourceStatus | None:
+    """Return the status of a resource whose object succeeded and is being deleted; None if it did not succeed."""
+    if not subject.memory.finished.has(subject.name, child.hash) and not _has_finished_going(subject, child):
+        return None
+    status = readiness.make_status(child, ResourceState.READY, FINISHED, GOING_TEXT)
+    return dataclasses.replace(status, memory_updates=find_updates(subject, status))
+
+
+def _has_finished_going(subject: ResourceContext, child: Child) -> bool:
+    """Return whether an object that is being deleted would be ready, and has finished."""
+    present = dataclasses.replace(child, deleting=False)
+    is_ready = readiness.assess(subject.resource, present, subject.values, subject.rules).is_ready
+    run = subject.desired.run
+    return is_ready and run is not None and run_policy.has_finished(child, run)
+
+
+def make_gone(desired: DesiredObject) -> ResourceStatus:
+    """Return the status of a resource whose object has finished and is gone."""
+    ref = desired.ref
+    metadata = {"name": ref.name, **({"namespace": ref.namespace} if ref.namespace else {})}
+    kind = desired.kind
+    return ResourceStatus(
+        state=ResourceState.READY,
+        reason=FINISHED,
+        message=GONE_TEXT,
+        planned_ref=ref,
+        finished_fields={"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata},
+    )
+
+
+def find_updates(subject: ResourceContext, status: ResourceStatus) -> tuple[Any, ...]:
+    """Return the memory updates of a status, with that of work that has just finished, or is to be done again."""
+    run, child, finished = subject.desired.run, status.child, subject.memory.finished
+    if run is None or not run.is_once or child is None or not child.is_identified:
+        return status.memory_updates
+    if child.unhealthy_reason is not None:
+        is_known = finished.has(subject.name, child.hash)
+        forgotten = (WorkForgotten(resource=subject.name, hash=child.hash),) if is_known else ()
+        return (*status.memory_updates, *forgotten)
+    is_new = status.is_ready and child.hash == subject.desired.hash and not finished.has(subject.name, child.hash)
+    if not is_new or not run_policy.has_finished(child, run):
+        return status.memory_updates
+    resources = subject.blueprint.resources
+    update = WorkFinished(resource=subject.name, ref=child.ref, hash=child.hash, wanted=resources)
+    return (*status.memory_updates, update)
+
+
+def finish(subject: ResourceContext, status: ResourceStatus) -> ResourceStatus:
+    """Return the status of a resource whose object runs to completion, with what must be remembered of it.
+
+    A resource that counts as failed stays so while it is run again: its phase must not flicker.
+    """
+    updates = find_updates(subject, status)
+    if updates is not status.memory_updates:
+        status = dataclasses.replace(status, memory_updates=updates)
+    attempt = subject.memory.attempts.get(subject.name)
+    is_again = attempt is not None and attempt.attempt_id == FailedObject(hash=subject.desired.hash)
+    if attempt is None or not is_again or not attempt.is_exhausted or status.state is not ResourceState.PROGRESSING:
+        return status
+    message = f"{attempt.message}; it is being run again"
+    return dataclasses.replace(
+        status, state=ResourceState.FAILED, reason=attempt.reason, cause=Cause.OTHER, message=message
+    )
+
+
+def hold_object(subject: ResourceContext, manifest: Object, hash_: str) -> Object:
+    """Return the manifest with the finalizer that keeps the object until its success is recorded, if it needs one."""
+    run = subject.desired.run
+    if run is None or not run.is_once or subject.memory.finished.has(subject.name, hash_):
+        return manifest
+    metadata = manifest["metadata"]
+    stated = metadata.get("finalizers") or []
+    if names.FINALIZER_COMPLETION in stated:
+        return manifest
+    return {**manifest, "metadata": {**metadata, "finalizers": [*stated, names.FINALIZER_COMPLETION]}}
+
+
+def keep_dependent(
+    resource: ResourceBlueprint,
+    required: Required,
+    children: tuple[Child, ...],
+    outcome: Pending,
+    *,
+    values: Values,
+    rules: HealthRules,
+) -> ResourceStatus | None:
+    """Return the status of a resource that reads a value of work that has finished and is gone; None if it reads none.
+
+    An object that was made of that value stays as it is. A new one cannot be made without it.
+    """
+    gone = dict(find_gone(required))
+    lost = [each for each in outcome.missing if find_root(each) in gone]
+    if not lost:
+        return None
+    child = requirements.find_current(children)
+    if child is not None and not child.deleting:
+        status = readiness.assess(resource, child, values, rules)
+        reason, message = (VALUE_GONE, explain_kept(lost)) if status.is_ready else (status.reason, status.message)
+        return dataclasses.replace(status, is_terminal=False, reason=reason, message=message)
+    name = find_root(lost[0])
+    message = (
+        f"needs {', '.join(lost)}, which is gone: {gone[name]} has finished and does not exist any more; read no more "
+        f"of it than metadata.name, or run it again: annotate the Stack with {names.REQUEST_RETRY}={name}/<any new text>"
+    )
+    return ResourceStatus(state=ResourceState.WAITING, reason=VALUE_GONE, message=message, cause=Cause.VALUE_MISSING)
+
+
+def explain_kept(lost: list[str]) -> str:
+    """Explain that an object stays as it is, whatever its definition becomes."""
+    return (
+        f"keeps its object as it is, because it is made of {', '.join(lost)}, which is gone with its finished object; a "
+        f"change of its definition is not applied before that is run again"
+    )
+
+
+def find_gone(required: Required) -> Iterable[tuple[str, str]]:
+    """Yield each required resource, by its name in expressions, whose object has finished and is gone, and the object."""
+    for name, found in required.items():
+        if isinstance(found, CollectionStatus):
+            if any("uid" not in fields["metadata"] for fields in found.fields or ()):
+                yield requirements.find_value_name(name), "one of its objects"
+        elif found.child is None and found.finished_fields is not None:
+            yield name, str(found.ref)
+
+
+def find_root(path: str) -> str:
+    """Return the name that a path as written begins with: `migrate` for `migrate.status.succeeded`."""
+    return path.partition(".")[0].partition("[")[0]

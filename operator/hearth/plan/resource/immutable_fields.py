@@ -1,0 +1,137 @@
+"""The fields that a rejected change of an object is about: the leaves, with both values. Pure.
+
+The API server often names only a part of the object (`spec`) that contains them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from hearth.model import kinds, value_class
+from hearth.plan.resource import data_kinds, replaced_fields
+from hearth.template.cel import quantity
+
+NAMED_AT_MOST: Final = 5
+"""Fields that a message names."""
+VALUE_LENGTH: Final = 60
+"""Characters of a value that a message shows."""
+ABSENT: Final = object()
+GUARDED_KINDS: Final = frozenset({"Secret"})
+CHANGEABLE: Final[Mapping[str, frozenset[str]]] = {
+    data_kinds.STATEFUL_SET: frozenset(
+        {
+            *("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "minReadySeconds"),
+            "persistentVolumeClaimRetentionPolicy",
+        }
+    ),
+    "PersistentVolumeClaim": frozenset({"resources", "volumeAttributesClassName"}),
+}
+"""By `Kind.group`: the fields of its spec that the API server does not mean by `spec`."""
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class Leaf:
+    """A field that differs."""
+
+    path: tuple[str, ...]
+    before: Any
+    after: Any
+    """ABSENT if it is removed."""
+
+
+def describe(
+    fields: Sequence[str], stated: Mapping[str, Any], live: Mapping[str, Any], *, is_guarded: bool
+) -> tuple[str, ...]:
+    """Return the rejected fields as precisely as possible: `spec.serviceName (a → b)`.
+
+    fields: as the API server names them; is_guarded: whether some values are sensitive, so that none is shown but sizes.
+    """
+    group = str(stated.get("apiVersion", "")).rpartition("/")[0]
+    key = kinds.make_key(group, str(stated.get("kind", "")))
+    is_guarded = is_guarded or key in GUARDED_KINDS
+    found: list[str] = []
+    for field in fields:
+        leaves = [leaf for leaf in find_leaves(field, stated, live) if not is_changeable(leaf, field, key)]
+        found += [write(leaf, is_guarded=is_guarded) for leaf in leaves] or [field]
+    unique = list(dict.fromkeys(found))
+    more = [f"{len(unique) - NAMED_AT_MOST} more"] if len(unique) > NAMED_AT_MOST else []
+    return (*unique[:NAMED_AT_MOST], *more)
+
+
+def find_leaves(field: str, stated: Mapping[str, Any], live: Mapping[str, Any]) -> list[Leaf]:
+    """Return the leaves of a rejected field that differ; a list within its path counts as a whole."""
+    path = tuple(field.partition("[")[0].split("."))
+    return list(_compare(replaced_fields.read(stated, path), replaced_fields.read(live, path), path))
+
+
+def is_changeable(leaf: Leaf, field: str, kind: str) -> bool:
+    """Return whether the API server accepts changes of the leaf, so that it is not what the rejection is about."""
+    return field == "spec" and leaf.path[1:2] != () and leaf.path[1] in CHANGEABLE.get(kind, frozenset())
+
+
+def _compare(stated: Any, live: Any, path: tuple[str, ...]) -> Iterator[Leaf]:
+    if isinstance(stated, dict) and isinstance(live, dict):
+        for key, value in stated.items():
+            yield from _compare(value, live.get(key), (*path, key))
+    elif isinstance(stated, list) and isinstance(live, list):
+        yield from _compare_lists(stated, live, path)
+    elif not replaced_fields.is_same(stated, live) and not (is_empty(stated) and is_empty(live)):
+        yield Leaf(path, live, stated)
+
+
+def _compare_lists(stated: list[Any], live: list[Any], path: tuple[str, ...]) -> Iterator[Leaf]:
+    present, wanted = name_items(live), name_items(stated)
+    for name, item in wanted.items():
+        yield from _compare(item, present.get(name), (*path, name))
+    for name in present.keys() - wanted.keys():
+        yield Leaf((*path, name), present[name], ABSENT)
+
+
+def name_items(items: list[Any]) -> dict[str, Any]:
+    """Return the items by what identifies them within a path: their name, else their position."""
+    found = {f"[{find_name(item)}]": item for item in items if find_name(item)}
+    return found if len(found) == len(items) else {f"[{at}]": item for at, item in enumerate(items)}
+
+
+def find_name(item: Any) -> str:
+    """Return the name of a list item; "" if it has none."""
+    if not isinstance(item, dict):
+        return ""
+    metadata = item.get("metadata")
+    named = item.get("name") or (metadata.get("name") if isinstance(metadata, dict) else None)
+    return named if isinstance(named, str) else ""
+
+
+def is_empty(value: Any) -> bool:
+    """Return whether the API server may store the value as an absent one."""
+    return value is None or value == {} or value == []
+
+
+def write(leaf: Leaf, *, is_guarded: bool) -> str:
+    """Return a field as people read it, with its values if they may be shown."""
+    path = ""
+    for key in leaf.path:
+        path += key if key.startswith("[") else f'["{key}"]' if "." in key or "/" in key else f".{key}"
+    path = path.removeprefix(".")
+    if leaf.after is ABSENT:
+        return f"{path} (removed)"
+    if is_guarded and not is_size(leaf):
+        return path
+    return f"{path} ({show(leaf.before)} → {show(leaf.after)})"
+
+
+def is_size(leaf: Leaf) -> bool:
+    """Return whether the field is a requested size of storage, which is never secret."""
+    values = (leaf.before, leaf.after)
+    return leaf.path[-2:] == ("requests", "storage") and all(quantity.is_quantity(str(each)) for each in values)
+
+
+def show(value: Any) -> str:
+    """Return a value as text, cut to a length that people read."""
+    if value is None:
+        return "none"
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return text if len(text) <= VALUE_LENGTH else f"{text[:VALUE_LENGTH]}…"

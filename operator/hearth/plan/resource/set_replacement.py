@@ -1,0 +1,98 @@
+"""What the replacement of a StatefulSet under its name changes in its claims, and what prevents it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from typing import Any, Final
+
+from hearth.model import value_class
+from hearth.model.child import Child, Object
+from hearth.model.kinds import Kind
+from hearth.plan.resource import data_kinds
+from hearth.plan.state.desired import DesiredResource
+from hearth.plan.target.target import DetachedSet
+from hearth.template.cel import quantity
+
+PODS: Final = Kind(group="", version="v1", name="Pod", plural="pods", namespaced=True)
+CLAIMS: Final = Kind(
+    group="", version="v1", name="PersistentVolumeClaim", plural="persistentvolumeclaims", namespaced=True
+)
+POD_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimSize:
+    """The size that the claims of one template get."""
+
+    template: str
+    present: str
+    """What the template of the live StatefulSet requests."""
+    wanted: str = field()
+
+    @property
+    def is_smaller(self) -> bool:
+        """Return whether the template gets smaller."""
+        return quantity.compare(self.wanted, self.present) < 0
+
+
+def find_sizes(live: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[ClaimSize]:
+    """Return the templates of claims that both have, with another size in the manifest than in the live StatefulSet."""
+    present, wanted = (_list_sizes(each) for each in (live, manifest))
+    return [
+        ClaimSize(template=name, present=present[name], wanted=size)
+        for name, size in wanted.items()
+        if name in present and quantity.compare(size, present[name]) != 0
+    ]
+
+
+def _list_sizes(stateful_set: Mapping[str, Any]) -> dict[str, str]:
+    """Return the requested sizes by the names of the templates."""
+    templates = (stateful_set.get("spec") or {}).get("volumeClaimTemplates") or ()
+    sizes = {str((each.get("metadata") or {}).get("name")): read_size(each) for each in templates}
+    return {name: size for name, size in sizes.items() if size}
+
+
+def read_size(claim: Mapping[str, Any]) -> str:
+    """Return the size that a claim, or a template of claims, requests; "" if that is no quantity."""
+    size = (((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}).get("storage")
+    return str(size) if quantity.is_quantity(str(size)) else ""
+
+
+def is_below(claim: Mapping[str, Any], size: str) -> bool:
+    """Return whether a claim requests less than that size."""
+    present = read_size(claim)
+    return not present or quantity.compare(present, size) < 0
+
+
+def make_resize(claim: Mapping[str, Any], size: str) -> Object:
+    """Return the merge patch that gives exactly this claim another size."""
+    metadata = {key: claim["metadata"][key] for key in ("uid", "resourceVersion")}
+    return {"metadata": metadata, "spec": {"resources": {"requests": {"storage": size}}}}
+
+
+def is_selector_changed(live: Mapping[str, Any], manifest: Mapping[str, Any]) -> bool:
+    """Return whether the next StatefulSet would not find the Pods of the live one."""
+    present, wanted = ((each.get("spec") or {}).get("selector") or {} for each in (live, manifest))
+    return any((present.get(key) or None) != (wanted.get(key) or None) for key in ("matchLabels", "matchExpressions"))
+
+
+def is_followed_by(detached: DetachedSet, wanted: DesiredResource) -> bool:
+    """Return whether the wanted object takes over the Pods and claims of a deleted StatefulSet."""
+    if (wanted.kind.key, wanted.namespace) != (data_kinds.STATEFUL_SET, detached.namespace):
+        return False
+    return any(ref.name == detached.name for ref in wanted.refs_at(detached.incarnation))
+
+
+def find_next(detached: DetachedSet, children: Iterable[Child]) -> Child | None:
+    """Return the StatefulSet that has the place of the deleted one; None if there is none yet."""
+    place = (data_kinds.STATEFUL_SET, detached.namespace, detached.name)
+    found = (child for child in children if (child.kind.key, child.namespace, child.name) == place)
+    return next((child for child in found if child.uid != detached.uid and not child.deleting), None)
+
+
+def is_left_pod(pod: Mapping[str, Any], name: str) -> bool:
+    """Return whether a Pod of that name is one that a deleted StatefulSet left behind, and that has no controller."""
+    metadata = pod["metadata"]
+    is_of_set = (metadata.get("labels") or {}).get(POD_NAME_LABEL) == name
+    return is_of_set and not any(owner.get("controller") for owner in metadata.get("ownerReferences") or ())

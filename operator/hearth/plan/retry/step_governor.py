@@ -1,0 +1,252 @@
+"""Delays of steps that repeat although the definition of their resource does not change, with any cause.
+
+Every step of every resource is counted here when it is taken (`StackReconciler.take_step`), and offered only when its
+delay is over (`PlanIndex.plan`), so that no path evades it. Failures and drift conflicts have delays of their own, which
+are longer; this one holds where each write succeeds and the world makes another one necessary.
+
+In memory only, and only for what was written recently: a new process counts from the start. Pure: time and jitter are
+arguments. Must not know what a step does.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field, replace
+
+from hearth.model import value_class
+from hearth.plan.retry.backoff import GROWTH, BackoffPolicy
+
+FREE = 4.0
+"""Level from which there are delays. A creation, an update that follows, a repair and one more need no delay."""
+REWORK = 2.0
+"""Level of a first write after the target was completed: something changed without a user."""
+FOLLOWED = 0.25
+"""What a write counts whose definition is another one, because values that it reads changed. Sixteen are free, and a
+change that continues for an hour is followed with a delay of some minutes."""
+FOLLOWED_FREELY = 60.0
+"""Seconds after a write for which values that change this slowly are followed without any delay."""
+OTHER_VALUES = 8
+"""Steps with another content after which values that change count as the cause."""
+UNSTEADY = 4.0
+"""Levels above `FREE` from which values that change count as a problem: a long rolling update changes many."""
+EXPIRY_FACTOR = 2.0
+"""Multiple of the maximum delay without a write after which a record expires, so longer than any delay."""
+LASTING = 30.0
+"""Most seconds for which an object that vanished repeatedly must last to count as ready."""
+VANISHED = 3
+"""Creations of one definition from which its object counts as vanishing: one or two may come from a person."""
+PRUNED_EVERY = 60.0
+"""Seconds."""
+
+
+class WorkType(enum.Enum):
+    """Kinds of requests for a resource, counted separately. A closed set."""
+
+    APPLY = "apply"
+    REMOVE = "remove"
+    """Deletion or release."""
+    MARK = "mark"
+    SUSPEND = "suspend"
+    """Suspend, resume or restore."""
+    LOOK_UP = "look up"
+    """A read for a message."""
+
+    # `enum.Enum` implements it in Python, and every step hashes one.
+    __hash__ = object.__hash__
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a step does, as far as repetition is concerned."""
+
+    resource: str
+    type: WorkType
+    content: str = ""
+    """What it writes: equal for a repetition."""
+    creates: bool = False
+    """Whether it creates the object."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """In-memory record of the steps of one type for one resource."""
+
+    level: float
+    """How often it was repeated, see `after_step`."""
+    content: str
+    edition: int
+    """The user's definition at the last step."""
+    taken_at: float
+    """Monotonic seconds of the last step."""
+    due: float
+    """Monotonic seconds of the next one."""
+    expires_at: float
+    """Monotonic seconds at which the record expires without a further step."""
+    since: float
+    """Monotonic seconds of the first step."""
+    done: int = 0
+    """Steps that succeeded, without the first of a definition that the user changed."""
+    creations: int = 0
+    """Those among them, of this content, that created the object."""
+    limit: int = 5
+    """Delayed repetitions after which the resource counts as failed."""
+    follows: int = 0
+    """Steps that had another content than the one before."""
+    evidence: str = ""
+    """What undoes the steps, as far as it is known."""
+
+    @property
+    def is_unsteady(self) -> bool:
+        """Return whether other values made most of the steps necessary."""
+        return self.follows >= OTHER_VALUES
+
+    @property
+    def is_problem(self) -> bool:
+        """Return whether to report it to the owner of the Stack."""
+        return self.done >= FREE and self.level >= (FREE + UNSTEADY if self.is_unsteady else FREE + 1.0)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Return whether the resource counts as failed. Values that change are no failure of it."""
+        return not self.is_unsteady and self.done >= FREE + self.limit
+
+    @property
+    def is_vanishing(self) -> bool:
+        """Return whether its object does not last."""
+        return self.is_problem and self.creations >= VANISHED
+
+    @property
+    def lasts_from(self) -> float:
+        """Monotonic seconds from which its object, if it is still there, counts as one that lasts."""
+        return self.taken_at + min(self.due - self.taken_at, LASTING)
+
+
+def after_step(
+    before: StepRecord | None, work: Work, *, edition: int, is_settled: bool, now: float, backoff: BackoffPolicy
+) -> StepRecord:
+    """Return the record after one more step.
+
+    edition: of the user's definition; is_settled: whether that definition was completed before; now: monotonic seconds.
+    """
+    if before is not None and now >= before.expires_at:
+        before = None
+    is_same = before is not None and before.content == work.content
+    level, since = REWORK if is_settled else 1.0, now
+    is_repeated = before is not None and (is_same or before.edition == edition)
+    if before is not None and is_repeated:
+        level, since = _raise(before, is_same=is_same, now=now), before.since
+    due = now + find_delay(level, backoff)
+    return StepRecord(
+        level=level,
+        content=work.content,
+        edition=edition,
+        taken_at=now,
+        due=due,
+        expires_at=due + EXPIRY_FACTOR * backoff.max_backoff,
+        since=since,
+        done=before.done if before is not None and is_repeated else 0,
+        creations=before.creations if before is not None and is_same else 0,
+        limit=backoff.limit,
+        follows=(before.follows + (not is_same)) if before is not None and is_repeated else 0,
+        evidence=before.evidence if before is not None and is_same else "",
+    )
+
+
+def _raise(before: StepRecord, *, is_same: bool, now: float) -> float:
+    """Return the level after one more step under the same definition of the user."""
+    if is_same:
+        return before.level + 1.0
+    is_slow = now - before.taken_at >= FOLLOWED_FREELY
+    return max(1.0, before.level - FOLLOWED) if is_slow else before.level + FOLLOWED
+
+
+def find_delay(level: float, backoff: BackoffPolicy) -> float:
+    """Return the seconds until the next step."""
+    if level < FREE:
+        return 0.0
+    delay: float = min(backoff.first_delay * GROWTH ** min(level - FREE, 30.0), backoff.max_backoff)
+    return delay * (1 - backoff.jitter() / 4)
+
+
+@dataclass(slots=True)
+class StepGovernor:
+    """The records of one Stack. Nothing is kept of a resource at rest."""
+
+    records: dict[tuple[str, WorkType], StepRecord] = field(default_factory=dict)
+    edition: int = 0
+    """Counts what the user changed: the definition, or an option of the Stack."""
+    is_settled: bool = False
+    """Whether the target was completed since the user changed it."""
+    _prune_at: float = 0.0
+
+    def find_due(self, work: Work) -> float:
+        """Return the monotonic time in seconds from which the step may start."""
+        record = self.records.get((work.resource, work.type))
+        if record is None or (record.content != work.content and record.edition != self.edition):
+            return 0.0
+        return record.due if record.content == work.content else min(record.due, record.taken_at + FOLLOWED_FREELY)
+
+    def count(self, work: Work, *, now: float, backoff: BackoffPolicy) -> None:
+        """Count a step that starts now."""
+        key = (work.resource, work.type)
+        self.records[key] = after_step(
+            self.records.get(key), work, edition=self.edition, is_settled=self.is_settled, now=now, backoff=backoff
+        )
+
+    def find_problem(self, resource: str, *, now: float) -> StepRecord | None:
+        """Return the record of a resource whose applies do not last, if there is one."""
+        record = self.records.get((resource, WorkType.APPLY))
+        return record if record is not None and record.is_problem and now < record.expires_at else None
+
+    def note_done(self, work: Work) -> None:
+        """Record that the step succeeded, if it repeats another one."""
+        record = self.records.get((work.resource, work.type))
+        if record is not None and record.level >= REWORK:
+            creations = record.creations + work.creates
+            self.records[work.resource, work.type] = replace(record, done=record.done + 1, creations=creations)
+
+    def is_repeating(self, resource: str) -> bool:
+        """Return whether the applies of a resource do not last, so that they will be reported."""
+        record = self.records.get((resource, WorkType.APPLY))
+        return record is not None and record.done >= FREE - 1.0 and not record.is_unsteady
+
+    def note_evidence(self, resource: str, evidence: str) -> None:
+        """Record what undoes the applies of a resource."""
+        record = self.records.get((resource, WorkType.APPLY))
+        if record is not None and record.evidence != evidence:
+            self.records[resource, WorkType.APPLY] = replace(record, evidence=evidence)
+
+    def allow(self, resource: str | None = None, *, now: float) -> None:
+        """Let each step start once without its delay, at the request of a user. resource: None for all of them."""
+        for key, record in self.records.items():
+            if resource in (None, key[0]):
+                self.records[key] = replace(record, due=min(record.due, now))
+
+    def has_repetitions(self, now: float) -> bool:
+        """Return whether anything was written again lately. Losing that would shorten a delay."""
+        return any(each.level >= REWORK and each.expires_at > now for each in self.records.values())
+
+    def on_edit(self, wanted: Container[str] | None = None) -> None:
+        """Note that the user changed the definition, which now has these resources, or an option of the Stack."""
+        self.edition += 1
+        self.is_settled = False
+        if wanted is not None and self.records:
+            self._keep(key for key in self.records if key[0] in wanted)
+
+    def settle(self) -> None:
+        """Note that the target is completed, and forget what was written once for it."""
+        if not self.is_settled:
+            self.is_settled = True
+            if self.records:
+                self._keep(key for key, record in self.records.items() if record.level >= REWORK)
+
+    def prune(self, now: float) -> None:
+        """Forget expired records once in a while. now: monotonic seconds."""
+        if now >= self._prune_at:
+            self._prune_at = now + PRUNED_EVERY
+            self._keep(key for key, record in self.records.items() if record.expires_at > now)
+
+    def _keep(self, keys: Iterator[tuple[str, WorkType]]) -> None:
+        # An emptied map would keep the memory of its entries.
+        self.records = {key: self.records[key] for key in keys}

@@ -1,0 +1,155 @@
+"""Work that has finished: by resource, the definitions that succeeded once and are not run again.
+
+It comes from the signed status and goes back there, so no process loses it. Must not know how work is recognized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.model import limits, value_class
+from hearth.model.child import Object
+from hearth.model.kinds import ObjectRef
+from hearth.plan.state.memory_updates import WorkFinished, WorkForgotten
+
+FIELD = "finished"
+"""The field of a status."""
+DIGEST_LENGTH = 16
+"""Hexadecimal digits of a definition's hash: 64 bits. The hash is keyed, so nobody can look for an equal one."""
+DEFINITIONS = 10
+"""Definitions of one resource, the latest first: as many as a Stack has revisions to roll back to."""
+OVERHEAD = 56
+"""Bytes of an entry as JSON besides its names and digests."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedEntry:
+    """The finished work of one resource."""
+
+    resource: str
+    object: str
+    """The last object, as kubectl names it: `job/shop-migrate`."""
+    definitions: tuple[str, ...]
+    """Digests, the latest first."""
+
+    @property
+    def size(self) -> int:
+        """Return its bytes as JSON, at least."""
+        names = len(self.resource.encode()) + len(self.object.encode())
+        return OVERHEAD + names + len(self.definitions) * (DIGEST_LENGTH + 3)
+
+
+@dataclass(slots=True)
+class FinishedWork:
+    """The finished work of one Stack."""
+
+    entries: dict[str, FinishedEntry] = field(default_factory=dict)
+    """By resource, the one that finished last at the end."""
+    is_loaded: bool = False
+    """Whether the status was read, so that what is missing here is missing there too."""
+    _recorded: frozenset[tuple[str, str]] = frozenset()
+    """Resource and digest of what the stored status contains."""
+    _size: int = 0
+
+    def load(self, encoded: Any) -> None:
+        """Take what the status contains, once. encoded: its signed field, None if there is none."""
+        self.is_loaded = True
+        for entry in decode(encoded):
+            self._put(entry)
+        self._recorded = find_pairs(self.entries)
+
+    def has(self, resource: str, hash_: str) -> bool:
+        """Return whether that definition of a resource has finished."""
+        entry = self.entries.get(resource)
+        return entry is not None and shorten(hash_) in entry.definitions
+
+    def has_object(self, ref: ObjectRef, hash_: str) -> bool:
+        """Return whether an object of that name finished with that definition, whatever its resource was called."""
+        name, digest = str(ref), shorten(hash_)
+        return any(each.object == name and digest in each.definitions for each in self.entries.values())
+
+    def is_recorded(self, resource: str, hash_: str) -> bool:
+        """Return whether the stored status says so, so that the object is not needed any more."""
+        return (resource, shorten(hash_)) in self._recorded
+
+    @property
+    def has_unrecorded(self) -> bool:
+        """Return whether the stored status lacks anything."""
+        return any(pair not in self._recorded for pair in find_pairs(self.entries)) if self.entries else False
+
+    def apply(self, update: WorkFinished | WorkForgotten) -> None:
+        """Apply what planning found."""
+        match update:
+            case WorkFinished():
+                self.add(update.resource, update.ref, update.hash, wanted=update.wanted)
+            case WorkForgotten():
+                self.forget(update.resource, update.hash)
+
+    def add(self, resource: str, ref: ObjectRef, hash_: str, *, wanted: Container[str]) -> bool:
+        """Add finished work; return False if there is no room. wanted: the resources that must not make room."""
+        before = self.entries.get(resource)
+        known = tuple(each for each in (before.definitions if before is not None else ()) if each != shorten(hash_))
+        entry = FinishedEntry(resource=resource, object=str(ref), definitions=(shorten(hash_), *known)[:DEFINITIONS])
+        needed = self._size - (before.size if before is not None else 0) + entry.size
+        for other in [name for name in self.entries if name not in wanted and name != resource]:
+            if needed <= limits.FINISHED_BYTES:
+                break
+            needed -= self.entries[other].size
+            self._drop(other)
+        if needed > limits.FINISHED_BYTES:
+            return False
+        self._drop(resource)
+        self._put(entry)
+        return True
+
+    def forget(self, resource: str, hash_: str = "") -> None:
+        """Forget one definition of a resource, or all of them, so that it is run again."""
+        entry = self.entries.get(resource)
+        if entry is None:
+            return
+        left = tuple(each for each in entry.definitions if hash_ and each != shorten(hash_))
+        self._drop(resource)
+        if left:
+            self._put(FinishedEntry(resource=resource, object=entry.object, definitions=left))
+
+    def note_written(self, status: Mapping[str, Any]) -> list[str]:
+        """Record what the written status contains; return the resources whose work is recorded now."""
+        before = self._recorded
+        self._recorded = find_pairs({each.resource: each for each in decode(status.get(FIELD))})
+        return sorted({resource for resource, _ in self._recorded - before})
+
+    def encode(self) -> list[Object]:
+        """Encode for a status."""
+        return [
+            {"resource": each.resource, "object": each.object, "definitions": list(each.definitions)}
+            for each in self.entries.values()
+        ]
+
+    def _put(self, entry: FinishedEntry) -> None:
+        self.entries[entry.resource] = entry
+        self._size += entry.size
+
+    def _drop(self, resource: str) -> None:
+        entry = self.entries.pop(resource, None)
+        self._size -= entry.size if entry is not None else 0
+
+
+def shorten(hash_: str) -> str:
+    """Return the digest of a definition's hash."""
+    return hash_.rpartition(":")[2][:DIGEST_LENGTH]
+
+
+def find_pairs(entries: Mapping[str, FinishedEntry]) -> frozenset[tuple[str, str]]:
+    """Return each resource with each of its digests."""
+    return frozenset((name, digest) for name, entry in entries.items() for digest in entry.definitions)
+
+
+def decode(encoded: Any) -> Iterator[FinishedEntry]:
+    """Decode the entries of a status; skip what no operator writes."""
+    for each in encoded if isinstance(encoded, list) else ():
+        match each:
+            case {"resource": str(resource), "object": str(object_), "definitions": list(definitions)}:
+                digests = tuple(digest for digest in definitions if isinstance(digest, str))[:DEFINITIONS]
+                yield FinishedEntry(resource=resource, object=object_, definitions=digests)

@@ -1,0 +1,136 @@
+"""Which objects run to completion, and what follows when one succeeded and is gone, or failed.
+
+Decides by kind, manifest and the words of a status. Must not know what else is wanted of a resource.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from hearth.model import value_class
+from hearth.model.child import Child
+from hearth.model.kinds import Kind
+from hearth.template.blueprint import Completion, ResourceBlueprint
+
+JOB, POD = "Job.batch", "Pod"
+PRUNED_KINDS = frozenset(
+    {
+        "Workflow.argoproj.io",
+        "PipelineRun.tekton.dev", "TaskRun.tekton.dev", "CustomRun.tekton.dev",
+    }
+)  # fmt: skip
+"""Kinds that run once and whose controller may prune them by a setting of its own, which no object shows."""
+LIFETIME_FIELDS = frozenset(
+    {
+        "ttlSecondsAfterFinished", "ttlSecondsAfterCompletion", "ttlSecondsAfterCompleted", "ttlSecondsAfterSucceed",
+        "ttlSecondsAfterSucceeded", "ttlAfterFinished", "ttlStrategy", "timeToLiveSeconds",
+    }
+)  # fmt: skip
+"""Fields of a spec that let an object go by itself once it has finished."""
+RESTARTS_NOT = frozenset({"Never", "OnFailure"})
+"""Restart policies of a pod that ends. The garbage collector of pods removes it some time after that."""
+ENDLESS_KINDS = frozenset(
+    {
+        "ConfigMap", "Secret", "Service", "ServiceAccount", "Namespace", "PersistentVolumeClaim", "Deployment.apps",
+        "StatefulSet.apps", "DaemonSet.apps", "ReplicaSet.apps", "CronJob.batch", "Ingress.networking.k8s.io",
+        "Stack.hearth.dev", "ResourceGroup.hearth.dev",
+    }
+)  # fmt: skip
+"""Kinds whose objects never finish."""
+DONE_CONDITIONS = frozenset({"complete", "completed", "succeeded", "finished"})
+DONE_WORDS = frozenset({"complete", "completed", "succeed", "succeeded", "finished", "done"})
+STATE_FIELDS = ("phase", "state", "status")
+"""Fields of a status that say in one word how far its object is."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class RunPolicy:
+    """How to treat an object that runs to completion."""
+
+    is_once: bool
+    """Whether it stays finished when its object is gone."""
+    is_stated: bool = False
+    """Whether the resource states that."""
+    limit: int | None = None
+    """Runs by itself after a failure; None: without end."""
+    max_backoff: float | None = None
+    """Seconds between two runs at most; None: as for the Stack."""
+
+
+def find(resource: ResourceBlueprint, kind: Kind, manifest: Mapping[str, Any]) -> RunPolicy | None:
+    """Return how to treat the objects of a resource; None if they run on, as most do."""
+    stated, retry = resource.completion, resource.retry
+    if not (stated or retry or is_run(kind.key, manifest)):
+        return None
+    return RunPolicy(
+        is_once=stated is Completion.ONCE or (stated is None and has_own_lifetime(kind.key, manifest)),
+        is_stated=stated is not None,
+        limit=retry.limit if retry is not None else None,
+        max_backoff=retry.max_backoff if retry is not None else None,
+    )
+
+
+def is_run(kind: str, manifest: Mapping[str, Any]) -> bool:
+    """Return whether an object runs to completion. kind: its key, `Job.batch`."""
+    return kind == JOB or has_own_lifetime(kind, manifest)
+
+
+def has_own_lifetime(kind: str, manifest: Mapping[str, Any]) -> bool:
+    """Return whether an object that has finished goes by itself, or may."""
+    if kind in PRUNED_KINDS:
+        return True
+    spec = manifest.get("spec")
+    if not isinstance(spec, dict):
+        return False
+    if kind == POD:
+        return spec.get("restartPolicy") in RESTARTS_NOT
+    return not LIFETIME_FIELDS.isdisjoint(spec)
+
+
+def find_warnings(resources: Iterable[ResourceBlueprint]) -> Iterator[str]:
+    """Find what resources state of their completion that is allowed and probably not meant, as far as it is constant."""
+    seen: set[str] = set()
+    for resource in resources:
+        if resource.completion is None or resource.constant is None or resource.path in seen:
+            continue
+        seen.add(resource.path)
+        group, kind = resource.api_version.rpartition("/")[0], resource.kind
+        key = f"{kind}.{group}" if group else kind
+        goes = has_own_lifetime(key, orjson.loads(resource.constant)[0])
+        if resource.completion is Completion.RERUN and goes:
+            yield (
+                f"{resource.path}.completion: is Rerun, but this {kind} goes by itself once it has finished, so it is run "
+                f"again and again; omit completion, or take what ends its life out of the manifest"
+            )
+        if resource.completion is Completion.ONCE and key in ENDLESS_KINDS:
+            yield f"{resource.path}.completion: is Once, but a {kind} never finishes, so it is not made again if deleted; omit it"
+
+
+def has_finished(child: Child, run: RunPolicy) -> bool:
+    """Return whether an object that is ready has also finished: by its own words.
+
+    A kind without such words has finished once it is ready, if the resource states that it runs once.
+    """
+    return says_done(child.fields) or (run.is_stated and child.kind.key not in {JOB, POD})
+
+
+def says_done(fields: Mapping[str, Any]) -> bool:
+    """Return whether the status of an object says that its work has succeeded."""
+    status = fields.get("status")
+    if not isinstance(status, dict):
+        return False
+    if any(_is_word(status.get(field), DONE_WORDS) for field in STATE_FIELDS):
+        return True
+    conditions = status.get("conditions")
+    found = conditions if isinstance(conditions, list) else []
+    return any(
+        isinstance(each, dict) and each.get("status") == "True" and _is_word(each.get("type"), DONE_CONDITIONS)
+        for each in found
+    )
+
+
+def _is_word(value: Any, words: frozenset[str]) -> bool:
+    return isinstance(value, str) and value.lower() in words

@@ -1,0 +1,66 @@
+"""The lists whose elements must differ: as the API server publishes them, and as it refuses them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from hearth.kube.auth import credentials
+from hearth.kube.client.connection import Connection
+from hearth.model import errors
+from hearth.template.schema import repeated_elements
+from support.real import keyed_lists
+
+APPLY = "application/apply-patch+yaml"
+POD: dict[str, Any] = {"name": "a", "image": "x"}
+
+
+async def test_the_stored_lists_are_those_of_the_api_server(kubeconfig: Path) -> None:
+    """Otherwise write the file again: see `support.real.keyed_lists`."""
+    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
+    async with Connection(source) as connection:
+        published = await keyed_lists.get_built_in(connection)
+
+    assert orjson.loads(repeated_elements.BUILT_IN.read_bytes()) == published
+
+
+@pytest.mark.parametrize(
+    ("plural", "kind", "spec"),
+    [
+        ("pods", "Pod", {"containers": [POD, POD]}),
+        ("pods", "Pod", {"containers": [POD | {"env": [{"name": "A", "value": "a"}, {"name": "A", "value": "b"}]}]}),
+        ("pods", "Pod", {"containers": [POD | {"ports": [{"containerPort": 1}, {"containerPort": 1, "name": "b"}]}]}),
+        (
+            "pods",
+            "Pod",
+            {"containers": [POD | {"ports": [{"containerPort": 1}, {"containerPort": 1, "protocol": "UDP"}]}]},
+        ),
+        ("pods", "Pod", {"containers": [POD], "volumes": [{"name": "v"}, {"name": "v"}]}),
+        ("pods", "Pod", {"containers": [POD], "tolerations": [{"key": "a"}, {"key": "a"}]}),
+        ("pods", "Pod", {"containers": [POD], "imagePullSecrets": [{"name": "s"}, {"name": "s"}]}),
+        ("pods", "Pod", {"containers": [POD], "hostAliases": [{"ip": "1.1.1.1"}, {"ip": "1.1.1.1"}]}),
+        ("services", "Service", {"ports": [{"port": 1, "name": "a"}, {"port": 1, "name": "b"}]}),
+        ("services", "Service", {"ports": [{"port": 1, "name": "a"}, {"port": 1, "name": "b", "protocol": "UDP"}]}),
+    ],
+)
+async def test_a_mistake_is_what_the_api_server_cannot_apply(
+    kubeconfig: Path, namespace: str, plural: str, kind: str, spec: dict[str, Any]
+) -> None:
+    """And nothing else."""
+    manifest = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "twice"}, "spec": spec}
+    found = repeated_elements.find_repeated(manifest, repeated_elements.find_built_in(f"v1/{kind}"))
+    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
+    query = {"fieldManager": "test", "dryRun": "All"}
+    refused = ""
+
+    async with Connection(source) as connection:
+        path = f"/api/v1/namespaces/{namespace}/{plural}/twice"
+        try:
+            await connection.request("PATCH", path, query=query, body=manifest, content_type=APPLY)
+        except errors.ApiStatusError as refusal:
+            refused = str(refusal)
+
+    assert ("duplicate entries" in refused) == bool(found), refused

@@ -1,0 +1,263 @@
+"""Changes that the API server refuses, or answers in an unclear way, on a real one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hearth.kube.auth import credentials
+from hearth.kube.client.connection import Connection
+from hearth.model import errors, names
+from hearth.model.child import Object
+from hearth.model.tenancy import Mode
+from support.checks import expectations
+from support.real import real_user
+from support.real.real_user import RealUser
+from support.real.real_world import RealWorld
+from support.stories.world import Address
+
+CRD = "apiextensions.k8s.io/v1"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+OF_A_PROBE = ("generateName", "must be config", "already allocated", "exceeded quota", "must be spec.names.plural")
+"""Words of refusals that concern only what the operator tries."""
+
+
+class Site:
+    """A Stack of one resource in a namespace of its own, and a group of kinds that no other test uses."""
+
+    def __init__(self, world: RealWorld) -> None:
+        self.world = world
+        self.group = f"{world.namespace}.example.com"
+        self.stack = Address(
+            api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace=world.namespace, name="shop"
+        )
+
+    async def create(self, manifest: Object, **policy: str) -> None:
+        """Make the Stack and wait until it is complete."""
+        metadata = {"name": self.stack.name, "namespace": self.stack.namespace}
+        head = {"apiVersion": self.stack.api_version, "kind": "Stack", "metadata": metadata}
+        await self.world.user.create({**head, "spec": make_spec(manifest, policy)})
+        await self.wait("Complete")
+
+    async def edit(self, manifest: Object, **policy: str) -> None:
+        """Change the resource."""
+        await self.world.user.replace_spec(self.stack, make_spec(manifest, policy))
+
+    async def wait(self, reason: str, *parts: str) -> Object:
+        """Wait until the Stack says so at rest; return the Stack. Never, what concerns only a probe."""
+
+        async def look() -> list[str]:
+            stack = await self.world.user.find(self.stack)
+            ready = expectations.find_condition(stack or {}, "Ready")
+            said = f"{ready.get('reason')}: {ready.get('message')}"
+            assert not any(word in said for word in OF_A_PROBE), said
+            is_current = (
+                stack is not None and stack["status"].get("observedGeneration") == stack["metadata"]["generation"]
+            )
+            return (
+                [] if is_current and ready.get("reason") == reason and all(part in said for part in parts) else [said]
+            )
+
+        assert await self.world.wait_rest(look) == []
+        return await self.world.user.find(self.stack) or {}
+
+    async def get(self, path: str) -> Object:
+        """An object as it is."""
+        return await self.world.user.connection.request("GET", path)
+
+    async def define(self, kind: str, *versions: Object, scope: str = "Namespaced", rules: Any = ()) -> Object:
+        """A CustomResourceDefinition of the group, established."""
+        definition = self.definition(kind, *versions, scope=scope)
+        for version in definition["spec"]["versions"]:
+            if rules:
+                version["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] = rules
+        await real_user.install(self.world.user, [definition])
+        return definition
+
+    def definition(self, kind: str, *versions: Object, scope: str = "Namespaced") -> Object:
+        """The same as a manifest. versions: the properties of the spec by version."""
+        plural = f"{kind.lower()}s"
+        served = [
+            {
+                "name": version["name"],
+                "served": True,
+                "storage": at == 0,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": version["spec"]}}},
+            }
+            for at, version in enumerate(versions)
+        ]
+        kinds = {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"}
+        spec = {"group": self.group, "scope": scope, "names": kinds, "versions": served}
+        return {
+            "apiVersion": CRD,
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{plural}.{self.group}"},
+            "spec": spec,
+        }
+
+    async def remove_kinds(self) -> None:
+        """Delete what is defined in the group: kinds belong to no namespace."""
+        found = await self.world.user.connection.request("GET", DEFINITIONS)
+        for each in found["items"]:
+            if each["spec"]["group"] == self.group:
+                with contextlib.suppress(errors.ApiStatusError):
+                    await self.world.user.connection.request("DELETE", f"{DEFINITIONS}/{each['metadata']['name']}")
+
+
+@pytest.fixture
+async def site(kubeconfig: Path, namespace: str) -> AsyncIterator[Site]:
+    """A site with an operator that may write anywhere."""
+    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
+    async with Connection(source) as connection:
+        user = RealUser(connection, namespace)
+        await real_user.install_all(user)
+        world = RealWorld(user, source)
+        world.tenancy = Mode.TRUSTED
+        world.open()
+        await world.start_controller()
+        found = Site(world)
+        yield found
+        await world.close()
+        await found.remove_kinds()
+
+
+def make_spec(manifest: Object, policy: dict[str, str]) -> Object:
+    """A Stack's spec with that resource."""
+    resource = {"manifest": manifest, "readyWhen": ["true"], **({"updatePolicy": policy} if policy else {})}
+    return {"template": {"resources": {"a": resource}}}
+
+
+def service(address: str) -> Object:
+    """A Service that pins a port of all nodes, beside its address."""
+    spec = {
+        "type": "NodePort",
+        "clusterIP": address,
+        "selector": {"a": "b"},
+        "ports": [{"port": 80, "nodePort": 30083}],
+    }
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "fixed"}, "spec": spec}
+
+
+async def test_a_service_that_holds_a_port_itself(site: Site) -> None:
+    """No new one could have the port while it exists, so nothing tells whether a new one would be accepted."""
+    path = f"/api/v1/namespaces/{site.world.namespace}/services/fixed"
+    await site.create(service("10.0.0.211"))
+    first = await site.get(path)
+    await site.edit(service("10.0.0.212"))
+    await site.wait("Immutable", "spec.clusterIPs", "may not change once set", "DeleteFirst")
+    assert (await site.get(path))["metadata"]["uid"] == first["metadata"]["uid"]
+    await site.edit(service("10.0.0.212"), replace="DeleteFirst")
+    await site.wait("Complete")
+    assert (await site.get(path))["spec"]["clusterIP"] == "10.0.0.212"
+
+
+@pytest.mark.parametrize("replace", ["DeleteFirst", "Never"])
+async def test_a_kind_with_one_fixed_name(site: Site, replace: str) -> None:
+    """Its schema refuses all others."""
+    locked = {
+        "type": "string",
+        "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "mode is immutable"}],
+    }
+    rules = [{"rule": "self.metadata.name == 'config'", "message": "the name must be config"}]
+    await site.define("Config", {"name": "v1", "spec": {"type": "object", "properties": {"mode": locked}}}, rules=rules)
+    manifest = {
+        "apiVersion": f"{site.group}/v1",
+        "kind": "Config",
+        "metadata": {"name": "config"},
+        "spec": {"mode": "a"},
+    }
+    path = f"/apis/{site.group}/v1/namespaces/{site.world.namespace}/configs/config"
+    await site.create(manifest, replace=replace)
+    await site.edit({**manifest, "spec": {"mode": "b"}}, replace=replace)
+    if replace == "Never":
+        await site.wait("Immutable", "spec.mode")
+    else:
+        await site.wait("Complete")
+    assert (await site.get(path))["spec"]["mode"] == ("a" if replace == "Never" else "b")
+
+
+async def test_the_scope_of_a_kind(site: Site) -> None:
+    """The name of its definition is bound to its content. A mistake in it is told in the words of the API server."""
+    path = f"{DEFINITIONS}/things.{site.group}"
+    await site.create(site.definition("Thing", {"name": "v1", "spec": OPEN}))
+    await site.edit(site.definition("Thing", {"name": "v1", "spec": OPEN}, scope="Cluster"))
+    await site.wait("Immutable", "spec.scope")
+    await site.edit(site.definition("Thing", {"name": "v1", "spec": {"type": "objekt"}}))
+    await site.wait("Invalid", "objekt")
+    assert (await site.get(path))["spec"]["scope"] == "Namespaced"
+    await site.edit(site.definition("Thing", {"name": "v1", "spec": OPEN}, scope="Cluster"), replace="DeleteFirst")
+    await site.wait("Complete")
+    assert (await site.get(path))["spec"]["scope"] == "Cluster"
+
+
+async def test_a_stored_version_that_leaves_a_kind(site: Site) -> None:
+    """The definition as such is fine; objects may exist in the version that leaves."""
+    old, new = {"name": "v1alpha1", "spec": OPEN}, {"name": "v1", "spec": OPEN}
+    await site.create(site.definition("Thing", old, new))
+    await site.edit(site.definition("Thing", new))
+    await site.wait("Immutable", "status.storedVersions")
+    await site.edit(site.definition("Thing", new), replace="DeleteFirst")
+    await site.wait("Complete")
+
+
+async def test_a_full_quota(site: Site) -> None:
+    """A new object would not fit beside the one that it replaces; a mistake is still one of the definition."""
+    metadata = {"name": "few", "namespace": site.world.namespace}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {"services": "1"}}}
+    manifest = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "fixed"}}
+    ports = [{"port": 80}]
+    path = f"/api/v1/namespaces/{site.world.namespace}/services/fixed"
+    await site.create({**manifest, "spec": {"selector": {"a": "b"}, "ports": ports}})
+    await site.world.user.connection.request(
+        "POST", f"/api/v1/namespaces/{site.world.namespace}/resourcequotas", body=quota
+    )
+    headless = {**manifest, "spec": {"clusterIP": "None", "selector": {"a": "b"}, "ports": ports}}
+
+    async def is_counted() -> list[str]:
+        found = await site.get(f"/api/v1/namespaces/{site.world.namespace}/resourcequotas/few")
+        return [] if found.get("status", {}).get("used", {}).get("services") == "1" else ["not counted"]
+
+    assert await site.world.wait_until(is_counted) == []
+    await site.edit(headless)
+    await site.wait("Immutable", "spec.clusterIPs", "DeleteFirst")
+    await site.edit(
+        {**manifest, "spec": {"type": "Nonsense", "selector": {"a": "b"}, "ports": ports}}, replace="DeleteFirst"
+    )
+    await site.wait("Invalid", "spec.type")
+    assert (await site.get(path))["spec"]["type"] == "ClusterIP"
+    await site.edit(headless, replace="DeleteFirst")
+    await site.wait("Complete")
+    assert (await site.get(path))["spec"]["clusterIP"] == "None"
+
+
+@pytest.mark.parametrize("is_stored", [False, True], ids=["the old one is stored", "the new one is stored"])
+@pytest.mark.parametrize(
+    "more", [{}, {"more": "x"}, {"policy": "allow"}], ids=["as before", "a new field", "a defaulted field"]
+)
+async def test_another_version_of_a_kind(site: Site, more: dict[str, str], *, is_stored: bool) -> None:
+    """It has fields that the version of the last apply does not have."""
+    size = {"size": {"type": "integer"}, "gone": {"type": "integer"}}
+    added = {"policy": {"type": "string", "default": "deny"}, "more": {"type": "string"}}
+    old = {"name": "v1alpha1", "spec": {"type": "object", "properties": size}}
+    new = {"name": "v1beta1", "spec": {"type": "object", "properties": {**size, **added}}}
+    await site.define("Gizmo", *((new, old) if is_stored else (old, new)))
+    head = {"kind": "Gizmo", "metadata": {"name": "one"}}
+    path = f"/apis/{site.group}/v1beta1/namespaces/{site.world.namespace}/gizmos/one"
+    await site.create({**head, "apiVersion": f"{site.group}/v1alpha1", "spec": {"size": 1, "gone": 1}})
+    first = await site.get(path)
+    newer = {**head, "apiVersion": f"{site.group}/v1beta1"}
+    await site.edit({**newer, "spec": {"size": 2, **more}})
+    await site.wait("Complete")
+    found = await site.get(path)
+    expected = {"policy": "deny", **more} if is_stored else {}
+    assert (found["metadata"]["uid"], found["spec"]) == (first["metadata"]["uid"], {"size": 2, **expected})
+    before = site.world.traffic.count()
+    await site.edit({**newer, "spec": {"size": 3, **more}})
+    await site.wait("Complete")
+    after = site.world.traffic.count()
+    assert (after["apply"] - before["apply"], after["change"] - before["change"]) == (1, 0)

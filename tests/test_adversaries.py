@@ -1,0 +1,200 @@
+"""Clients that undo what the operator writes: what it sends for one object grows with the logarithm of time."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+
+from hearth.plan.retry import backoff, step_governor
+from support import soak
+from support.checks import expectations
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.stateful import adversaries
+from support.stateful.fake_adversary import FakeAdversary
+from support.stories import story, story_runner
+from support.stories.story import Story
+
+STORIES = story.load_all()
+WITHIN = ("collect", "mutate", "deny")
+"""What happens within the server."""
+ALONE = [[each] for each in (*adversaries.DEEDS, *WITHIN)]
+TOGETHER = [
+    ["deny", "delete"], ["deny", "revert"], ["late", "alternate"], ["collect", "mutate"], ["strip", "delete"],
+    ["revert", "flap"], ["lock", "strip"], ["hold", "prune", "deny"],
+]  # fmt: skip
+SPEC = {
+    "template": {
+        "resources": {
+            "a": {"config": {"value": "1"}},
+            "b": {"probe": {"value": 1}},
+            "c": {"probe": {"value": "${b.status.value}"}},
+        }
+    }
+}
+FOLLOWED_SECONDS = 30.0
+"""Seconds for one write at most, where values change for ever: one in sixty seconds, and the free ones that it earns."""
+PER_WRITE = 7
+"""Requests for one write at most: itself, two dry runs, and reads for its reason, its obstacle and its message."""
+SECONDS = 60.0
+"""How long adversaries act."""
+DENIALS = 3
+"""How much more may be sent where a right is granted and denied all the time: each grant is worth a try."""
+
+
+def find_bound(seconds: float) -> float:
+    """How many writes one object may cost in that time, for any cause.
+
+    Delays begin at the level `FREE` and double with each level, until they reach the maximum. A write of a definition
+    that other values made another one adds `FOLLOWED` of a level. So there are `FREE / FOLLOWED` free writes, and for
+    each doubling of the time `1 / FOLLOWED` more, then one in each maximum delay, or one in each half minute.
+    """
+    per_level = 1 / step_governor.FOLLOWED
+    doublings = math.log2(1 + min(seconds, backoff.MAX_BACKOFF))
+    return step_governor.FREE * per_level + per_level * doublings + seconds / FOLLOWED_SECONDS
+
+
+def find_excess(world: FakeWorld, since: int, seconds: float, deeds: Collection[str]) -> dict[str, int]:
+    """The objects that cost more than they may, with their writes or requests."""
+    sent = [each for each in world.traffic.requests[since:] if each.kind.name not in adversaries.OWN_KINDS]
+    writes = adversaries.count_by_object([each for each in sent if each.verb in {"apply", "delete", "release"}])
+    bound = find_bound(seconds) * (DENIALS if "deny" in deeds else 1)
+    excess = {name: count for name, count in writes.items() if count > bound}
+    excess |= {name: n for name, n in adversaries.count_by_object(sent).items() if n > PER_WRITE * bound}
+    return excess
+
+
+@pytest.mark.parametrize("deeds", [*ALONE, *TOGETHER], ids="+".join)
+def test_what_an_object_costs_is_bounded_for_any_cause(deeds: list[str]) -> None:
+    """Ten times a second, for a while; the Stack tells of it, or is as it should be."""
+    found: dict[str, Any] = {}
+
+    async def test(world: FakeWorld) -> None:
+        adversary = FakeAdversary(world, deeds)
+        adversary.start()
+        await start_stack(world)
+        await asyncio.sleep(SECONDS)
+        found["excess"] = find_excess(world, 0, SECONDS, deeds)
+        found["stack"] = find_stack(world)
+        await adversary.stop()
+
+    fake_world.run(test)
+    assert found["excess"] == {}
+    status = found["stack"]["status"]
+    reported = {each["type"] for each in status["conditions"] if each["status"] == "True"} & {
+        "WritesDelayed",
+        "DriftConflict",
+    }
+    is_as_wanted = status["phase"] == "CreateComplete"
+    assert reported or status.get("problems") or is_as_wanted
+
+
+async def start_stack(world: FakeWorld) -> None:
+    """Start an operator, and create the Stack."""
+    await world.start_controller()
+    metadata = {"name": "shop", "namespace": world.namespace}
+    manifest = {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "metadata": metadata, "spec": story.expand(SPEC)}
+    await world.user.create(manifest)
+
+
+def find_stack(world: FakeWorld) -> Any:
+    """The Stack as it is."""
+    return next(raw for kind, raw in world.server.everything() if kind.name == "Stack")
+
+
+@pytest.mark.parametrize("deed", ["collect", "mutate"])
+def test_what_an_object_costs_in_a_day_hardly_grows(deed: str) -> None:
+    """Twelve writes in ten minutes, then one in five minutes."""
+    counts: list[int] = []
+
+    async def test(world: FakeWorld) -> None:
+        adversary = FakeAdversary(world, [deed])
+        adversary.start()
+        await start_stack(world)
+        for seconds in (600.0, 3000.0, 82800.0):
+            since = len(world.traffic.requests)
+            await asyncio.sleep(seconds)
+            sent = [each for each in world.traffic.requests[since:] if each.verb == "apply"]
+            counts.append(max(adversaries.count_by_object(sent).values()))
+        await adversary.stop()
+
+    fake_world.run(test)
+    longest = backoff.MAX_BACKOFF * (1 - 0.5 / 4)
+    assert [
+        count <= most for count, most in zip(counts, (14, 3000 / longest + 1, 82800 / longest + 1), strict=True)
+    ] == [True] * 3
+
+
+def test_the_status_is_steady_while_objects_vanish() -> None:
+    """Once it tells of it, the Stack is never ready, nor in progress, before that ends."""
+    phases: list[tuple[str, str]] = []
+
+    async def test(world: FakeWorld) -> None:
+        adversary = FakeAdversary(world, ["alternate"])
+        await start_stack(world)
+        await asyncio.sleep(5.0)
+        adversary.start()
+        for _ in range(240):
+            await asyncio.sleep(0.5)
+            stack = find_stack(world)
+            phases.append(
+                (stack["status"]["phase"], expectations.find_condition(stack, "WritesDelayed").get("status", ""))
+            )
+        await adversary.stop()
+
+    fake_world.run(test)
+    reported = [phase for phase, delayed in phases[phases.index(next(each for each in phases if each[1] == "True")) :]]
+    assert {delayed for _, delayed in phases[len(phases) - len(reported) :]} == {"True"}
+    assert "CreateComplete" not in reported
+
+
+class HarassedPlay(story_runner.Play):
+    """A story after whose last step adversaries come upon its children."""
+
+    deeds: tuple[str, ...] = ()
+    excess: dict[str, int]
+
+    async def before_end(self) -> None:
+        """They act for a while; then the Stacks are deleted as ever."""
+        world = self.world
+        assert isinstance(world, FakeWorld)
+        chance = random.Random(self._story.slug)
+        self.deeds = tuple(chance.sample([*adversaries.DEEDS, *WITHIN], 2))
+        adversary = FakeAdversary(world, self.deeds, chance=chance, kinds=("ConfigMap", "Probe", "Deployment"))
+        since = len(world.traffic.requests)
+        adversary.start()
+        await asyncio.sleep(SECONDS)
+        self.excess = find_excess(world, since, SECONDS, self.deeds)
+        await adversary.stop()
+
+
+def harass(played: Story) -> None:
+    """Play a story so."""
+    plays: list[HarassedPlay] = []
+
+    async def perform(world: FakeWorld) -> None:
+        plays.append(HarassedPlay(played, world))
+        await plays[0].perform()
+
+    fake_world.run(perform)
+    assert (plays[0].deeds, plays[0].excess) == (plays[0].deeds, {})
+
+
+@pytest.mark.parametrize("played", STORIES[::40], ids=lambda played: played.slug)
+def test_story_with_adversaries_at_its_end(played: Story) -> None:
+    """What they undo costs little, and the Stacks can be deleted afterwards without a trace."""
+    harass(played)
+
+
+@pytest.mark.soak
+def test_every_story_with_adversaries_at_its_end() -> None:
+    """The same of all stories."""
+    soak.PROGRESS.start(len(STORIES))
+    for played in STORIES:
+        harass(played)
+        soak.PROGRESS.advance()

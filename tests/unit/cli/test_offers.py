@@ -1,0 +1,74 @@
+"""Every command that a message offers is tried by a test where it is printed: an inventory of the source."""
+
+from __future__ import annotations
+
+from support import offered_commands
+
+SITUATIONS = "tests/integration/cli/test_why_situations.py"
+"""Runs what `kubectl stack why` prints, in each of its situations."""
+HELD = "tests/integration/cli/test_held_deletions.py"
+VERBS = "tests/integration/cli/test_offers_of_verbs.py"
+NO_ADVICE = "names the program, and offers nothing"
+TRIED = {
+    ("cli.stack_views.causes.advice", "kubectl api-resources"): SITUATIONS,
+    ("cli.stack_views.causes.advice", "kubectl create"): SITUATIONS,
+    ("cli.stack_views.causes.advice", "kubectl describe"): SITUATIONS,
+    ("cli.stack_views.causes.advice", "kubectl edit"): SITUATIONS,
+    ("cli.stack_views.causes.advice", "kubectl get"): SITUATIONS,
+    ("cli.stack_views.causes.advice", "kubectl patch"): SITUATIONS,
+    ("cli.stack_views.causes.advice", "kubectl stack rollback"): SITUATIONS,
+    ("cli.stack_views.causes.advice", "kubectl stack unmark"): SITUATIONS,
+    ("cli.stack_views.causes.deletion_causes", "kubectl delete"): HELD,
+    ("cli.stack_views.causes.deletion_causes", "kubectl patch"): SITUATIONS,
+    ("cli.stack_views.causes.deletion_causes", "kubectl stack why"): HELD,
+    ("cli.stack_views.causes.object_causes", "kubectl describe"): SITUATIONS,
+    ("cli.stack_views.causes.pod_causes", "kubectl describe"): SITUATIONS,
+    ("cli.stack_views.causes.pod_causes", "kubectl logs"): SITUATIONS,
+    ("cli.stack_views.causes.stack_causes", "kubectl get"): SITUATIONS,
+    ("cli.stack_views.causes.stack_causes", "kubectl stack check"): SITUATIONS,
+    ("cli.stack_views.causes.stack_causes", "kubectl stack continue"): SITUATIONS,
+    ("cli.stack_views.causes.stack_causes", "kubectl stack history"): SITUATIONS,
+    ("cli.stack_views.causes.stack_causes", "kubectl stack resume"): SITUATIONS,
+    ("cli.stack_views.causes.stack_causes", "kubectl stack unpause"): SITUATIONS,
+    ("cli.stack_views.steering.goals", "kubectl delete"): VERBS,
+    ("cli.stack_views.steering.goals", "kubectl stack resume"): VERBS,
+    ("cli.stack_views.steering.group_size", "kubectl stack resume"): VERBS,
+    ("cli.stack_views.steering.group_size", "kubectl stack unpause"): VERBS,
+    ("cli.stack_views.steering.verbs", "kubectl stack continue"): VERBS,
+    ("cli.stack_views.steering.verbs", "kubectl stack mark"): VERBS,
+    ("cli.stack_views.steering.verbs", "kubectl stack resume"): VERBS,
+    ("cli.stack_views.steering.verbs", "kubectl stack unpause"): VERBS,
+    ("model.tenancy", "kubectl create"): SITUATIONS,
+    ("plan.status.breakpoint_waits", "kubectl annotate"): VERBS,
+    ("plan.status.breakpoint_waits", "kubectl stack continue"): VERBS,
+    ("cli.commands.crds", "hearth crds"): NO_ADVICE,
+    ("cli.commands.import_", "hearth import"): NO_ADVICE,
+    ("cli.commands.import_", "kubectl apply"): NO_ADVICE,
+    ("cli.page.access_rules", "kubectl stack ui"): NO_ADVICE,
+    ("cli.page.server", "kubectl stack ui"): NO_ADVICE,
+    ("cli.stack_commands.files.file_commands", "kubectl stack lint"): NO_ADVICE,
+    ("cli.stack_commands.files.file_commands", "kubectl stack render"): NO_ADVICE,
+    ("template.schema.literal_validator", "kubectl explain"): NO_ADVICE,
+}
+"""By module and command, the test that runs it where it is printed."""
+UNTRIED = {
+    ("cli.stack_views.causes.advice", "kubectl auth"),
+    ("cli.stack_views.causes.pod_causes", "kubectl get"),
+    ("cli.commands.import_", "kubectl delete"),
+    ("cli.stack_views.steering.goals", "kubectl stack unpause"),
+    ("cli.stack_views.steering.snapshot_requests", "kubectl wait"),
+    ("engine.definition.sources.source_reader", "kubectl create"),
+    ("engine.writes.nested_accounts", "kubectl create"),
+    ("kube.objects.installed_crds", "hearth crds"),
+    ("kube.objects.installed_crds", "kubectl apply"),
+    ("plan.state.suspend_record", "kubectl annotate"),
+    ("plan.status.breakpoint_waits", "kubectl stack …"),
+    ("plan.target.rollback_notes", "kubectl stack history"),
+    ("plan.target.rollback_notes", "kubectl stack …"),
+}
+"""Those whose text is tested, and that no test pastes into a shell yet. The list gets only shorter."""
+
+
+def test_each_offered_command_is_tried_where_it_is_printed() -> None:
+    """A new one needs a situation; one that is gone leaves the list."""
+    assert set(offered_commands.find_offers()) == set(TRIED) | UNTRIED

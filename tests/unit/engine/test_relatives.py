@@ -1,0 +1,81 @@
+"""Which Stacks are of one tree, and what an offer between processes proves."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from hearth.engine import relatives
+from hearth.engine.services import Services
+from hearth.model import names, signatures
+from hearth.model.kinds import ObjectRef
+from hearth.model.stack_tree import Node, NodeState, StackTree
+from support.units.blueprints import HASHER
+
+REF = ObjectRef(group="", kind="PersistentVolumeClaim", namespace="default", name="data")
+
+
+def sign(parent: str, name: str) -> str:
+    """The signature of a Stack that is nested in another one."""
+    identity = names.identity(stack_uid=parent, group=names.GROUP, kind=names.STACK, namespace="default", name=name)
+    return signatures.write(identity, resource="r", incarnation=1, requires="", signer=HASHER)
+
+
+def make_services(*nodes: Node) -> Services:
+    """Services that know these Stacks."""
+    tree = StackTree()
+    for node in nodes:
+        tree.put(node)
+    return cast(Services, SimpleNamespace(management_cluster=SimpleNamespace(tree=tree), hashes=HASHER))
+
+
+PARENT = Node("p", "default", "parent", "")
+
+
+@pytest.mark.parametrize(
+    ("nested", "is_member"),
+    [
+        pytest.param(Node("c", "default", "child", "p", names.STACK, sign("p", "child")), True, id="signed"),
+        pytest.param(Node("c", "default", "child", "p"), False, id="only labeled"),
+        pytest.param(Node("c", "default", "evil", "p", names.STACK, sign("p", "child")), False, id="copied signature"),
+        pytest.param(Node("c", "other", "child", "p", names.STACK, sign("p", "child")), False, id="another namespace"),
+        pytest.param(Node("c", "default", "child", "p", names.STACK, sign("q", "child")), False, id="another parent"),
+    ],
+)
+def test_only_a_signature_makes_a_stack_a_member_of_a_tree(nested: Node, *, is_member: bool) -> None:
+    """A label that any user may write gains nothing, in neither direction."""
+    services, tree = make_services(PARENT, nested), relatives.Relatives()
+    assert ("c" in tree.find_tree("p", services)) == is_member
+    assert ("p" in tree.find_tree("c", services)) == is_member
+
+
+def make_live(text: str, uid: str = "u") -> dict[str, Any]:
+    """An object with an offer."""
+    return {"metadata": {"uid": uid, "annotations": {names.ANNOTATION_OFFERED: text}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "uid", "is_valid"),
+    [
+        pytest.param("own", "u", True, id="as offered"),
+        pytest.param("own", "another", False, id="on another object"),
+        pytest.param("older", "u", False, id="of an older definition"),
+        pytest.param("other", "u", False, id="of another Stack"),
+        pytest.param("3/forged", "u", False, id="forged"),
+        pytest.param("3/" + "x" * 5000, "u", False, id="long"),
+        pytest.param("", "u", False, id="none"),
+    ],
+)
+def test_an_offer_holds_for_one_object_and_one_definition(text: str, uid: str, *, is_valid: bool) -> None:
+    """A copy proves nothing, and a Stack that wants the object again need not take the offer back."""
+    services = make_services(PARENT)
+    services.management_cluster.tree.states["p"] = NodeState(3, 3, 0)
+    child = cast(Any, SimpleNamespace(ref=REF, uid="u"))
+    offers = {
+        "own": relatives.make_offer(child, owner="p", generation=3, signer=HASHER),
+        "older": relatives.make_offer(child, owner="p", generation=2, signer=HASHER),
+        "other": relatives.make_offer(child, owner="q", generation=3, signer=HASHER),
+    }
+    assert relatives.is_offer_valid(make_live(offers.get(text, text), uid), REF, PARENT, services) == is_valid

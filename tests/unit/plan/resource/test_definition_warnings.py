@@ -1,0 +1,90 @@
+"""What is allowed and probably not meant: replacements that lose data, names that get no Pod."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.model.child import Object
+from hearth.model.errors import InvalidDefinition
+from hearth.plan.resource import definition_warnings
+from hearth.template.blueprint import Definition
+from hearth.template.compiler import compiler
+from support.units.blueprints import STACK, ServedKinds
+
+KINDS = ServedKinds()
+CLAIM = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+SET: Object = {"apiVersion": "apps/v1", "kind": "StatefulSet"}
+SET_WITH_CLAIMS = {**SET, "spec": {"volumeClaimTemplates": [{"metadata": {"name": "data"}}]}}
+REPLACE = "spec.template.resources.a.updatePolicy.replace"
+
+
+def warn(manifest: Object, policy: Object | None = None, **resource: Any) -> tuple[str, ...]:
+    """The warnings about one resource."""
+    raw = {"manifest": manifest, "updatePolicy": policy or {}, **resource}
+    definition = Definition(template={"resources": {"a": raw}}, parameters={})
+    return definition_warnings.find_warnings(compiler.compile_template(definition, stack=STACK, kinds=KINDS))
+
+
+@pytest.mark.parametrize(
+    ("manifest", "policy", "expected"),
+    [
+        pytest.param(CLAIM, {"replace": "CreateFirst"}, "deleted with its data", id="claim"),
+        pytest.param(CLAIM, {"replace": "DeleteFirst"}, "deleted with its data", id="claim-first"),
+        pytest.param(CLAIM, {"replaceOn": ["spec.storageClassName"]}, "deleted with its data", id="claim-by-a-field"),
+        pytest.param(CLAIM, {"replace": "Never", "replaceOn": ["spec.x"]}, "", id="claim-never"),
+        pytest.param(CLAIM, {}, "", id="claim-by-default"),
+        pytest.param(SET_WITH_CLAIMS, {"replace": "CreateFirst"}, "new and empty", id="set"),
+        pytest.param(SET_WITH_CLAIMS, {"replace": "DeleteFirst"}, "whenDeleted: Delete", id="set-first"),
+        pytest.param(SET_WITH_CLAIMS, {"replace": "KeepClaims"}, "", id="set-with-claims-kept"),
+        pytest.param(SET, {"replace": "CreateFirst"}, "", id="set-without-claims"),
+        pytest.param({"apiVersion": "v1", "kind": "Namespace"}, {"replace": "CreateFirst"}, "everything in", id="namespace"),
+        pytest.param({"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack"}, {"replace": "CreateFirst"}, "claims", id="nested"),
+        pytest.param({"apiVersion": "v1", "kind": "ConfigMap"}, {"replace": "CreateFirst"}, "", id="no-data"),
+        pytest.param({"apiVersion": "x.example/v1", "kind": "Thing"}, {"replace": "CreateFirst"}, "", id="unknown"),
+    ],
+)  # fmt: skip
+def test_a_replacement_of_what_holds_data_is_warned_about(manifest: Object, policy: Object, expected: str) -> None:
+    """With the field and the consequence, or not at all."""
+    found = warn(manifest, policy)
+    assert bool(found) is bool(expected)
+    assert all(expected in each and each.startswith("spec.template.resources.a.updatePolicy.replace") for each in found)
+
+
+def test_all_members_of_a_collection_share_a_warning() -> None:
+    """It is about the template, and a status lists twenty."""
+    assert len(warn(CLAIM, {"replace": "CreateFirst"}, forEach="['x', 'y', 'z']", key="item")) == 1
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "PersistentVolumeClaim", "${params.kind}"])
+def test_only_a_stateful_set_is_replaced_with_its_claims_kept(kind: str) -> None:
+    """Anything else is a mistake of the definition, also if a parameter says so."""
+    manifest = {"apiVersion": "apps/v1", "kind": kind}
+    raw = {"manifest": manifest, "updatePolicy": {"replace": "KeepClaims"}}
+    template = {"parameters": {"kind": {"type": "string", "default": "DaemonSet"}}, "resources": {"a": raw}}
+    definition = Definition(template=template, parameters={})
+    with pytest.raises(InvalidDefinition) as caught:
+        compiler.compile_template(definition, stack=STACK, kinds=KINDS)
+    (mistake,) = caught.value.mistakes
+    assert mistake.path == REPLACE
+    assert mistake.message.startswith("KeepClaims is for a StatefulSet, and this is a ")
+
+
+def test_a_name_that_gets_no_pod_is_warned_about() -> None:
+    """A StatefulSet is accepted with it, and its Pods are not; one that exists may work by chance, so it is no mistake."""
+    assert warn({**SET, "metadata": {"name": "n" * 52}}) == ()
+    (found,) = warn({**SET, "metadata": {"name": "n" * 53}})
+    assert found.startswith("spec.template.resources.a.manifest.metadata.name: has 53 characters")
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "longest"),
+    [("batch/v1", "CronJob", 52), ("batch/v1", "Job", 63), ("v1", "Service", 63), ("v1", "Namespace", 63)],
+)
+def test_a_name_that_the_api_server_rejects_is_a_mistake(api_version: str, kind: str, longest: int) -> None:
+    """Found offline, with both numbers."""
+    manifest = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "n" * longest}}
+    warn(manifest)
+    with pytest.raises(InvalidDefinition, match=rf"metadata\.name: has {longest + 1} characters.* may have {longest}"):
+        warn({**manifest, "metadata": {"name": "n" * (longest + 1)}})

@@ -1,0 +1,149 @@
+"""Steps that repeat are delayed ever more, for any cause; what a user changes is free."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hearth.plan.retry import step_governor
+from hearth.plan.retry.backoff import BackoffPolicy
+from hearth.plan.retry.step_governor import StepGovernor, Work, WorkType
+
+STEADY = BackoffPolicy(jitter=lambda: 0.0)
+HOUR = 3600.0
+
+
+def apply(content: str = "x", *, resource: str = "a", creates: bool = False) -> Work:
+    """An apply of that content."""
+    return Work(resource=resource, type=WorkType.APPLY, content=content, creates=creates)
+
+
+def take(governor: StepGovernor, work: Work, *, now: float) -> float:
+    """Take the step as soon as it may start; the time at which that was."""
+    due = max(now, governor.find_due(work))
+    governor.count(work, now=due, backoff=STEADY)
+    governor.note_done(work)
+    return due
+
+
+def repeat(governor: StepGovernor, times: int, *, now: float = 0.0, work: Work | None = None) -> list[float]:
+    """The times of steps that are undone at once."""
+    found = []
+    for _ in range(times):
+        now = take(governor, work or apply(), now=now)
+        found.append(now)
+    return found
+
+
+def test_the_first_few_are_free_and_the_next_ones_ever_later() -> None:
+    """In seconds: four at once, then with doubled delays up to the longest one."""
+    assert repeat(StepGovernor(), 14) == [0, 0, 0, 0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 811]
+
+
+def test_after_completion_there_is_one_less() -> None:
+    """What follows is not the definition's first write."""
+    governor = StepGovernor()
+    governor.settle()
+    assert repeat(governor, 5) == [0, 0, 0, 1, 3]
+
+
+def test_a_definition_that_the_user_changes_is_free() -> None:
+    """However often the one before was repeated."""
+    governor = StepGovernor()
+    now = repeat(governor, 9)[-1]
+    governor.on_edit({"a"})
+    assert take(governor, apply("y"), now=now) == now
+
+
+def test_an_edit_of_others_changes_nothing() -> None:
+    """The definition of this resource is the same."""
+    governor = StepGovernor()
+    now = repeat(governor, 9)[-1]
+    governor.on_edit({"a"})
+    assert take(governor, apply(), now=now) == now + 32
+
+
+def test_a_request_lets_one_step_start() -> None:
+    """The next one has its full delay again."""
+    governor = StepGovernor()
+    now = repeat(governor, 9)[-1]
+    governor.allow(now=now)
+    assert repeat(governor, 2, now=now) == [now, now + 64]
+
+
+def test_a_long_quiet_time_resets_it() -> None:
+    """Twice the longest delay."""
+    governor = StepGovernor()
+    now = repeat(governor, 9)[-1] + HOUR
+    assert repeat(governor, 4, now=now) == [now] * 4
+
+
+def test_types_are_counted_apart() -> None:
+    """A replacement deletes and creates."""
+    governor = StepGovernor()
+    now = repeat(governor, 9)[-1]
+    assert take(governor, Work(resource="a", type=WorkType.REMOVE, content="uid"), now=now) == now
+
+
+def test_values_that_change_are_followed() -> None:
+    """Sixteen in a moment; one in a minute for ever, without delay."""
+    governor = StepGovernor()
+    assert [take(governor, apply(str(number)), now=0.0) for number in range(13)] == [0.0] * 13
+    slow = [take(governor, apply(f"m{number}"), now=HOUR + 60.0 * number) for number in range(500)]
+    assert slow == [HOUR + 60.0 * number for number in range(500)]
+
+
+def test_values_that_change_all_the_time_are_followed_more_slowly() -> None:
+    """Ten times a second for an hour."""
+    governor, now, count = StepGovernor(), 0.0, 0
+    while now < HOUR:
+        now = take(governor, apply(str(count)), now=now + 0.1)
+        count += 1
+    assert count < 16 + 4 * math.log2(HOUR) + HOUR / 30
+
+
+@given(st.lists(st.sampled_from("abcd"), min_size=400, max_size=400), st.floats(0.001, 5.0))
+def test_no_order_of_contents_costs_more(contents: list[str], pause: float) -> None:
+    """Definitions that alternate as values do, in any rhythm: the number grows with the logarithm, then one each half minute."""
+    governor, now = StepGovernor(), 0.0
+    for content in contents:
+        now = take(governor, apply(content), now=now + pause)
+    assert len(contents) <= 16 + 4 * math.log2(1 + now) + now / 30 + 4
+
+
+def test_only_steps_that_succeed_are_reported() -> None:
+    """What is rejected has a reason of its own."""
+    governor = StepGovernor()
+    for _ in range(9):
+        governor.count(apply(), now=0.0, backoff=STEADY)
+    assert governor.find_problem("a", now=0.0) is None
+
+
+@pytest.mark.parametrize(("creates", "expected"), [(True, True), (False, False)], ids=["created", "changed"])
+def test_an_object_vanishes_if_it_is_created_again_and_again(creates: bool, expected: bool) -> None:
+    """Else it is changed back."""
+    governor = StepGovernor()
+    now = repeat(governor, 6, work=apply(creates=creates))[-1]
+    found = governor.find_problem("a", now=now)
+    assert found is not None
+    assert found.is_vanishing is expected
+
+
+def test_nothing_is_kept_of_a_resource_at_rest() -> None:
+    """Neither what was written once for a completed target, nor what has expired."""
+    governor = StepGovernor()
+    for name in "abc":
+        take(governor, apply(resource=name), now=0.0)
+    repeat(governor, 6, work=apply(resource="d"))
+    governor.settle()
+    assert [key[0] for key in governor.records] == ["d"]
+    governor.prune(HOUR)
+    assert governor.records == {}
+
+
+def test_levels_are_above_the_delays_of_failures() -> None:
+    """So that a step that fails waits for its own delay alone."""
+    assert step_governor.find_delay(9.0, STEADY) < STEADY.first_delay * 2.0**8 * 3 / 4
