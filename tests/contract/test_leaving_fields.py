@@ -53,7 +53,7 @@ async def change(
     return None
 
 
-async def test_what_nobody_else_owns_leaves(bench: Bench) -> None:
+async def test_what_only_the_operator_owns_leaves(bench: Bench) -> None:
     """By the apply alone."""
     child = await bench.apply(bench.config(a="1", gone="2"))
     assert await change(bench, bench.config(a="1"), child) is None
@@ -70,7 +70,7 @@ async def test_what_another_client_owns_as_well_is_theirs(bench: Bench) -> None:
 
 @pytest.mark.parametrize("is_repaired", [True, False])
 async def test_the_record_of_ownership_was_cleared(bench: Bench, *, is_repaired: bool) -> None:
-    """Afterwards the API server attributes all fields to nobody in particular, with the first apply."""
+    """Afterwards the API server attributes all fields to a placeholder, with the first apply."""
     manifest = bench.config(a="1", gone="2")
     child = await bench.apply(manifest)
     before = child.ownership

@@ -9,29 +9,66 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.work_queue import DirtyScope
+from hearth.engine.ports import ManagementCluster
+from hearth.engine.work_queue import DirtyScope, WorkQueue
 from hearth.model import limits, names, signatures, value_class
 from hearth.model.child import Child
 from hearth.model.kinds import ObjectRef
-from hearth.model.signatures import Signer
+from hearth.model.signatures import Signatures, Signer
 from hearth.model.stack_tree import Node
+from hearth.model.tenancy import Boundary
 from hearth.plan.retry import retry_triggers
 from hearth.plan.stack import tree_claims
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.stack.tree_claims import TreeClaim
 from hearth.template.blueprint import StackIdentity
 
-if TYPE_CHECKING:
-    from hearth.engine.services import Services
-
 HANDOVER = "HandoverPending"
 """The reason of a resource that waits until another Stack of the tree lets its object go."""
 FORBIDDEN = "Forbidden"
 OFFER = "offer"
 """The purpose of the signature of an offer."""
+
+
+class Signing(Signatures, Signer, Protocol):
+    """What signs and verifies."""
+
+
+class ObjectCluster(Protocol):
+    """The cluster of a Stack's objects."""
+
+    @property
+    def key(self) -> str:
+        """Return what tells it from other clusters."""
+
+
+class TreeServices(Protocol):
+    """The part of the engine's services that the Stacks of a tree need to know of each other."""
+
+    @property
+    def management_cluster(self) -> ManagementCluster:
+        """Return the cluster of the Stacks."""
+
+    @property
+    def hashes(self) -> Signing:
+        """Return what signs and verifies."""
+
+    @property
+    def queue(self) -> WorkQueue:
+        """Return the queue of Stacks to reconcile."""
+
+    @property
+    def relatives(self) -> Relatives:
+        """Return the loaded Stacks."""
+
+    def find_link(self, stack_uid: str) -> ObjectCluster:
+        """Return the cluster of a Stack's objects."""
+
+    def find_boundary(self, stack: StackObject) -> Boundary:
+        """Return where the objects of the Stack may be."""
 
 
 class ReadDefinition(Protocol):
@@ -99,7 +136,7 @@ class Relatives:
         else:
             self._idle[uid] = idle_since
 
-    def find_tree(self, uid: str, services: Services) -> Mapping[str, Node]:
+    def find_tree(self, uid: str, services: TreeServices) -> Mapping[str, Node]:
         """Return the tree of a Stack, by UID. The Stack is alone in most trees."""
         tree = services.management_cluster.tree
         if self._trees[0] != tree.generation:
@@ -110,7 +147,7 @@ class Relatives:
             self._trees[1].update(dict.fromkeys(known, known))
         return known
 
-    def find_claim(self, uid: str, services: Services, child: Child) -> TreeClaim | None:
+    def find_claim(self, uid: str, services: TreeServices, child: Child) -> TreeClaim | None:
         """Return why an object stays that its Stack does not want any more: another one names it, or may; None if none.
 
         A certain claim comes first, then that of a Stack which is known in a moment.
@@ -132,12 +169,12 @@ class Relatives:
             return None
         return next((claim for claim in found if claim.is_foreign), found[0])
 
-    def has_foreign(self, uid: str, services: Services) -> bool:
+    def has_foreign(self, uid: str, services: TreeServices) -> bool:
         """Return whether another process works on a Stack of the tree, so that no event tells what that wants."""
         members = self.find_tree(uid, services)
         return len(members) > 1 and any(map(services.management_cluster.is_other_shard_uid, members))
 
-    def _ask(self, node: Node, uid: str, child: Child, services: Services) -> Iterator[TreeClaim]:
+    def _ask(self, node: Node, uid: str, child: Child, services: TreeServices) -> Iterator[TreeClaim]:
         """Find what one Stack of the tree claims."""
         if services.find_link(node.uid).key != services.find_link(uid).key:
             return
@@ -168,7 +205,7 @@ class Relatives:
         yield from self._find_unwritten(node, planner, child, services)
 
     def _find_unwritten(
-        self, node: Node, planner: StackPlanner, child: Child, services: Services
+        self, node: Node, planner: StackPlanner, child: Child, services: TreeServices
     ) -> Iterator[TreeClaim]:
         """Find the nested Stacks whose next definition is not written or read yet, so that it may name the object."""
         for name in planner.nested:
@@ -188,7 +225,7 @@ class Relatives:
                 yield TreeClaim(stack=str(node), resource=name, is_pending=True)
 
     def find_objection(
-        self, uid: str, owner: str, live: Mapping[str, Any], ref: ObjectRef, services: Services
+        self, uid: str, owner: str, live: Mapping[str, Any], ref: ObjectRef, services: TreeServices
     ) -> Objection | None:
         """Return why the Stack does not take over an object of another Stack of its tree; None if it may.
 
@@ -221,7 +258,7 @@ class Relatives:
         services.queue.enqueue(owner, live_uid)
         return Objection(message=explain_wait(node), is_final=False)
 
-    def _is_changing(self, node: Node, services: Services) -> bool:
+    def _is_changing(self, node: Node, services: TreeServices) -> bool:
         """Return whether a nested Stack gets another definition soon."""
         parent = self._loaded.get(node.parent)
         if parent is None or parent.planner is None:
@@ -238,16 +275,16 @@ class Relatives:
                 )
         return True
 
-    def _is_changing_above(self, parent: LoadedStack, services: Services) -> bool:
+    def _is_changing_above(self, parent: LoadedStack, services: TreeServices) -> bool:
         node = services.management_cluster.tree.find(parent.uid)
         return node is not None and bool(node.parent) and self._is_changing(node, services)
 
-    def is_related(self, uid: str, other: str, services: Services) -> bool:
+    def is_related(self, uid: str, other: str, services: TreeServices) -> bool:
         """Return whether both Stacks are in one tree and have their objects in the same cluster."""
         is_same_cluster = services.find_link(uid).key == services.find_link(other).key
         return uid != other and is_same_cluster and other in self.find_tree(uid, services)
 
-    def count_undecided(self, uid: str, services: Services) -> int:
+    def count_undecided(self, uid: str, services: TreeServices) -> int:
         """Return how many resources of a Stack in a tree have no object yet, or are a Stack that is not written yet."""
         member = self._loaded.get(uid)
         planner = member.planner if member is not None else None
@@ -265,7 +302,7 @@ class Relatives:
         is_known = child is None or (wanted is not None and not planner.wanted.is_open(name))
         return is_known and (child is None or wanted is None or child.hash == wanted.hash)
 
-    def tell(self, uid: str, services: Services) -> None:
+    def tell(self, uid: str, services: TreeServices) -> None:
         """Let the Stacks that keep objects look again, if this one may name others than before."""
         members = self.find_tree(uid, services)
         if len(members) <= 1:
@@ -291,7 +328,7 @@ class Kin:
     """The tree of one Stack, as the execution of its steps asks for it."""
 
     uid: str
-    services: Services
+    services: TreeServices
 
     def is_related(self, owner: str) -> bool:
         """Return whether that other Stack is in the tree, and has its objects in the same cluster."""
@@ -331,7 +368,7 @@ def find_naming(node: Node, planner: StackPlanner, child: Child) -> Iterator[Tre
         yield TreeClaim(stack=str(node), resource=naming.resource, is_certain=naming.is_certain)
 
 
-def is_proven(node: Node, services: Services) -> bool:
+def is_proven(node: Node, services: TreeServices) -> bool:
     """Return whether a signature proves that the Stack is a child of the one that its label names."""
     identity = names.identity(
         stack_uid=node.parent, group=names.GROUP, kind=node.kind, namespace=node.namespace, name=node.name
@@ -339,7 +376,7 @@ def is_proven(node: Node, services: Services) -> bool:
     return bool(node.signature) and signatures.read(identity, node.signature, signatures=services.hashes) is not None
 
 
-def ask_foreign(node: Node, services: Services) -> Iterator[TreeClaim]:
+def ask_foreign(node: Node, services: TreeServices) -> Iterator[TreeClaim]:
     """Find what a Stack of another process may claim, by its status."""
     state = services.management_cluster.tree.states.get(node.uid)
     if state is None or state.observed != state.generation:
@@ -359,7 +396,7 @@ def write_offer(ref: ObjectRef, uid: str, *, owner: str, generation: int) -> str
     return f"{identity}/{uid}/{generation}"
 
 
-def is_offer_valid(live: Mapping[str, Any], ref: ObjectRef, node: Node, services: Services) -> bool:
+def is_offer_valid(live: Mapping[str, Any], ref: ObjectRef, node: Node, services: TreeServices) -> bool:
     """Return whether the Stack offers the object, by its newest definition."""
     text = str((live["metadata"].get("annotations") or {}).get(names.ANNOTATION_OFFERED, ""))
     generation, _, signature = text.partition("/")

@@ -183,13 +183,13 @@ async def test_a_job_that_failed_stays_until_it_is_run_again(running: RealWorld)
     first = await wait("the Job is made", lambda: running.user.find(job(running)))
     await fail_pod(running, first)
 
-    async def is_told() -> bool:
+    async def is_reported() -> bool:
         path = f"/api/v1/namespaces/{running.namespace}/events"
         events = (await running.user.connection.request("GET", path))["items"]
-        told = [each["message"] for each in events if each["reason"] == "RunFailed"]
-        return any("container main of pod/once-migrate" in each and "exit code 3" in each for each in told)
+        messages = [each["message"] for each in events if each["reason"] == "RunFailed"]
+        return any("container main of pod/once-migrate" in each and "exit code 3" in each for each in messages)
 
-    await wait("an Event tells how it ended", is_told)
+    await wait("an Event tells how it ended", is_reported)
     await asyncio.sleep(CALM)
     found = await running.user.find(job(running))
     assert found is not None

@@ -182,7 +182,7 @@ async def test_a_kind_with_one_fixed_name(site: Site, replace: str) -> None:
 
 
 async def test_the_scope_of_a_kind(site: Site) -> None:
-    """The name of its definition is bound to its content. A mistake in it is told in the words of the API server."""
+    """The name of its definition is bound to its content. A mistake in it is reported in the words of the API server."""
     path = f"{DEFINITIONS}/things.{site.group}"
     await site.create(site.definition("Thing", {"name": "v1", "spec": OPEN}))
     await site.edit(site.definition("Thing", {"name": "v1", "spec": OPEN}, scope="Cluster"))

@@ -26,7 +26,7 @@ OURS = "hearth:test/shop"
 OWN_LABELS = {names.LABEL_STACK_UID: "u", names.LABEL_RESOURCE: "a"}
 """By which the operator caches an object."""
 STATIC_PORTS = range(30001, 30081)
-"""Node ports that the API server gives nobody unasked, as long as others are free."""
+"""Node ports that the API server gives to no Service unasked, as long as others are free."""
 ROUNDS = 4
 POD = {
     "serviceAccountName": "special",
@@ -215,7 +215,7 @@ async def check_removal(cluster: KubeWorkloadCluster, manifest: Object, chance: 
     leaving = leaving_fields.find_leaving(changed, child.ownership)
     prepared = await field_removal.prepare(step, cluster=cluster, manager=OURS)
     if isinstance(prepared, MaybeImmutable):
-        pytest.fail(f"reported {prepared.fields} of {manifest['kind']}, which nothing keeps")
+        pytest.fail(f"reported {prepared.fields} of {manifest['kind']}, which can be removed")
     try:
         created = await cluster.create_dry_run(changed, kind=kind)
         await cluster.apply(prepared.sent_manifest, kind=kind, manager=OURS, force=True)

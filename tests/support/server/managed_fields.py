@@ -157,7 +157,7 @@ def apply(live: Object | None, manifest: Object, shape: Shape, *, manager: str, 
 
 
 def attribute(live: Object, shape: Shape, *, time: str) -> Manager:
-    """The entry for an object without any: its fields are nobody's in particular."""
+    """The entry for an object without any: its fields have no known owner."""
     return Manager(
         name="before-first-apply",
         operation="Update",

@@ -1,7 +1,7 @@
 """Release of the objects of one Stack that its finalizer holds: once their success is stored, or there is none to store.
 
-The one place that removes that finalizer from an object that stays the Stack's, whatever the Stack does meanwhile: it is
-planned, suspended, rejected or deleted. Must not know how success is recognized. May be lost at any time.
+The one place that removes that finalizer from an object that stays the Stack's, even if the Stack is
+suspended, rejected or deleted meanwhile. Must not know how success is recognized. May be lost at any time.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class FinishedObjects:
 
     @property
     def is_busy(self) -> bool:
-        """Whether objects are to be released, or finished work is to be stored."""
+        """Whether objects are to be released, or finished work must be stored."""
         return bool(self._due or self._failures or self._held) or self._memory.finished.has_unrecorded
 
     @property
@@ -75,9 +75,9 @@ class FinishedObjects:
                 if names.FINALIZER_COMPLETION in child.finalizers and child.is_identified:
                     self._update_child(child, planner)
         for child in children.of(UNPROVEN):
-            # Its proof was lost, perhaps with the key. Nobody else would take the finalizer away.
-            is_left = child.deleting or self._definition_sync.is_deleting
-            if is_left and child.is_labelled_by_us and names.FINALIZER_COMPLETION in child.finalizers:
+            # Its proof was lost, perhaps with the key. No other component takes the finalizer away.
+            is_abandoned = child.deleting or self._definition_sync.is_deleting
+            if is_abandoned and child.is_labelled_by_us and names.FINALIZER_COMPLETION in child.finalizers:
                 self._release_when_due(child)
         if self._due:
             self._tasks.run(TASK, self._release_all)
@@ -106,10 +106,10 @@ class FinishedObjects:
             return False
         status = planner.statuses.get(name)
         if status is None or planner.is_suspended or status.state is ResourceState.WAITING:
-            # Nobody has judged it yet. What says of itself that it succeeded waits for that.
+            # It is not judged yet. What says of itself that it succeeded waits for that.
             return run_policy.says_done(child.fields)
-        is_told = status.is_ready or (status.is_terminal and status.step is None)
-        return is_told and status.child is not None and status.child.uid == child.uid
+        is_settled = status.is_ready or (status.is_terminal and status.step is None)
+        return is_settled and status.child is not None and status.child.uid == child.uid
 
     async def _release_all(self) -> None:
         """Release one object after the other, those that become due meanwhile too."""

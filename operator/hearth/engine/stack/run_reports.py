@@ -50,9 +50,9 @@ class RunReports:
         stack = self._services.management_cluster.find_stack(self._uid)
         if stack is None:
             return
-        words = await self._find_words(stack, child)
-        told = "; ".join(part for part in (status.message, words, OUTLOOK) if part)
-        text = redaction.redact(f"{name} ({child.ref}) failed: {told}", self._definition_sync.hidden_texts)
+        end = await self._find_words(stack, child)
+        parts = "; ".join(part for part in (status.message, end, OUTLOOK) if part)
+        text = redaction.redact(f"{name} ({child.ref}) failed: {parts}", self._definition_sync.hidden_texts)
         message = error_message.shorten(text, length=error_message.LONGEST_MESSAGE)
         await self._services.management_cluster.emit_event(stack, type_="Warning", reason=REASON, message=message)
 

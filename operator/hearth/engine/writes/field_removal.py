@@ -62,7 +62,7 @@ async def _prepare(
         live = await _claim(step, live, attributed, cluster=cluster, manager=manager)
         predicted = await _predict(step, cluster=cluster, manager=manager)
         remaining = leaving_fields.find_remaining(leaving, predicted)
-    kept = leaving_fields.find_kept(remaining, live, predicted, kind=step.kind)
+    kept = leaving_fields.find_unchanged(remaining, live, predicted, kind=step.kind)
     return await _remove_kept(step, live, kept, cluster=cluster, manager=manager) if kept else step
 
 

@@ -150,5 +150,5 @@ def access_review(
 
 
 def read_text(data: bytes) -> Object:
-    """Return an answer that is no JSON, such as a log, under the key `TEXT`."""
+    """Return an answer that is no JSON, for example a log, under the key `TEXT`."""
     return {TEXT: data.decode(errors="replace")}

@@ -1,9 +1,9 @@
 """Fields that leave the definition of an object, and what of them an apply does not remove. Pure.
 
-An apply removes what the operator applied before and applies no longer, if nobody else owns it. Three things may keep such
+An apply removes what the operator applied before and applies no longer, if no other field manager owns it. Three things may keep such
 a field as it was. The API server fills it again from the old object (`spec.clusterIP: None` of a Service). Another field of
 the object is the same one under a deprecated name (`serviceAccount`). Or the record of field ownership was lost, and the
-API server attributed all fields to nobody in particular.
+API server attributed all fields to a placeholder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hearth.plan.ownership import apply_obstacles, field_ownership
 from hearth.plan.ownership.apply_obstacles import FieldsPath
 from hearth.plan.ownership.field_ownership import Node
 
-NOBODY = "before-first-apply"
+PLACEHOLDER = "before-first-apply"
 """The field manager to which the API server attributes the fields of an object without a record of ownership."""
 MISSING = object()
 """The value of a field that an object does not have."""
@@ -87,16 +87,18 @@ def is_bookkeeping(path: FieldsPath) -> bool:
 def find_remaining(leaving: Iterable[FieldsPath], predicted: Object) -> list[FieldsPath]:
     """Return which of the fields are there after the apply, and are no other field manager's."""
     return [
-        path for path in leaving if read(predicted, path) is not MISSING and not find_owners(predicted, path) - {NOBODY}
+        path
+        for path in leaving
+        if read(predicted, path) is not MISSING and not find_owners(predicted, path) - {PLACEHOLDER}
     ]
 
 
 def find_attributed(remaining: Iterable[FieldsPath], predicted: Object) -> list[FieldsPath]:
-    """Return which of the fields are there because they are attributed to nobody in particular."""
+    """Return which of the fields are there because they are attributed to the placeholder."""
     return [path for path in remaining if find_owners(predicted, path)]
 
 
-def find_kept(remaining: Iterable[FieldsPath], live: Object, predicted: Object, *, kind: Kind) -> list[FieldsPath]:
+def find_unchanged(remaining: Iterable[FieldsPath], live: Object, predicted: Object, *, kind: Kind) -> list[FieldsPath]:
     """Return which of the fields the apply leaves as they are, not counting what the API server may choose.
 
     Whether their value is just the default is open.
@@ -167,7 +169,7 @@ def find_values(created: Object, paths: Iterable[FieldsPath]) -> dict[FieldsPath
 def find_aliases(paths: Collection[FieldsPath], live: Object, created: Object, manifest: Object) -> list[FieldsPath]:
     """Return the fields beside `paths` that seem to be the same ones under another name.
 
-    They have the same value, nobody owns them, the manifest does not set them, and a new object would not have them.
+    They have the same value and no owner, the manifest does not set them, and a new object would not have them.
     """
     return [
         other
@@ -214,7 +216,7 @@ def with_values(manifest: Object, values: Mapping[FieldsPath, Any]) -> Object:
 
 
 def claim(live: Object, paths: Collection[FieldsPath], *, manager: str, version: str) -> list[Object]:
-    """Return the `managedFields` in which the operator owns these fields, and nobody in particular does not.
+    """Return the `managedFields` in which the operator owns these fields, and the placeholder does not.
 
     The next apply then removes them.
     """
@@ -229,7 +231,7 @@ def claim(live: Object, paths: Collection[FieldsPath], *, manager: str, version:
         for path in paths:
             if each is entry:
                 fields = apply_obstacles.with_item(fields, path)
-            elif each.get("manager") == NOBODY:
+            elif each.get("manager") == PLACEHOLDER:
                 fields = apply_obstacles.without_item(fields, path)
         if fields:
             claimed.append({**each, "fieldsV1": fields})

@@ -74,7 +74,7 @@ def make_gone(desired: DesiredObject) -> ResourceStatus:
 
 
 def find_updates(subject: ResourceContext, status: ResourceStatus) -> tuple[Any, ...]:
-    """Return the memory updates of a status, with that of work that has just finished, or is to be done again."""
+    """Return the memory updates of a status, with that of work that has just finished, or that must be done again."""
     run, child, finished = subject.desired.run, status.child, subject.memory.finished
     if run is None or not run.is_once or child is None or not child.is_identified:
         return status.memory_updates
@@ -140,7 +140,7 @@ def keep_dependent(
     child = requirements.find_current(children)
     if child is not None and not child.deleting:
         status = readiness.assess(resource, child, values, rules)
-        reason, message = (VALUE_GONE, explain_kept(lost)) if status.is_ready else (status.reason, status.message)
+        reason, message = (VALUE_GONE, explain_unchanged(lost)) if status.is_ready else (status.reason, status.message)
         return dataclasses.replace(status, is_terminal=False, reason=reason, message=message)
     name = find_root(lost[0])
     message = (
@@ -150,8 +150,8 @@ def keep_dependent(
     return ResourceStatus(state=ResourceState.WAITING, reason=VALUE_GONE, message=message, cause=Cause.VALUE_MISSING)
 
 
-def explain_kept(lost: list[str]) -> str:
-    """Explain that an object stays as it is, whatever its definition becomes."""
+def explain_unchanged(lost: list[str]) -> str:
+    """Explain that an object stays as it is, even if its definition changes."""
     return (
         f"keeps its object as it is, because it is made of {', '.join(lost)}, which is gone with its finished object; a "
         f"change of its definition is not applied before that is run again"

@@ -17,7 +17,7 @@ from hearth.plan.state.memory_updates import WorkFinished, WorkForgotten
 FIELD = "finished"
 """The field of a status."""
 DIGEST_LENGTH = 16
-"""Hexadecimal digits of a definition's hash: 64 bits. The hash is keyed, so nobody can look for an equal one."""
+"""Hexadecimal digits of a definition's hash: 64 bits. The hash is keyed, so no user can look for an equal one."""
 DEFINITIONS = 10
 """Definitions of one resource, the latest first: as many as a Stack has revisions to roll back to."""
 OVERHEAD = 56
@@ -66,7 +66,7 @@ class FinishedWork:
         return entry is not None and shorten(hash_) in entry.definitions
 
     def has_object(self, ref: ObjectRef, hash_: str) -> bool:
-        """Return whether an object of that name finished with that definition, whatever its resource was called."""
+        """Return whether an object of that name finished with that definition, under any name of its resource."""
         name, digest = str(ref), shorten(hash_)
         return any(each.object == name and digest in each.definitions for each in self.entries.values())
 

@@ -79,7 +79,7 @@ class WorkFinished:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class WorkForgotten:
-    """Finished work is to be run again, because its object is marked unhealthy."""
+    """Finished work must run again, because its object is marked unhealthy."""
 
     resource: str
     hash: str

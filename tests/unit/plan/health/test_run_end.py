@@ -50,5 +50,5 @@ def test_the_container_that_failed_last_is_named() -> None:
     ],
 )
 def test_the_last_line_of_a_log_is_safe_to_show(log: str, shown: str) -> None:
-    """Whoever writes it is a stranger to whoever reads it."""
+    """Its writer is a stranger to its reader."""
     assert run_end.find_last_line(log, hidden={SECRET}) == shown

@@ -30,7 +30,7 @@ OWN = {"manager": f"{names.FIELD_MANAGER_PREFIX}a/b", "operation": "Apply", "api
         pytest.param({"f:spec": {"f:hosts": {'v:"a"': {}, 'v:"b"': {}}}}, {"spec": {"hosts": ["b"]}}, ['spec.hosts[="a"]'], id="a member of a set"),
         pytest.param({"f:metadata": {"f:labels": {"f:a": {}, "f:b": {}}}}, {}, ["metadata.labels.a", "metadata.labels.b"], id="labels"),
         pytest.param({"f:metadata": {"f:annotations": {"f:hearth.dev/last-applied-fields": {}}}}, {}, [], id="a record of the operator"),
-        pytest.param({"f:metadata": {"f:name": {}}, "f:status": {"f:a": {}}}, {}, [], id="what nobody applies"),
+        pytest.param({"f:metadata": {"f:name": {}}, "f:status": {"f:a": {}}}, {}, [], id="what no client applies"),
     ],
 )  # fmt: skip
 def test_what_leaves(ours: Object, stated: Object, expected: list[str]) -> None:
@@ -74,7 +74,7 @@ def test_what_the_server_may_choose(kind: Kind, path: tuple[str, ...], value: An
     assert leaving_fields.is_allocated(kind, path, value) is expected
 
 
-def test_an_alias_is_nobodys_and_equal() -> None:
+def test_an_alias_is_equal_and_has_no_owner() -> None:
     """What a client set to the same value by itself, or the manifest sets, is another field."""
     spec = {"name": "x", "old": "x", "set": "x", "theirs": "x", "other": "y", "usual": "x"}
     theirs = {"manager": "theirs", "operation": "Update", "fieldsV1": {"f:spec": {"f:theirs": {}}}}
@@ -87,7 +87,7 @@ def test_an_alias_is_nobodys_and_equal() -> None:
     assert found == [("f:spec", "f:old")]
 
 
-def test_fields_are_claimed_from_nobody_only() -> None:
+def test_fields_are_claimed_from_the_placeholder_only() -> None:
     """The entry of the operator is made if it is gone; others keep theirs."""
     entries = [
         {"manager": "before-first-apply", "operation": "Update", "fieldsV1": {"f:data": {"f:a": {}, "f:b": {}}}},

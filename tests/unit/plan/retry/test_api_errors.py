@@ -196,7 +196,7 @@ def test_a_refused_dry_run_judges_the_definition(
 def test_a_verdict_tells_what_was_meant(
     refused: NeedsDryRun | MaybeImmutable, verdict: Verdict, expected: ErrorClass
 ) -> None:
-    """The message stays that of the change, whatever the dry run says."""
+    """The message stays that of the change, not of the dry run."""
     assert api_errors.after_dry_run(refused, verdict) == expected
 
 

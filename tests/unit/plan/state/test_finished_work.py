@@ -106,7 +106,7 @@ def test_a_record_that_anyone_else_wrote_is_not_believed() -> None:
     "encoded", [None, 7, {}, ["x"], [{"resource": 1}], [{"resource": "a", "object": "b", "definitions": 3}]]
 )
 def test_what_is_no_record_is_none(encoded: Any) -> None:
-    """Whatever stands in the field."""
+    """Any other value of the field."""
     work = FinishedWork()
     work.load(encoded)
     assert work.is_loaded

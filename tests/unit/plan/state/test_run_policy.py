@@ -14,7 +14,7 @@ JOB, POD = "Job.batch", "Pod"
 @pytest.mark.parametrize(
     ("kind", "spec", "is_run", "goes"),
     [
-        pytest.param(JOB, {}, True, False, id="a Job stays, as long as nobody deletes it"),
+        pytest.param(JOB, {}, True, False, id="a Job stays, as long as no user deletes it"),
         pytest.param(JOB, {"ttlSecondsAfterFinished": 60}, True, True, id="a Job with a lifetime"),
         pytest.param(JOB, {"ttlSecondsAfterFinished": 0}, True, True, id="a lifetime of nothing is one"),
         pytest.param(POD, {"restartPolicy": "Never"}, True, True, id="the garbage collector takes pods that ended"),
@@ -56,5 +56,5 @@ def test_what_runs_and_goes(kind: str, spec: Any, is_run: bool, goes: bool) -> N
     ],
 )
 def test_what_has_finished_by_its_own_words(status: Any, is_done: bool) -> None:
-    """Whatever is in a status, the answer is one of two."""
+    """Also for any other value of a status."""
     assert run_policy.says_done({"status": status}) is is_done

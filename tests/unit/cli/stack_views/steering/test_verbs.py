@@ -54,7 +54,7 @@ FINISHED = [{"resource": "migrate", "object": "job/shop-migrate", "definitions":
 
 
 def test_finished_work_is_run_again_by_its_name_alone() -> None:
-    """A retry without one is refused on a sound Stack, so that nobody runs a migration by mistake."""
+    """A retry without one is refused on a sound Stack, so that no user runs a migration by mistake."""
     sound = make(finished=FINISHED)
     named = verbs.retry(sound, token="t-1", resource="migrate")
     assert isinstance(named, Write)
