@@ -43,6 +43,9 @@ class WithheldObject:
 class CleanupPlanner:
     """Planner of the obsolete objects of one Stack."""
 
+    _is_freed = False
+    """Whether an object is withheld no longer since the last refresh."""
+
     def __init__(
         self,
         *,
@@ -143,6 +146,7 @@ class CleanupPlanner:
                 else:
                     self._index.plan(uid, step=None, wake_at=None)
                     del self.withheld[uid]
+                    self._is_freed = True
         return tuple(child for child in obsolete if child.uid not in self.withheld)
 
     def _set(self, name: str, before: tuple[Child, ...], after: tuple[Child, ...]) -> None:
@@ -237,14 +241,29 @@ class CleanupPlanner:
         """Plan the objects in `dirty` again that stayed for another Stack, which may not want them any more."""
         if not self.withheld:
             return
-        for uid in [uid for uid in self.withheld if uid in dirty]:
+        # What an object requires stayed with it.
+        found = [uid for uid in self.withheld if self._is_freed or uid in dirty]
+        if any(self.withheld[uid].child.uid in dirty for uid in found):
+            found = list(self.withheld)
+        self._is_freed = False
+        for uid in found:
             child = self.withheld.pop(uid).child
             before = self._by_resource.get(child.resource, ())
             self._set(child.resource, before, (*before, child))
 
     def _ask_tree(self, child: Child) -> TreeClaim | None:
-        """Return the claim of another Stack of the tree on an object that this one does not name."""
-        return self.find_tree_claim(child) if self._is_unnamed(child) else None
+        """Return the claim of another Stack of the tree on an object that this one does not name.
+
+        What such an object requires stays with it, or it would use what is gone.
+        """
+        if not self._is_unnamed(child):
+            return None
+        if (claim := self.find_tree_claim(child)) is not None or not self.withheld:
+            return claim
+        keys = cleanup.find_keys(child)
+        users = (each for each in self.withheld.values() if not set(keys).isdisjoint(each.child.requires))
+        user = next(users, None)
+        return TreeClaim(stack=user.claim.stack, resource=user.claim.resource) if user is not None else None
 
     def _set_withheld(self, child: Child, claim: TreeClaim, *, now: float) -> None:
         """Let an object stay for another Stack of the tree; this Stack does not wait for it."""
