@@ -18,9 +18,9 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import structlog
 
@@ -180,9 +180,9 @@ async def read_text(pipe: asyncio.StreamReader) -> bytes | None:
     return await pipe.readexactly(length) if length <= METRICS_BYTES else None
 
 
-async def wait_any(*works: Awaitable[str]) -> str:
+async def wait_any(*works: Coroutine[Any, Any, str]) -> str:
     """Return the result of the work that ends first, and cancel the others."""
-    tasks = [asyncio.ensure_future(work) for work in works]
+    tasks = [supervision.start(work, name="process for other clusters") for work in works]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         return next(iter(done)).result()

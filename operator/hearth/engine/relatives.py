@@ -118,7 +118,7 @@ class Relatives:
     _idle: dict[str, int] = field(default_factory=dict)
     """By UID of a Stack that was unloaded because it was complete: its generation then."""
     _known: dict[str, tuple[object, ...]] = field(default_factory=dict)
-    """By UID: what others saw of a Stack when it was told to those that keep objects."""
+    """By UID: what others saw of a Stack when those that keep objects were notified of it."""
     _trees: tuple[int, dict[str, Mapping[str, Node]]] = (-1, {})
     """The generation of all trees, and by UID of any Stack its tree as of then."""
 
@@ -235,7 +235,7 @@ class Relatives:
         stack, member = services.management_cluster.find_stack(owner), self._loaded.get(owner)
         if services.management_cluster.is_other_shard_uid(owner):
             is_offered = is_offer_valid(live, ref, node, services)
-            return None if is_offered else Objection(message=explain_wait(node), is_final=False)
+            return None if is_offered else Objection(message=describe_wait(node), is_final=False)
         if (
             stack is None
             or member is None
@@ -243,7 +243,7 @@ class Relatives:
             or stack.generation != member.definition.generation
         ):
             services.queue.enqueue(owner, DirtyScope.STACK)
-            return Objection(message=explain_wait(node), is_final=False)
+            return Objection(message=describe_wait(node), is_final=False)
         planner = member.planner
         if live_uid in planner.withheld or live_uid in planner.preserved:
             return None
@@ -256,7 +256,7 @@ class Relatives:
             return Objection(message=message, is_final=True)
         # It may have asked before this Stack named the object.
         services.queue.enqueue(owner, live_uid)
-        return Objection(message=explain_wait(node), is_final=False)
+        return Objection(message=describe_wait(node), is_final=False)
 
     def _is_changing(self, node: Node, services: TreeServices) -> bool:
         """Return whether a nested Stack gets another definition soon."""
@@ -407,7 +407,7 @@ def is_offer_valid(live: Mapping[str, Any], ref: ObjectRef, node: Node, services
     return services.hashes.is_signed(OFFER, offer, signature)
 
 
-def explain_wait(node: Node) -> str:
+def describe_wait(node: Node) -> str:
     """Explain that a Stack of the same tree has the object until it has read its own definition."""
     return (
         f"belongs to the Stack {node} of the same tree; it is taken over once that Stack does not want it any more "

@@ -10,6 +10,7 @@ import yaml
 from hypothesis import strategies
 from hypothesis.strategies import SearchStrategy
 
+from hearth.model import kinds, names
 from hearth.template.parser import template_parser
 
 Strategy = SearchStrategy[Any]
@@ -96,6 +97,8 @@ def sound_manifests(draw: strategies.DrawFn) -> dict[str, Any]:
     metadata: dict[str, Any] = {
         "name": draw(SOUND_NAMES | PATH.map(lambda name: name.replace("/", "")) if is_role else SOUND_NAMES)
     }
+    group = api_version.rpartition("/")[0]
+    metadata["name"] = metadata["name"][: names.STRICT_LENGTHS.get(kinds.make_key(group, kind))]
     if draw(strategies.booleans()):
         metadata["namespace"] = draw(strategies.sampled_from(["prod", "kube-system", "n-1"]))
     if draw(strategies.booleans()):

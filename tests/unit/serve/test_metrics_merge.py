@@ -1,4 +1,4 @@
-"""Whoever scrapes one process sees what both do."""
+"""A scrape of one process shows what both do."""
 
 from __future__ import annotations
 

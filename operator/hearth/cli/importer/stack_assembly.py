@@ -26,7 +26,7 @@ from hearth.cli.importer import manifest_documents as documents_module
 from hearth.cli.importer.manifest_documents import ManifestDocument, SourceText
 from hearth.cli.importer.manifest_index import ManifestIndex
 from hearth.graph import order
-from hearth.model import limits, names, value_class
+from hearth.model import kinds, limits, names, value_class
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.text import redaction
@@ -98,6 +98,8 @@ def read_installed(
     Raises InvalidDefinition if none, or too many, become resources.
     """
     found = documents_module.read_all(texts, default_namespace=default_namespace)
+    if mistakes := list(find_long_names(found)):
+        raise InvalidDefinition(mistakes)
     left_out = list(find_left_out(found))
     foreign = {id(document) for document, _ in left_out}
     documents = [document for document in found if id(document) not in foreign]
@@ -256,6 +258,15 @@ def cut_dependencies(depends_on: dict[str, list[str]]) -> Iterator[str]:
 def call(document: ManifestDocument) -> str:
     """Return how messages name a document."""
     return f"{document.place}: {document.kind} {document.name}".rstrip()
+
+
+def find_long_names(documents: Sequence[ManifestDocument]) -> Iterator[Mistake]:
+    """Yield a mistake for each name that is longer than the API server accepts for its kind."""
+    for document in documents:
+        longest = names.STRICT_LENGTHS.get(kinds.make_key(document.group, document.kind))
+        if longest is not None and len(document.name) > longest:
+            message = f"has {len(document.name)} characters, and a {document.kind} may have {longest}; shorten it"
+            yield Mistake(path=f"{document.place}: metadata.name", message=message)
 
 
 def find_doubts(document: ManifestDocument, *, namespace: str | None) -> Iterator[str]:

@@ -343,7 +343,7 @@ class StackReconciler:
             return None
         step = self.planner.take_step(key)
         if step is None and is_removal:
-            # Something names the object by now.
+            # Something names the object now.
             self._services.queue.enqueue(self.uid, key)
         if step is None or not self.results.begin(key, step):
             return None

@@ -203,7 +203,7 @@ async def _receive(
 async def _clear_former(step: Apply, live: Object, written: Child, *, cluster: WorkloadCluster, manager: str) -> Child:
     """Remove from an object that was handed over what only its former Stack stated; return the object.
 
-    The new definition owns everything that it states by now, so the smaller apply empties nothing of it.
+    The new definition owns everything that it states now, so the smaller apply empties nothing of it.
     """
     entry = child.find_entry(live["metadata"].get("managedFields") or ())
     former = str(entry.get("manager", "")) if entry is not None else ""

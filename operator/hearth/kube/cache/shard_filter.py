@@ -127,7 +127,7 @@ def is_remote(raw: Object) -> bool:
 
 
 def read_state(raw: Object) -> NodeState:
-    """Return what the status of a Stack says; whatever it does not say counts as undecided."""
+    """Return what the status of a Stack says; all that it does not say counts as undecided."""
     generation = raw["metadata"].get("generation", 0)
     if "deletionTimestamp" in raw["metadata"]:
         # It wants no object any more.

@@ -321,7 +321,7 @@ class StackPlanner:
             dirty = {*dirty, *self._changed}
             self._changed = ()
         if self.withheld:
-            # Such an object may have another owner by now.
+            # Such an object may have another owner now.
             dirty = {*dirty, *(each.child.resource for uid, each in self.withheld.items() if uid in dirty)}
         if self.suspension is not None:
             self._refresh_suspension(self.suspension, dirty, children=children, memory=memory, now=now)

@@ -63,7 +63,7 @@ def test_all_mistakes_are_reported_with_their_place(tmp_path: Path) -> None:
     assert lines[1].startswith("DIR/stack.yaml: stack/shop: spec.template.resources.b.dependsOn[0]: ")
 
 
-def test_what_is_probably_not_meant_is_a_note(tmp_path: Path) -> None:
+def test_what_is_probably_not_meant_is_a_warning(tmp_path: Path) -> None:
     """It is no mistake, so the exit code stays 0."""
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
     stack = make({"data": {"manifest": claim, "updatePolicy": {"replace": "CreateFirst"}}})
@@ -71,7 +71,7 @@ def test_what_is_probably_not_meant_is_a_note(tmp_path: Path) -> None:
     code, output = run(tmp_path, "lint", stack)
 
     assert code == 0
-    place = "note: DIR/stack.yaml: stack/shop: spec.template.resources.data.updatePolicy.replace: "
+    place = "warning: DIR/stack.yaml: stack/shop: spec.template.resources.data.updatePolicy.replace: "
     assert f"{place}replace: CreateFirst may lose the data of a PersistentVolumeClaim: " in output
     assert "1 Stack: no mistake" in output
 

@@ -252,10 +252,10 @@ def test_a_secret_changed_under_our_own_name_is_found_without_its_value() -> Non
         secret = {"manifest": {"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "swordfish"}}}
         await converge(world, s=secret)
         assert (await check(world))["problemCount"] == 0
-        apply_as_operator(world, "shop-s", kind=SECRET, stringData={"password": "evil"})
+        apply_as_operator(world, "shop-s", kind=SECRET, data={"password": "ZXZpbA=="})
         found = await check(world, 2)
         assert [each["message"] for each in found["problems"]] == [
-            "stringData.password, under the operator's own field manager name: changed by another field manager"
+            "data.password, under the operator's own field manager name: changed by another field manager"
         ]
 
     fake_world.run(story)
