@@ -14,12 +14,13 @@ from support.threats.world import ThreatWorld
 
 DURATION = 6.0
 ELECTION = ("--leader-election", "--lease-duration=6s", "--renew-deadline=4s", "--retry-period=1s")
-HANGS_ON_SIGNAL = (
-    sys.executable,
-    "-c",
-    "import runpy, signal, sys, time; signal.signal(signal.SIGUSR1, lambda *_: time.sleep(3600)); "
-    "sys.argv[0] = 'hearth'; runpy.run_module('hearth', run_name='__main__', alter_sys=True)",
-)
+PROGRAM = """
+import runpy, signal, sys, time
+signal.signal(signal.SIGUSR1, lambda *_: time.sleep(3600))
+sys.argv[0] = "hearth"
+runpy.run_module("hearth", run_name="__main__", alter_sys=True)
+"""
+HANGS_ON_SIGNAL = (sys.executable, "-c", PROGRAM)
 """The operator, whose main thread sleeps once the signal comes, while its other threads run: as in a long call of C."""
 
 
