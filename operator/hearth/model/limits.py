@@ -249,6 +249,8 @@ HEALTH_MARKS_PER_NAMESPACE = 1000
 """Unresolved HealthMarks. A client that marks more objects at once is defective."""
 HEALTH_MARKS = 10_000
 """The same limit in all namespaces: ten such clients."""
+REVISION_HISTORY = 100
+"""Earlier revisions of one Stack that are kept for rollbacks: each may take 0.7 MB of etcd."""
 SNAPSHOTS_PER_STACK = 100
 """StackSnapshots of one Stack. Each pins a revision, so there are no more revisions than that besides the history."""
 SNAPSHOT_VOLUMES = 500
