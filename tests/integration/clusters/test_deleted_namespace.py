@@ -46,7 +46,7 @@ async def test_it_ends_and_the_objects_there_are_deleted(own: Region) -> None:
 
 
 async def test_without_an_open_connection_it_ends_and_names_what_is_left(own: Region) -> None:
-    """The operator did not run when the Secret went; nobody can create another one in that namespace."""
+    """The operator did not run when the Secret went; no user can create another one in that namespace."""
     await own.create({"db": config("1")})
     await own.until(phase="CreateComplete")
     made = await own.list_there()

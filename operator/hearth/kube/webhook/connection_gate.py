@@ -23,7 +23,7 @@ FIRST_BYTE_TIMEOUT = 5.0
 """Seconds until the first byte of a connection; the API server sends it at once."""
 HANDSHAKE_TIMEOUT = 5.0
 CLOSE_TIMEOUT = 1.0
-"""Seconds for the peer's farewell. Its memory is held meanwhile."""
+"""Seconds for the peer's end of TLS. Its memory is held meanwhile."""
 ACCEPT_PAUSE = 0.1
 """Seconds until the next attempt where the process has too many open files."""
 BACKLOG = 128
