@@ -75,7 +75,7 @@ class AdmissionService:
         )
         self._configurations = WebhookConfigurations(connection=self._connection, name=settings.webhook_configuration)
         self._home = self._make_home()
-        self._server = WebhookServer(address.host, address.port)
+        self._server = WebhookServer(address.host, address.port, on_limit=observer.on_limit)
         self._hasher: KeyedHasher | None = None
         self._reviewer: Reviewer | None = None
         self._served: CertificateSet | None = None

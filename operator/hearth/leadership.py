@@ -1,7 +1,8 @@
 """Whether this process may work: alone, or because it won an election that runs in a thread and event loop of its own.
 
 There renewals neither wait behind a long pass nor share the engine's connections; and a process that lost its lease ends
-even where the engine's loop hangs. Must not know what the work is.
+even where the engine's loop hangs. A leader whose engine's loop hangs renews no more, so that another one takes over.
+Must not know what the work is.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ import functools
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
+
+import structlog
 
 from hearth import supervision
 from hearth.kube.client.api_client import ApiClient
@@ -29,9 +33,13 @@ if TYPE_CHECKING:
     from hearth.serve.metrics import Metrics
     from hearth.settings import Settings
 
+log = structlog.get_logger(__name__)
+
 RELEASE_TIMEOUT = 1.0
 """Seconds for giving the lease back; where that takes longer it runs out."""
 JOIN_TIMEOUT = 1.5
+BEATS = 5
+"""Signs of life of the engine's loop in the duration of a lease. Each costs a quarter of a millisecond."""
 FORCED_EXIT_CODE = 1
 
 
@@ -124,16 +132,23 @@ class LeaseLeadership:
         self._inner: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
         self._stopping = threading.Event()
         self._lock = threading.Lock()
+        self._beating: asyncio.Task[None] | None = None
+        self._alive_at = 0.0
+        """Monotonic time in seconds of the last sign of life of the engine's loop."""
         self._thread = threading.Thread(target=self._run, name="election", daemon=True)
 
     def start(self) -> None:
         """Start the election in a thread of its own."""
         self._loop = asyncio.get_running_loop()
+        self._alive_at = time.monotonic()
+        self._beating = supervision.spawn_forever("lease_beat", self._beat)
         self._thread.start()
 
     async def stop(self) -> None:
         """Give the lease back and end; returns when that is done, or takes too long."""
         self._stopping.set()
+        if self._beating is not None:
+            self._beating.cancel()
         with self._lock:
             if self._inner is not None:
                 loop, task = self._inner
@@ -148,6 +163,21 @@ class LeaseLeadership:
         """Return the reason why the holder of the lease is unknown."""
         trouble = self._election.error if self._election is not None else "has not requested its lease yet"
         return [trouble] if trouble else []
+
+    async def _beat(self) -> None:
+        """Show the other thread that this loop lives."""
+        while True:
+            self._alive_at = time.monotonic()
+            await asyncio.sleep(self._config.duration / BEATS)
+
+    def _check_engine(self) -> None:
+        """Check that the engine's loop lives. Raises `LeadershipLost`: it does the work that the lease is for."""
+        silent = time.monotonic() - self._alive_at
+        if silent > self._config.duration and not self._stopping.is_set():
+            raise leader_elector.LeadershipLost(
+                f"the operator has not worked for {silent:.0f} s, because its event loop hangs; another process takes over "
+                f"lease/{self._config.name}"
+            )
 
     def _run(self) -> None:
         try:
@@ -165,6 +195,8 @@ class LeaseLeadership:
         if self._stopping.is_set():
             return
         self._reason = reason
+        # Said here, too: an event loop that hangs says nothing.
+        log.warning("lease lost", reason=reason)
         end = threading.Timer(self._grace, self._end_by_force, args=(FORCED_EXIT_CODE,))
         end.daemon = True
         end.start()
@@ -190,7 +222,7 @@ class LeaseLeadership:
         try:
             await election.acquire()
             self._call(self.acquired.set)
-            await election.renew_forever()
+            await election.renew_forever(self._check_engine)
         except asyncio.CancelledError:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(RELEASE_TIMEOUT):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+
+import pytest
 
 from hearth import leadership, supervision
 from hearth.kube.auth.credentials import Credentials, NoCredentials
-from hearth.kube.leader_election.leader_elector import LeaderElectionConfig
+from hearth.kube.leader_election.leader_elector import LeaderElectionConfig, LeadershipLost
 from hearth.leadership import AlwaysLeader, LeaseLeadership
 from hearth.serve.metrics import Metrics
 from hearth.settings import Settings
@@ -111,6 +114,31 @@ async def test_work_that_hangs_is_ended_by_force_once_the_lease_is_lost() -> Non
 
     assert codes == [1]
     assert "the kubeconfig is gone" in str(leader.explain_loss())
+
+
+async def test_a_leader_whose_loop_hangs_renews_no_more_and_ends_by_force() -> None:
+    """Another thread than the one that hangs ends it."""
+    terms = LeaderElectionConfig(name="hearth", namespace="ops", identity="me", duration=0.3)
+    forced = threading.Event()
+    leader = LeaseLeadership(Source(), terms, Metrics(), grace=GRACE, end_by_force=lambda _code: forced.set())
+    leader.start()
+    await asyncio.sleep(0.6)
+    leader._check_engine()  # It lives: its signs of life renewed the stamp.
+
+    def renew() -> None:
+        time.sleep(0.4)
+        with pytest.raises(LeadershipLost, match="its event loop hangs") as caught:
+            leader._check_engine()
+        leader._lose(str(caught.value))
+
+    hanging = threading.Thread(target=renew)
+    hanging.start()
+    hanging.join()
+    assert forced.wait(10)
+    async with asyncio.timeout(10):
+        await leader.lost.wait()
+    assert "its event loop hangs" in str(leader.explain_loss())
+    await leader.stop()
 
 
 def test_no_two_processes_stand_under_one_name() -> None:

@@ -55,6 +55,9 @@ SKIPPED_NAMES = 1_000
 HTTP_CONNECTIONS = 100
 """Concurrent connections to the operator's HTTP server: a kubelet and a handful of scrapers need ten. A health check is
 always answered: when the limit is reached, the oldest connection is closed for the newest."""
+WEBHOOK_CONNECTIONS = 200
+"""Concurrent connections to the admission webhook: each API server keeps about one per review in progress. One takes 300 KB
+once it speaks TLS. Beyond them, the oldest one that has asked for no review is closed for the newest."""
 PLUGIN_SECONDS = 60.0
 """Time limit of an exec plugin. kubectl waits for interactive users, which the operator does not have."""
 PLUGIN_BYTES = 1024 * 1024
@@ -246,6 +249,8 @@ HEALTH_MARKS_PER_NAMESPACE = 1000
 """Unresolved HealthMarks. A client that marks more objects at once is defective."""
 HEALTH_MARKS = 10_000
 """The same limit in all namespaces: ten such clients."""
+REVISION_HISTORY = 100
+"""Earlier revisions of one Stack that are kept for rollbacks: each may take 0.7 MB of etcd."""
 SNAPSHOTS_PER_STACK = 100
 """StackSnapshots of one Stack. Each pins a revision, so there are no more revisions than that besides the history."""
 SNAPSHOT_VOLUMES = 500

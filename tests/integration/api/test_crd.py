@@ -182,6 +182,9 @@ REFUSED = [
     ),
     pytest.param(make_spec(outputs={"url": {}}), "spec.template.outputs.url.value: Required value", id="no value"),
     pytest.param(make_spec() | {"parameters": [1]}, "must be of type object", id="parameters as a list"),
+    pytest.param(
+        make_spec() | {"revisionHistoryLimit": 101}, "should be less than or equal to 100", id="an endless history"
+    ),
 ]
 
 

@@ -5,8 +5,10 @@ The API server has no Services here, so the configurations call a URL on loopbac
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import signal
+import socket
 import ssl
 import statistics
 import threading
@@ -469,3 +471,31 @@ def test_what_an_import_writes_is_accepted(reviewed: Reviewed, seed: int) -> Non
 
         answer = threats.api.send("POST", find_path("Stack", "default"), body=made.stack, dryRun="All")
         assert answer.code == 201, f"sample {number}: {contents}: {answer}"
+
+
+IDLE = 4_000
+GROWTH = 150.0
+"""MiB that the operator may grow by them: 200 connections of 300 KB, and what comes and goes."""
+
+
+def test_idle_connections_take_no_memory(reviewed: Reviewed) -> None:
+    """Four thousand of them, silent or in TLS, from anyone in the cluster's network; reviews are answered meanwhile."""
+    operator, port = reviewed.threats.operator, reviewed.port
+    before = operator.memory
+    with contextlib.ExitStack() as held:
+        for _ in range(IDLE):
+            held.enter_context(socket.create_connection(("127.0.0.1", port)))
+        silent = operator.memory - before
+        assert reviewed.is_reviewing()
+    context = ssl.create_default_context(cadata=read_certificates(reviewed.threats.api).authorities.decode())
+    with contextlib.ExitStack() as held:
+        for _ in range(IDLE // 10):
+            plain = held.enter_context(socket.create_connection(("127.0.0.1", port)))
+            held.enter_context(context.wrap_socket(plain, server_hostname="127.0.0.1"))
+        shaken = operator.memory - before
+        assert reviewed.is_reviewing()
+    print(f"{IDLE} silent connections: {silent:+.0f} MiB; {IDLE // 10} with TLS: {shaken:+.0f} MiB")
+    reviewed.threats.canary()
+
+    assert max(silent, shaken) <= GROWTH
+    assert operator.read_metric("hearth_limit_reached_total", limit="webhook-connections") > 0

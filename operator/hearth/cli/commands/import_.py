@@ -148,7 +148,7 @@ def reporting() -> Iterator[None]:
         yield
     except errors.InvalidDefinition as error:
         for mistake in error.mistakes:
-            click.echo(f"error: {mistake}", err=True)
+            click.echo(f"error: {safe_text.clean(mistake)}", err=True)
         raise SystemExit(1) from error
 
 
@@ -160,14 +160,15 @@ def write(texts: Sequence[SourceText], *, name: str, namespace: str | None, adop
     for word, sentences in (("warning", result.warnings), ("note", result.notes)):
         for sentence in sentences:
             click.echo(f"{word}: {safe_text.one_line(sentence)}", err=True)
-    click.echo(f"# Made by `hearth import` from {', '.join(text.source for text in texts)}.")
+    click.echo(f"# Made by `hearth import` from {safe_text.one_line(', '.join(text.source for text in texts))}.")
     if len(objects) > 1:
         count = len(objects) - 1
         message = f"the template is too large for one object: it is in {count} compressed ConfigMap{'s'[: count > 1]}"
         click.echo(f"note: {message}, which the Stack names in spec.templateRefs", err=True)
     for called in stack_division.find_unapplicable(objects):
         click.echo(
-            f"note: {called} is too large for plain `kubectl apply`: use `kubectl apply --server-side`", err=True
+            f"note: {safe_text.one_line(called)} is too large for plain `kubectl apply`: use `kubectl apply --server-side`",
+            err=True,
         )
     click.echo("---\n".join(map(kubectl_yaml.write, objects)), nl=False)
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from hearth.model.text import invisible
+
 UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, with the beginning of each escape sequence
-    "\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff"  # invisible, or changes the direction of what follows
-    "\ud800-\udfff\U000e0000-\U000e007f]"  # cannot be encoded, or is invisible
+    "\ud800-\udfff"  # cannot be encoded
+    f"{invisible.INVISIBLE}]"
 )
 LINE_ENDS: Final = re.compile(r"\r\n?")
 SPACE: Final = re.compile(r"\s*\n\s*|\t")
@@ -35,4 +37,6 @@ def first_line(text: object) -> str:
 
 def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

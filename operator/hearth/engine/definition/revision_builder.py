@@ -338,10 +338,18 @@ def find_sources(namespace: str, spec: Object) -> frozenset[ObjectRef]:
     return frozenset(found) if found else NONE
 
 
+EVENTS = frozenset({("", "Event"), ("events.k8s.io", "Event")})
+"""Groups and kind of Events."""
+
+
 def find_served_kinds(cluster: WorkloadCluster, kinds: Collection[str]) -> list[Kind]:
-    """Return the served kinds among kinds written as `apiVersion/Kind`; the others have no objects."""
+    """Return the served kinds among kinds written as `apiVersion/Kind`; the others have no objects.
+
+    Events are no objects of a Stack, although revisions of earlier versions may name them: the operator may not list them,
+    and they end by themselves.
+    """
     found = (find_served(cluster, *name.rpartition("/")[::2]) for name in sorted(kinds))
-    return [kind for kind in dict.fromkeys(found) if kind is not None]
+    return [kind for kind in dict.fromkeys(found) if kind is not None and (kind.group, kind.name) not in EVENTS]
 
 
 def find_served(cluster: WorkloadCluster, api_version: str, name: str) -> Kind | None:

@@ -10,6 +10,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Final
 
+from hearth.engine import terminating_namespaces
 from hearth.engine.cluster_objects import KubeconfigRef, StackObject
 from hearth.engine.clusters import kubeconfig_reference
 from hearth.engine.clusters.remote_ports import RemoteCluster
@@ -25,6 +26,8 @@ OPEN_GRACE = 5.0
 """Seconds that the first contact may take before the Stack reports that it waits; most clusters answer within one."""
 PLACE = "spec.kubeConfig.secretRef"
 HERE: Final = "this cluster"
+GONE: Final = (cluster_state.NOT_FOUND, cluster_state.FORBIDDEN)
+"""Reasons why a kubeconfig cannot be read when its namespace is being deleted: RoleBindings go as Secrets do."""
 
 
 class ClusterDenied(Exception):
@@ -49,6 +52,8 @@ class StackCluster:
         """The credentials in use, and those before."""
         self._identity = ""
         """The identity of the cluster that was linked last; "" if unknown."""
+        self.is_lost = False
+        """Whether the credentials are gone with the namespace, and no connection is open."""
 
     @property
     def hidden_texts(self) -> frozenset[str]:
@@ -96,10 +101,29 @@ class StackCluster:
             await self._choose(stack, before)
         except ClusterDenied as error:
             # A problem lasts until the decision: what waits for the home cluster must not write meanwhile.
-            self._problem = DefinitionRejection(reason=error.reason, message=str(error))
+            self._problem = await self._find_problem(stack, error, before)
         else:
-            self._problem = None
+            self._problem, self.is_lost = None, False
         return former is not None and self._services.links.find(self._uid) is not former
+
+    async def _find_problem(
+        self, stack: StackObject, error: ClusterDenied, before: str | None
+    ) -> DefinitionRejection | None:
+        """Return why the cluster is not used; None if the open connection is. before: see `choose`."""
+        self.is_lost = False
+        message = str(error)
+        if stack.deleting and error.reason in GONE:
+            # The Secret is deleted with the namespace, often before the Stack. The deletion needs no other connection.
+            if self._is_open(before):
+                return None
+            self.is_lost = await terminating_namespaces.is_terminating(stack.namespace, self._services)
+            message = explain_abandoned(stack, before or "") if self.is_lost else message
+        return DefinitionRejection(reason=error.reason, message=message)
+
+    def _is_open(self, before: str | None) -> bool:
+        """Return whether the Stack is linked to the cluster that has its objects. before: see `choose`."""
+        link = self._services.links.find(self._uid)
+        return link is not None and link.remote is not None and before in (None, link.remote.server)
 
     @property
     def is_full(self) -> bool:
@@ -177,7 +201,6 @@ async def read_kubeconfig(reader: SourceReader, stack: StackObject, reference: K
     except ApiStatusError as error:
         if not error.is_not_found:
             raise
-        # In a namespace that is being deleted nothing can be created.
         way_out = "set spec.deletionPolicy: Abandon to leave what is in that cluster" if stack.deleting else ""
         ways_out = " or ".join(filter(None, ("create it with a kubeconfig", way_out)))
         message = f"{PLACE}: {secret} does not exist in namespace {secret.namespace}; {ways_out}"
@@ -219,6 +242,15 @@ def explain_move(before: str, wanted: str) -> str:
     return (
         f"spec.kubeConfig: this Stack was started in {before}, and a move to {wanted} would leave its objects behind; "
         f"name the former cluster again, or delete the Stack and create it there"
+    )
+
+
+def explain_abandoned(stack: StackObject, server: str) -> str:
+    """Explain what becomes of the objects when the namespace is deleted with the credentials. server: "" if unknown."""
+    return (
+        f"namespace {stack.namespace} is being deleted, and with it the kubeconfig of Stack {stack.name}: its objects in "
+        f"{server or 'the other cluster'} are left behind; delete those that have the label "
+        f"{names.LABEL_STACK_UID}={stack.uid} there"
     )
 
 

@@ -11,14 +11,13 @@ from collections.abc import Callable, Collection
 
 import structlog
 
-from hearth.engine import verified_snapshots
+from hearth.engine import terminating_namespaces, verified_snapshots
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.services import Services
 from hearth.engine.snapshot_ports import StackSnapshotObject
 from hearth.engine.snapshots import snapshot_limits
 from hearth.engine.snapshots.snapshot_limits import SnapshotSlots
 from hearth.engine.snapshots.stack_observation import SnapshotStack, StackObserver
-from hearth.engine.stack import stack_deletion
 from hearth.engine.volume_snapshots import VolumeSnapshots
 from hearth.engine.writes.object_loop import ObjectLoop
 from hearth.model import names
@@ -193,9 +192,7 @@ class SnapshotController:
             errors = {each: await volumes.delete(each) for each in decision.delete}
             observed = [await self._observe_deleted(volumes, each, errors) for each in observed]
         is_unknown = any(each.state is VolumeState.UNKNOWN for each in observed)
-        is_terminating = is_unknown and await stack_deletion.is_namespace_terminating(
-            snapshot.namespace, self._services
-        )
+        is_terminating = is_unknown and await terminating_namespaces.is_terminating(snapshot.namespace, self._services)
         return snapshot_decision.decide_deletion(state, observed, is_namespace_terminating=is_terminating, now=now)
 
     async def _observe_deleted(

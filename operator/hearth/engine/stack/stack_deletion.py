@@ -10,9 +10,9 @@ from collections.abc import Collection
 
 import structlog
 
-from hearth.engine import verified_revisions
+from hearth.engine import terminating_namespaces, verified_revisions
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.definition import revision_builder
+from hearth.engine.definition import revision_builder, stack_cluster
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
@@ -21,11 +21,11 @@ from hearth.engine.work_queue import DirtyScope
 from hearth.model import names
 from hearth.model.child import Child
 from hearth.model.errors import ApiStatusError, Unreachable
-from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.kinds import Kind
 from hearth.model.text import enumeration
 from hearth.plan.retry import error_message
 from hearth.plan.stack.stack_plan import StackPlan
-from hearth.plan.status import deletion_blockers
+from hearth.plan.status import cluster_state, deletion_blockers
 
 logger = structlog.get_logger(__name__)
 
@@ -86,6 +86,7 @@ class StackDeletion:
             self._definition_sync.options.is_paused
             or plan.deletion_guard.held_deletions
             or plan.find_post_delete_stops()
+            or is_cut_off
         ):
             self._tasks.run("look at the namespace", self._look_at_namespace)
 
@@ -95,14 +96,17 @@ class StackDeletion:
         if stack is None or not stack.deleting or self.is_namespace_terminating or now < self._next_look:
             return
         self._next_look = now + LOOK_AT_NAMESPACE / 2
-        self.is_namespace_terminating = await is_namespace_terminating(stack.namespace, self._services)
+        self.is_namespace_terminating = await terminating_namespaces.is_terminating(stack.namespace, self._services)
+        if self.is_namespace_terminating and self._definition_sync.cluster.problem is not None:
+            # It may be that the credentials cannot come back any more.
+            self._definition_sync.schedule.request()
         self._services.enqueue_after(
             0.0 if self.is_namespace_terminating else LOOK_AT_NAMESPACE, self._uid, DirtyScope.STACK
         )
 
     def _may_let_go(self, plan: StackPlan) -> bool:
         """Return whether the cluster that cannot be used has no objects of the Stack, or may keep them."""
-        if plan.blueprint.abandons:
+        if plan.blueprint.abandons or self._definition_sync.cluster.is_lost:
             is_paused = self._definition_sync.options.is_paused and not self.is_namespace_terminating
             return not is_paused and self._is_cut_off_for_long()
         stack = self._services.management_cluster.find_stack(self._uid)
@@ -126,6 +130,13 @@ class StackDeletion:
 
     async def _let_go(self) -> None:
         """Remove the finalizer although the objects cannot be released."""
+        stack, target = self._services.management_cluster.find_stack(self._uid), self._definition_sync.targets.current
+        if stack is not None and target is not None and self._definition_sync.cluster.is_lost:
+            message = stack_cluster.explain_abandoned(stack, target.cluster)
+            logger.warning("objects in another cluster are left behind", stack=f"{stack.namespace}/{stack.name}")
+            await self._services.management_cluster.emit_event(
+                stack, type_="Warning", reason=cluster_state.ABANDONED, message=message
+            )
         self.blocked_by = await finalize(self._uid, self._services, is_abandoned=True)
 
     async def _part(self) -> None:
@@ -177,19 +188,6 @@ async def finalize(
 def is_conflict(error: ApiStatusError) -> bool:
     """Return whether the object had another version. A webhook with this code names no object."""
     return error.is_conflict and bool(error_message.read_details(error.status or {}).get("name"))
-
-
-async def is_namespace_terminating(namespace: str, services: Services) -> bool:
-    """Return whether a namespace is being deleted, so that no deletion can be deferred; False if unknown."""
-    kind = services.workload_cluster.kinds.find("v1", "Namespace")
-    if kind is None:
-        return False
-    ref = ObjectRef(group="", kind="Namespace", namespace="", name=namespace)
-    try:
-        live = await services.workload_cluster.get(ref, kind=kind)
-    except (ApiStatusError, Unreachable):
-        return False
-    return "deletionTimestamp" in live["metadata"]
 
 
 async def list_remaining(

@@ -20,7 +20,7 @@ RESERVED_FRACTION = 8
 A large Stack whose writes hang in a webhook for half a minute cannot block the others.
 """
 STARTS_WITHIN = 60.0
-"""Seconds within which a queued step must start if none is in flight."""
+"""Seconds within which a queued step must start if it may."""
 STEP_HANGS_AFTER = 180.0
 """Seconds within which a step in flight must end. Each request ends after 30 seconds, and a step sends at most six."""
 
@@ -41,14 +41,17 @@ class FairExecutor:
         find_room: Callable[[], int] | None = None,
         on_start: Callable[[float], None] | None = None,
         where: str = "step",
+        reserved: int = 0,
         on_error: Callable[[str, str], None] = lambda _stack_uid, _key: None,
     ) -> None:
         """workers: maximum steps in flight; find_room: the current limit; on_start: called with the queue time in seconds.
 
-        where: name of the steps in metrics and logs; on_error: called with the Stack and key of a step that raised.
+        where: name of the steps in metrics and logs; reserved: workers reserved at least, where the fraction is none;
+        on_error: called with the Stack and key of a step that raised.
         """
         self._take_step = take_step
         self._where = where
+        self._reserved = reserved
         self._on_error = on_error
         self._moved_at = clock.monotonic()
         """Monotonic time in seconds of the last enqueue into an empty queue, start or end."""
@@ -110,11 +113,16 @@ class FairExecutor:
     def find_stall(self) -> str:
         """Explain a stall; "" for none. An unavailable or throttling API server is no stall, because steps still end.
 
-        A queue may wait at a limit of 0, because the API server requested a pause.
+        Nor are slow steps beside workers that are free: what waits behind them is of the same Stacks. A queue may wait at
+        a limit of 0, because the API server requested a pause.
         """
         seconds = self._clock.monotonic() - self._moved_at
-        limit = STEP_HANGS_AFTER if self.in_flight else STARTS_WITHIN
-        if not self._queues or seconds <= limit or (not self.in_flight and self._find_room() <= 0):
+        room = self._find_room()
+        if self._find_line(room) is not None:
+            is_stalled = seconds > STARTS_WITHIN
+        else:
+            is_stalled = bool(self._queues) and self.in_flight >= max(1, room) and seconds > STEP_HANGS_AFTER
+        if not is_stalled:
             return ""
         return (
             f"{self.count_queued()} {self._where} tasks are queued, and none has started or ended for {seconds:.0f} s"
@@ -130,12 +138,8 @@ class FairExecutor:
 
     def _next(self) -> tuple[str, str] | None:
         """Return the first key of the next Stack; None if nothing waits or the limit is reached."""
-        room = self._find_room()
-        if self._idle and self.in_flight < room:
-            line = self._idle
-        elif self._busy and self.in_flight < room - room // RESERVED_FRACTION:
-            line = self._busy
-        else:
+        line = self._find_line(self._find_room())
+        if line is None:
             return None
         stack_uid, _ = line.popitem(last=False)
         queue = self._queues[stack_uid]
@@ -148,6 +152,13 @@ class FairExecutor:
         if self._on_start is not None:
             self._on_start(self._moved_at - since)
         return stack_uid, key
+
+    def _find_line(self, room: int) -> OrderedDict[str, None] | None:
+        """Return the line of Stacks whose turn it is; None if nothing waits or the limit is reached."""
+        if self._idle and self.in_flight < room:
+            return self._idle
+        reserved = max(room // RESERVED_FRACTION, self._reserved)
+        return self._busy if self._busy and self.in_flight < room - reserved else None
 
     async def _serve(self) -> None:
         while True:

@@ -11,6 +11,8 @@ from hearth.engine.ports import Clock
 from hearth.engine.writes.fair_executor import FairExecutor
 
 WORKERS = 4
+RESERVED = 1
+"""Workers for namespaces none of whose objects is being processed."""
 MAX_STEPS = 8
 """Consecutive steps for one object, each caused by the write of the previous one. More indicate a bug."""
 
@@ -34,7 +36,12 @@ class ObjectLoop:
         self._enqueue = enqueue
         self._clock = clock
         self._executor = FairExecutor(
-            workers=WORKERS, take_step=self._process, clock=clock, where=where, on_error=self._retry
+            workers=WORKERS,
+            take_step=self._process,
+            clock=clock,
+            where=where,
+            reserved=RESERVED,
+            on_error=self._retry,
         )
         self._failures: Counter[str] = Counter()
         """By object: consecutive internal errors."""

@@ -117,10 +117,14 @@ class LeaderElector:
         finally:
             await self._watch.close()
 
-    async def renew_forever(self) -> None:
-        """Renew until cancelled. Raises `LeadershipLost`."""
+    async def renew_forever(self, check: Callable[[], None] = lambda: None) -> None:
+        """Renew until cancelled. Raises `LeadershipLost`.
+
+        check: called before each renewal; raises `LeadershipLost` if the work that the lease is for has come to a halt.
+        """
         while True:
             await asyncio.sleep(self._config.retry)
+            check()
             await self._renew()
 
     async def release(self) -> None:

@@ -20,6 +20,7 @@ from aiohttp import web
 from hearth import supervision
 from hearth.kube.client import http_transport
 from hearth.kube.webhook.certificates import CertificateSet
+from hearth.kube.webhook.connection_gate import ConnectionGate
 from hearth.model import limits
 
 SHUTDOWN_TIMEOUT = 1.0
@@ -35,8 +36,11 @@ Serve: TypeAlias = Callable[..., Awaitable[Any]]
 class WebhookServer:
     """A server for kopf's `settings.admission.server`, started once there is a certificate."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, *, on_limit: Callable[[str], None] = lambda _limit: None) -> None:
+        """on_limit: gets the name of a limit that is reached, for metrics; called in the loop that serves."""
         self._host, self._port = host, port
+        self._on_limit = on_limit
+        self._gate: ConnectionGate | None = None
         self._path = ""
         self._context = make_context()
         self._current: tuple[CertificateSet, str] | None = None
@@ -78,21 +82,25 @@ class WebhookServer:
         app.add_routes([web.post("/{path:.*}", answer)])
         runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT)
         await runner.setup()
+        server = runner.server
+        assert server is not None  # noqa: S101 -- it was just set up
+        gate = self._gate = ConnectionGate(server, self._context, on_limit=self._on_limit)
         try:
-            # A restarted kopf may bind while the last connections of its predecessor still close.
-            site = web.TCPSite(runner, self._host, self._port, ssl_context=self._context, reuse_address=True)
-            await site.start()
+            await gate.start(self._host, self._port)
             self.is_serving = True
             yield {}
             await asyncio.Event().wait()
         finally:
             self.is_serving = False
+            await gate.stop()
             await runner.cleanup()
 
     async def _answer(self, request: web.Request, serve: Serve) -> web.StreamResponse:
         path, _, webhook = request.path.rpartition("/")
         if not hmac.compare_digest(path.encode(errors="replace"), self._path.encode()):
             raise web.HTTPNotFound
+        if self._gate is not None:
+            self._gate.trust(request.protocol)
         try:
             review = orjson.loads(await request.read())
             whole = review["request"]

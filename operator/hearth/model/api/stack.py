@@ -366,8 +366,9 @@ class StackSpec(ApiModel):
     """Cluster of the children, with the rights of that kubeconfig. The Stack, its revisions and its Events stay in this
     cluster. The operator follows changes of the Secret. A Stack with children cannot move to another API server.
     Default: the cluster of the Stack."""
-    revision_history_limit: Counter | None = None
-    """Number of earlier revisions to keep for rollbacks, in addition to those that are still needed. Default: 10."""
+    revision_history_limit: Annotated[Counter, pydantic.Field(le=limits.REVISION_HISTORY)] | None = None
+    """Number of earlier revisions to keep for rollbacks, in addition to those that are still needed. At most 100.
+    Default: 10."""
     deletion_policy: Literal["Delete", "Abandon"] | None = None
     """What happens to the children when the Stack is deleted. `Delete`: the operator deletes them, unless a resource
     has `deletionPolicy: Retain`. `Abandon`: all stay unchanged, without an owner. Default: `Delete`."""

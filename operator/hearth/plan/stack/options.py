@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from hearth.model import value_class
+from hearth.model import limits, value_class
 from hearth.model.text import times
 from hearth.plan.environment import environment_rules
 from hearth.plan.environment.environment_rules import EnvironmentRules
@@ -60,7 +60,7 @@ def parse(spec: Mapping[str, Any], *, has_parents: bool = False) -> ReconcileOpt
         max_backoff=_seconds(retry.get("maxBackoff")),
         timeout=_seconds(spec.get("timeout")),
         healing=healing.parse(spec.get("healing") or {}),
-        history_limit=spec.get("revisionHistoryLimit", HISTORY_LIMIT),
+        history_limit=min(spec.get("revisionHistoryLimit", HISTORY_LIMIT), limits.REVISION_HISTORY),
         environment=environment_rules.parse(spec.get("environment"), has_parents=has_parents),
     )
 

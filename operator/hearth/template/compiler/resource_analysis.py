@@ -33,8 +33,13 @@ IDENTITY_AUDIENCE = AllowedNames(
 )
 
 
-REVISION = ("apps", "ControllerRevision")
-"""Group and kind that no resource may have."""
+EVENT = "Event reports what happened, and the API server deletes it within hours; remove the resource"
+REFUSED = {
+    ("apps", "ControllerRevision"): "ControllerRevision stores revisions of Stacks; remove the resource",
+    ("", "Event"): EVENT,
+    ("events.k8s.io", "Event"): EVENT,
+}
+"""By group and kind that no resource may have, why."""
 STATEFUL_SET = ("apps", "StatefulSet")
 
 
@@ -129,8 +134,8 @@ def examine(analyzed: AnalyzedResource, examiner: ExpressionValidator, audience:
     examine_literals(analyzed, examiner, path)
     if analyzed.dissection.may_be_masked:
         examiner.mistakes += masked_values.find_mistakes(analyzed.source.manifest, path=path)
-    if analyzed.kind == REVISION[1] and analyzed.group == REVISION[0]:
-        examiner.note(f"{path}.kind", "ControllerRevision stores revisions of Stacks; remove the resource")
+    if (refusal := REFUSED.get((analyzed.group, analyzed.kind))) is not None and analyzed.api_version:
+        examiner.note(f"{path}.kind", refusal)
     if analyzed.served is not None and not analyzed.served.namespaced:
         examine_scope(analyzed, examiner, path)
     examine_replacement(analyzed, examiner)

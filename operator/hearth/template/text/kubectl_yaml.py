@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import yaml
 
+from hearth.model.text import invisible
 from hearth.template.text import yaml_values
 from hearth.template.text.yaml_values import TAG, Bounds, Document, Excess
 
@@ -44,6 +45,8 @@ EXACT = 2**53
 LONGEST_INTEGER = 1_100
 """Digits: the largest float has 309 decimal or 1,024 binary ones."""
 BOUNDS: Final = Bounds()
+MISLEADING: Final = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{invisible.INVISIBLE}]")
+"""What text is quoted for and written as escapes. A reader must see what the text is."""
 UNLIMITED = 2**31 - 1
 """Characters in a line: line breaks would make long lines no easier to read, and harder to compare."""
 
@@ -82,8 +85,9 @@ class Dumper(yaml.CSafeDumper):
         return True
 
     def represent_text(self, text: str) -> yaml.ScalarNode:
-        """Quote text that any parser might take for another type."""
-        return self.represent_scalar(f"{TAG}str", text, style="|" if "\n" in text else None)
+        """Quote text that any parser might take for another type, or that a reader sees as another one."""
+        style = '"' if MISLEADING.search(text) else "|" if "\n" in text else None
+        return self.represent_scalar(f"{TAG}str", text, style=style)
 
 
 Dumper.add_representer(str, Dumper.represent_text)
@@ -127,9 +131,18 @@ def describe(error: yaml.YAMLError) -> str:
 
 
 def write(value: Any) -> str:
-    """Write `value` as a YAML document, with unchanged key order and unlimited line length."""
+    """Write `value` as a YAML document, with unchanged key order and unlimited line length.
+
+    Characters that hide or reorder what stands beside them are written as escapes.
+    """
     text: str = yaml.dump(value, Dumper=Dumper, sort_keys=False, width=UNLIMITED, allow_unicode=True)
-    return text
+    # libyaml leaves some as they are. Each text that has one is in double quotes, where an escape has the same meaning.
+    return MISLEADING.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
 
 
 def read_scalar(kind: str, text: str, mark: yaml.Mark) -> Any:

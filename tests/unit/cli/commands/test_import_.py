@@ -194,3 +194,19 @@ def test_a_large_stack_is_written_in_several_objects(tmp_path: Path) -> None:
     *maps, stack = (document.value for document in kubectl_yaml.parse_documents(result.stdout))
     assert result.stderr.startswith(f"note: the template is too large for one object: it is in {len(maps)} compressed")
     assert [each["name"] for each in stack["spec"]["templateRefs"]] == [each["metadata"]["name"] for each in maps]
+
+
+def test_no_manifest_commands_the_terminal() -> None:
+    """Neither in a mistake nor in the Stack: what a terminal would obey, or would show as something else, is an escape."""
+    hostile = '"\\e]0;PWNED\\a \\u202Egpj.exe\\u200B"'
+    mistaken = run("-", text=CONFIG.replace("{name: a}", "{name: " + hostile + "}"))
+    assert mistaken.exit_code == 1
+    assert "PWNED" in mistaken.stderr
+    taken = run("-", text=CONFIG + f"data: {{k: {hostile}}}\n")
+    assert taken.exit_code == 0
+    assert "PWNED" in taken.stdout
+    for written in (mistaken.output, taken.output):
+        assert all(each.isprintable() or each == "\n" for each in written)
+    (document,) = kubectl_yaml.parse_documents(taken.stdout)
+    manifest = document.value["spec"]["template"]["resources"]["a"]["manifest"]
+    assert manifest["data"] == {"k": "\x1b]0;PWNED\x07 \u202egpj.exe\u200b"}

@@ -234,6 +234,40 @@ async def test_steps_that_hang_are_a_stall_once_each_request_must_have_ended() -
     await executor.stop()
 
 
+async def test_a_slow_step_beside_a_free_worker_is_no_stall() -> None:
+    """What waits is of the same Stack; that of another starts at once."""
+    clock, steps = ManualClock(), Steps()
+    executor = FairExecutor(workers=4, take_step=steps.take, clock=clock, reserved=1)
+    executor.start()
+    executor.enqueue("shop", ["a", "b", "c", "d"])
+    await turn_over()
+    clock.seconds = 10_000.0
+    assert (executor.in_flight, executor.count_queued()) == (3, 1)
+    assert executor.find_stall() == ""
+
+    executor.enqueue("blog", ["a"])
+    await turn_over()
+    assert executor.in_flight == 4
+    clock.seconds += 181.0
+    assert executor.find_stall() == "1 step tasks are queued, and none has started or ended for 181 s"
+    await executor.stop()
+
+
+async def test_a_queue_with_a_free_worker_is_a_stall_also_beside_a_step_in_flight() -> None:
+    """No step has to end before another one may start."""
+    clock, steps, room = ManualClock(), Steps(), [1]
+    executor = FairExecutor(workers=4, take_step=steps.take, clock=clock, find_room=lambda: room[0])
+    executor.start()
+    executor.enqueue("shop", ["a"])
+    executor.enqueue("blog", ["a"])
+    await turn_over()
+    clock.seconds = 61.0
+    assert executor.find_stall() == ""
+    room[0] = 4
+    assert executor.find_stall() == "1 step tasks are queued, and none has started or ended for 61 s"
+    await executor.stop()
+
+
 def test_nothing_to_do_is_no_stall() -> None:
     """However long."""
     clock = ManualClock()

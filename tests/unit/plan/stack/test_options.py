@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hearth.model import limits
 from hearth.plan.stack import options
 from hearth.plan.stack.options import ReconcileOptions
 
@@ -35,3 +36,9 @@ def test_everything_that_is_said_is_heard() -> None:
         timeout=3600.0,
         history_limit=0,
     )
+
+
+def test_a_history_is_bounded_also_where_an_earlier_crd_accepted_more() -> None:
+    """Each revision may take 0.7 MB of etcd."""
+    assert options.parse({"revisionHistoryLimit": 2**31 - 1}).history_limit == limits.REVISION_HISTORY == 100
+    assert options.parse({"revisionHistoryLimit": 99}).history_limit == 99

@@ -99,6 +99,18 @@ from support.units.templates.invalid_templates import (
                 )
             ],
         ),
+        *(
+            (
+                in_resource(f"{{manifest: {{apiVersion: {version}, kind: Event}}}}"),
+                [
+                    (
+                        f"{A}.manifest.kind",
+                        "Event reports what happened, and the API server deletes it within hours; remove the resource",
+                    )
+                ],
+            )
+            for version in ("v1", "events.k8s.io/v1")
+        ),
     ],
     ids=[
         "unknown field",
@@ -117,6 +129,8 @@ from support.units.templates.invalid_templates import (
         "status",
         "namespace of a cluster-wide object",
         "how revisions are stored",
+        "what happened",
+        "what happened, in the newer API",
     ],
 )
 def test_literal_manifests(template: str, expected: list[tuple[str, str]]) -> None:

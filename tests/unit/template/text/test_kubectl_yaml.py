@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -257,3 +258,36 @@ def test_merges_yield_to_what_is_stated_and_to_those_before() -> None:
         "d": {"x": 2, "z": 4},
         "e": {"q": 1},
     }
+
+
+MISLEADING = "\u202e\u2066\u200b\u200d\u2028\u061c\u00ad\u115f\ufe0f\ufeff\x1b\x07\x85\x9b\U000e0041"
+TEXTS = strategies.text(
+    strategies.one_of(
+        strategies.sampled_from(MISLEADING + " :#-'\"|\\\n\t"), strategies.characters(exclude_categories=["Cs"])
+    ),
+    max_size=12,
+)
+
+
+@hypothesis.given(value=strategies.dictionaries(TEXTS, strategies.one_of(TEXTS, strategies.lists(TEXTS)), max_size=3))
+def test_what_is_written_reads_as_it_is(value: dict[str, Any]) -> None:
+    """No character hides or reorders others, and the values are the same; keys too."""
+    written = kubectl_yaml.write(value)
+    assert not [each for each in written if not each.isprintable() and each not in "\n\t" and not is_harmless(each)]
+    assert not set(written) & set(MISLEADING)
+    assert [each.value for each in kubectl_yaml.parse_documents(written)] == [value]
+
+
+def is_harmless(character: str) -> bool:
+    """Spaces of other languages, private characters and those without a meaning yet show as what they are."""
+    return unicodedata.category(character) in ("Zs", "Co", "Cn") or character in ARABIC_SIGNS
+
+
+ARABIC_SIGNS = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2"
+"""Characters for formatting that are seen: they enclose the digits behind them."""
+
+
+def test_a_reversed_text_is_seen_as_such() -> None:
+    """In double quotes, also where it has several lines."""
+    assert kubectl_yaml.write({"a": "safe\u202eevil\nb"}) == 'a: "safe\\u202Eevil\\nb"\n'
+    assert kubectl_yaml.write({"a\u200b": "Größe ✔ 名前"}) == '"a\\u200B": Größe ✔ 名前\n'
