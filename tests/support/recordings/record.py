@@ -97,9 +97,14 @@ async def dump(connection: Connection) -> list[Object]:
         found += [
             {"apiVersion": VERSIONS.get(kind, API), "kind": kind, **recordings.clean(raw)}
             for raw in page["items"]
-            if raw["metadata"]["name"] != OF_KUBERNETES
+            if raw["metadata"]["name"] != OF_KUBERNETES and not is_of_set(kind, raw)
         ]
     return found
+
+
+def is_of_set(kind: str, raw: Object) -> bool:
+    """Return whether it is a revision of a StatefulSet."""
+    return kind == "ControllerRevision" and names.LABEL_STACK_UID not in (raw["metadata"].get("labels") or {})
 
 
 def write(place: Path, objects: list[Object]) -> None:
@@ -108,7 +113,8 @@ def write(place: Path, objects: list[Object]) -> None:
     folder.mkdir(exist_ok=True)
     text = yaml.dump_all(objects, Dumper=crds.CrdDumper, sort_keys=False, width=120, allow_unicode=True)
     (folder / "objects.yaml").write_text(text)
-    (folder / "crds.yaml").write_text(crds.write_all())
+    if place == recordings.FOLDER:
+        (folder / "crds.yaml").write_text(crds.write_all())
     print(f"{len(objects)} objects in {folder}")
 
 

@@ -22,6 +22,24 @@ NOT_STORED: Final = ("resourceVersion", "selfLink")
 WRITTEN: Final = FOLDER / "written"
 """Recordings of what a later version writes once."""
 
+WRITTEN_ONCE: Final[Mapping[str, Sequence[str]]] = {
+    "Secret with `stringData`": ("change secret/texts-login", "apply secret/texts-login"),
+    "object whose definition states what others compute": (
+        "apply persistentvolumeclaim/computed-claim",
+        "apply deployment/computed-counted",
+    ),
+    "nested Stack whose parent has an old `hearth.dev/retry`": ("apply stack/retried-inner",),
+    "object that a Stack adopted": (),
+    "object with a longer name than its kind gets now": (),
+    "Job, or other work that runs once": (),
+    "any other object": (),
+}
+"""By row of the table in docs/upgrading.md the writes of objects, in order."""
+WRITES: Final = frozenset({"apply", "change", "create", "delete", "release", "mark", "revision"})
+"""Of objects; statuses are told apart."""
+TOLD_IN: Final = frozenset({"texts", "computed", "retried", "retried-inner"})
+"""The Stacks whose status tells of that."""
+
 
 def list_versions(folder: Path = FOLDER) -> Sequence[Path]:
     """Return the folders of all recorded versions."""
