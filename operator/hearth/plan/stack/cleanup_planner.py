@@ -243,8 +243,18 @@ class CleanupPlanner:
             self._set(child.resource, before, (*before, child))
 
     def _ask_tree(self, child: Child) -> TreeClaim | None:
-        """Return the claim of another Stack of the tree on an object that this one does not name."""
-        return self.find_tree_claim(child) if self._is_unnamed(child) else None
+        """Return the claim of another Stack of the tree on an object that this one does not name, or on one that uses it."""
+        if not self._is_unnamed(child):
+            return None
+        return self.find_tree_claim(child) or self._find_claim_on_user(child)
+
+    def _find_claim_on_user(self, child: Child) -> TreeClaim | None:
+        """Return the claim on an object that was made of this one, and that may still have to be deleted before it."""
+        places = frozenset(cleanup.find_keys(child)) if self.withheld else frozenset()
+        for each in self.withheld.values():
+            if not each.claim.is_certain and not places.isdisjoint(each.child.requires):
+                return each.claim
+        return None
 
     def _set_withheld(self, child: Child, claim: TreeClaim, *, now: float) -> None:
         """Let an object stay for another Stack of the tree; this Stack does not wait for it."""
