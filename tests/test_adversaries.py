@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import random
 from collections.abc import Collection
 from typing import Any
 
 import pytest
 
-from hearth.plan.retry import backoff, step_governor
+from hearth.plan.retry import backoff
 from support import soak
 from support.checks import expectations
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
-from support.stateful import adversaries
+from support.stateful import adversaries, adversary_costs
 from support.stateful.fake_adversary import FakeAdversary
 from support.stories import story, story_runner
 from support.stories.story import Story
@@ -37,36 +36,16 @@ SPEC = {
         }
     }
 }
-FOLLOWED_SECONDS = 30.0
-"""Seconds for one write at most, where values change for ever: one in sixty seconds, and the free ones that it earns."""
-PER_WRITE = 7
-"""Requests for one write at most: itself, two dry runs, and reads for its reason, its obstacle and its message."""
-SECONDS = 60.0
-"""How long adversaries act."""
+SECONDS = 90.0
+"""How long adversaries act: until values that change all the time are reported, a little over a minute."""
 DENIALS = 3
 """How much more may be sent where a right is granted and denied all the time: each grant is worth a try."""
 
 
-def find_bound(seconds: float) -> float:
-    """How many writes one object may cost in that time, for any cause.
-
-    Delays begin at the level `FREE` and double with each level, until they reach the maximum. A write of a definition
-    that other values made another one adds `FOLLOWED` of a level. So there are `FREE / FOLLOWED` free writes, and for
-    each doubling of the time `1 / FOLLOWED` more, then one in each maximum delay, or one in each half minute.
-    """
-    per_level = 1 / step_governor.FOLLOWED
-    doublings = math.log2(1 + min(seconds, backoff.MAX_BACKOFF))
-    return step_governor.FREE * per_level + per_level * doublings + seconds / FOLLOWED_SECONDS
-
-
 def find_excess(world: FakeWorld, since: int, seconds: float, deeds: Collection[str]) -> dict[str, int]:
     """The objects that cost more than they may, with their writes or requests."""
-    sent = [each for each in world.traffic.requests[since:] if each.kind.name not in adversaries.OWN_KINDS]
-    writes = adversaries.count_by_object([each for each in sent if each.verb in {"apply", "delete", "release"}])
-    bound = find_bound(seconds) * (DENIALS if "deny" in deeds else 1)
-    excess = {name: count for name, count in writes.items() if count > bound}
-    excess |= {name: n for name, n in adversaries.count_by_object(sent).items() if n > PER_WRITE * bound}
-    return excess
+    beginnings = DENIALS if "deny" in deeds else 1
+    return adversary_costs.find_excess(world.traffic.requests[since:], seconds, beginnings=beginnings)
 
 
 @pytest.mark.parametrize("deeds", [*ALONE, *TOGETHER], ids="+".join)

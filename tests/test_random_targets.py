@@ -13,7 +13,7 @@ from support.server import fake_kinds
 from support.stateful import hostile_specs
 from support.stateful.hostile_tenant import Deed
 from support.stateful.random_templates import Draft, Edit
-from support.stateful.state_machine import Attacked, Targets, Trees
+from support.stateful.state_machine import Attacked, Harassed, HarassedTrees, Named, Targets, Trees
 
 QUICK = settings(
     max_examples=100,
@@ -36,6 +36,21 @@ def test_every_target_comes_true() -> None:
 def test_every_target_comes_true_beside_a_hostile_tenant() -> None:
     """Nothing that it does in its own namespace, or writes there about others, is noticed by anybody else."""
     run_state_machine_as_test(hypothesis.seed(QUICK_SEED)(Attacked), settings=settings(QUICK, max_examples=30))
+
+
+def test_every_target_comes_true_after_an_adversary() -> None:
+    """While it acts, what is sent for an object is bounded; once it ends, all comes about that is wanted."""
+    run_state_machine_as_test(hypothesis.seed(QUICK_SEED)(Harassed), settings=settings(QUICK, max_examples=20))
+
+
+def test_every_target_comes_true_in_a_tree_after_an_adversary() -> None:
+    """The same of nested stacks, groups and collections."""
+    run_state_machine_as_test(hypothesis.seed(QUICK_SEED)(HarassedTrees), settings=settings(QUICK, max_examples=10))
+
+
+def test_every_target_comes_true_where_names_are_stated() -> None:
+    """What a resource names is never deleted, whichever resource had it before."""
+    run_state_machine_as_test(hypothesis.seed(QUICK_SEED)(Named), settings=settings(QUICK, max_examples=30))
 
 
 def test_every_target_comes_true_in_a_tree() -> None:
@@ -139,7 +154,7 @@ def test_what_a_hostile_tenant_forges_of_its_own_is_named() -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("machine", [Targets, Attacked, Trees])
+@pytest.mark.parametrize("machine", [Targets, Attacked, Trees, Named, Harassed, HarassedTrees])
 def test_every_target_comes_true_for_long(machine: type[Targets]) -> None:
     """Other steps in every run, unless `HEARTH_SOAK_SEED` says which; `HEARTH_SOAK_EXAMPLES`: how many beginnings."""
     beginnings = soak.amount(1_000, full=5_000, variable=EXAMPLES)

@@ -31,6 +31,7 @@ DUE = {
     "name-pinned": "a refused change is tried again",
     "not-observed": "how long a controller has been silent is counted from the start",
     "P04-suspend-fails": "a refused change is tried again",
+    "replace-data-warned": "a refused change is tried again",
     "retain-pinned": "a refused change is tried again",
     "rights-granted": "a refused change is tried again",
     "sensitive": "a refused change is tried again",

@@ -31,6 +31,8 @@ class Mutant:
     file: str
     text: str
     becomes: str
+    noticed_by: str = ""
+    """The test that notices it, where no undisturbed story can: pytest's name of it."""
 
     def find_in(self, tree: Path) -> str | None:
         """The file with the rule broken, or None where its text does not occur exactly once."""
@@ -59,16 +61,17 @@ def copy_tree(place: Path) -> Path:
     return place
 
 
-def find_failure(tree: Path, *, limit: float | None = None) -> str:
-    """The story that fails first in that tree; "" where all go as written. limit: in seconds."""
+def find_failure(tree: Path, *, test: str = "", limit: float | None = None) -> str:
+    """The story that fails first in that tree, or the test that is named; "" where all go as written. limit: in seconds."""
     environment = {**os.environ, "PYTHONPATH": f"{tree / 'operator'}:{tree / 'tests'}", "PYTHONDONTWRITEBYTECODE": "1"}
-    program = [sys.executable, str(tree / "tests" / "mutants" / "stories.py")]
+    stories = [sys.executable, str(tree / "tests" / "mutants" / "stories.py")]
+    program = [sys.executable, "-m", "pytest", "-q", "-n", "0", "--no-header", test] if test else stories
     try:
         done = subprocess.run(
             program, check=False, cwd=tree, env=environment, capture_output=True, text=True, timeout=limit
         )
     except subprocess.TimeoutExpired:
-        return "the stories did not end"
+        return "it did not end"
     if done.returncode == 0:
         return ""
     return done.stdout.strip().splitlines()[-1] if done.stdout.strip() else done.stderr.strip().splitlines()[-1]
@@ -83,7 +86,7 @@ def try_mutant(mutant: Mutant, tree: Path, *, limit: float) -> tuple[bool, str]:
     whole = path.read_text()
     path.write_text(broken)
     try:
-        failure = find_failure(tree, limit=limit)
+        failure = find_failure(tree, test=mutant.noticed_by, limit=limit)
     finally:
         path.write_text(whole)
     return bool(failure), f"noticed   {mutant.rule}: {failure}" if failure else f"SURVIVES  {mutant.rule}"

@@ -252,9 +252,18 @@ class Oversight:
                 yield f"{raw['kind']} {raw['metadata']['name']} was {what} although {found[0][0]} of {stack} names it"
         if "deletionTimestamp" in seen.raw["metadata"]:
             return
-        found = [list(find_namers(raw, each)) for each in self._find_followed(uid, seen)]
-        if found and all(found) and not any(resource in each for each in found):
+        followed = self._find_followed(uid, seen)
+        found = [list(find_namers(raw, each)) for each in followed]
+        if found and all(found) and not self._may_replace(raw, resource, followed, found):
             yield f"{raw['kind']} {raw['metadata']['name']} was {what} although {found[0][0]} names it"
+
+    def _may_replace(self, raw: Object, resource: str, followed: list[Object], found: list[list[str]]) -> bool:
+        """Whether its own resource names it, now or where an earlier definition lets it be replaced."""
+        if resource in found[0]:
+            return True
+        earlier = [each for each, namers in zip(followed, found, strict=True) if resource in namers]
+        is_unused = raw["metadata"]["uid"] not in self._proven
+        return any(is_unused or find_policy(each, resource) in {"DeleteFirst", "KeepClaims"} for each in earlier)
 
     def _find_relatives(self, uid: str) -> Iterator[str]:
         """The other Stacks of a tree that are not being deleted, with objects in the same cluster."""

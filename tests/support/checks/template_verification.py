@@ -7,6 +7,7 @@ the template engine is not believed. Pure; must not know of worlds.
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,10 @@ from support.checks import expectations, members
 
 PLAIN = re.compile(r"\$\{\s*([a-zA-Z][\w]*(?:\.[a-zA-Z][\w]*)+)\s*\}")
 WHOLE = re.compile(rf"\A{PLAIN.pattern}\Z")
+CONTENTS: Mapping[str, str] = {
+    "ConfigMap": "data", "Secret": "data", "Probe": "spec", "Latecomer": "spec", "Newcomer": "spec",
+}  # fmt: skip
+"""By kind the field whose keys nobody fills in besides those who state them."""
 UNKNOWN = object()
 """The value of an expression that only the template engine can read."""
 
@@ -81,6 +86,7 @@ def find_wrong(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Se
         manifest = less_left(manifest, resource, children[name][0])
         wrong += [f"V: {name}: {text}" for text in find_differences(manifest, children[name][0], "")]
         wrong += [f"V: {name}: {text}" for text in find_incomplete(children[name][0], stack)]
+        wrong += [f"V: {name}: {text}" for text in find_left(as_stored(resource["manifest"]), children[name][0], stack)]
     return wrong
 
 
@@ -174,3 +180,19 @@ def find_incomplete(found: Object, stack: Object) -> Iterator[str]:
         yield "it has an owner reference"
     if "ready" in (found.get("status") or {}) and not found["status"]["ready"]:
         yield "it is not ready"
+
+
+def find_left(manifest: Any, found: Object, stack: Object) -> Iterator[str]:
+    """What an object says that its manifest does not say any more, nor anybody else, and that the status does not tell."""
+    at = CONTENTS.get(found["kind"], "")
+    stated, said = manifest.get(at), found.get(at)
+    if not at or not isinstance(said, dict) or isinstance(stated, str):
+        return
+    metadata = stack["metadata"]
+    own = names.field_manager(metadata["namespace"], metadata["name"], kind=stack.get("kind", names.STACK))
+    others = [each for each in found["metadata"].get("managedFields", ()) if each["manager"] != own]
+    theirs = {key.removeprefix("f:") for each in others for key in each["fieldsV1"].get(f"f:{at}") or ()}
+    told = json.dumps(stack.get("status"))
+    for key in said.keys() - (stated or {}).keys() - theirs:
+        if f"{at}.{key}" not in told:
+            yield f"{at}.{key} is not in its manifest, and stays"

@@ -1,6 +1,6 @@
 """Records the objects of this version on a real API server: play the scenario, wait, and write what is stored.
 
-    controlplane.py with -- env PYTHONPATH=operator:tests python -m support.recordings.record
+    controlplane.py with -- env PYTHONPATH=operator:tests python -m support.recordings.record [folder of a scenario]
 
 A released version is recorded once and never again.
 """
@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -36,15 +38,22 @@ PATHS = {
     "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
     "ConfigMap": "/api/v1/namespaces/{}/configmaps",
     "Secret": "/api/v1/namespaces/{}/secrets",
+    "PersistentVolumeClaim": "/api/v1/namespaces/{}/persistentvolumeclaims",
+    "StatefulSet": "/apis/apps/v1/namespaces/{}/statefulsets",
+    "Job": "/apis/batch/v1/namespaces/{}/jobs",
 }
-VERSIONS = {"ControllerRevision": "apps/v1", "Deployment": "apps/v1", "ConfigMap": "v1", "Secret": "v1"}
+VERSIONS = {
+    **dict.fromkeys(("ControllerRevision", "Deployment", "StatefulSet"), "apps/v1"),
+    **dict.fromkeys(("ConfigMap", "Secret", "PersistentVolumeClaim"), "v1"),
+    "Job": "batch/v1",
+}
 OF_KUBERNETES = "kube-root-ca.crt"
 AT_REST = 5.0
 """Seconds after the last step, in which nothing more is written."""
 
 
-async def main(kubeconfig: str) -> None:
-    """Write the folder of this version."""
+async def main(kubeconfig: str, place: Path) -> None:
+    """Write the folder of this version. place: of the scenario."""
     source = credentials.find_source(kubeconfig=kubeconfig, context=None, environ={})
     async with Connection(source) as connection:
         user = RealUser(connection, recordings.NAMESPACE)
@@ -52,21 +61,28 @@ async def main(kubeconfig: str) -> None:
         await user.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": recordings.NAMESPACE}})
         world = RealWorld(user, source)
         await world.start_controller()
-        for raw, expected in recordings.list_steps():
-            await play(user, raw, expected)
+        for step in recordings.list_steps(place):
+            await play(user, step)
         await asyncio.sleep(AT_REST)
         await world.kill_controller()
-        write(await dump(connection))
+        write(place, await dump(connection))
 
 
-async def play(user: RealUser, raw: Object, expected: Any) -> None:
+async def play(user: RealUser, step: Mapping[str, Any]) -> None:
     """Create or patch an object, and wait."""
+    raw, expected = step["object"], step.get("expect")
     metadata = {**raw["metadata"], "namespace": user.namespace}
-    address = Address(api_version=API, kind=raw["kind"], namespace=user.namespace, name=metadata["name"])
+    address = Address(
+        api_version=raw.get("apiVersion", API), kind=raw["kind"], namespace=user.namespace, name=metadata["name"]
+    )
     if "patch" in raw:
         await user.patch(address, raw["patch"])
+    elif "by" in step:
+        await user.create({**raw, "metadata": metadata}, by=step["by"])
     else:
         await user.create({"apiVersion": API, **raw, "metadata": metadata})
+    if expected is None:
+        return
     async with asyncio.timeout(120):
         while not recordings.is_reached(await user.find(address), expected):  # noqa: ASYNC110 -- a program by hand
             await asyncio.sleep(0.2)
@@ -81,20 +97,27 @@ async def dump(connection: Connection) -> list[Object]:
         found += [
             {"apiVersion": VERSIONS.get(kind, API), "kind": kind, **recordings.clean(raw)}
             for raw in page["items"]
-            if raw["metadata"]["name"] != OF_KUBERNETES
+            if raw["metadata"]["name"] != OF_KUBERNETES and not is_of_set(kind, raw)
         ]
     return found
 
 
-def write(objects: list[Object]) -> None:
+def is_of_set(kind: str, raw: Object) -> bool:
+    """Return whether it is a revision of a StatefulSet."""
+    return kind == "ControllerRevision" and names.LABEL_STACK_UID not in (raw["metadata"].get("labels") or {})
+
+
+def write(place: Path, objects: list[Object]) -> None:
     """Write the files of this version."""
-    folder = recordings.FOLDER / f"v{hearth.__version__}"
+    folder = place / f"v{hearth.__version__}"
     folder.mkdir(exist_ok=True)
     text = yaml.dump_all(objects, Dumper=crds.CrdDumper, sort_keys=False, width=120, allow_unicode=True)
     (folder / "objects.yaml").write_text(text)
-    (folder / "crds.yaml").write_text(crds.write_all())
+    if place == recordings.FOLDER:
+        (folder / "crds.yaml").write_text(crds.write_all())
     print(f"{len(objects)} objects in {folder}")
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main(os.environ["HEARTH_TEST_KUBECONFIG"])))
+    folders = [Path(each) for each in sys.argv[1:]] or [recordings.FOLDER]
+    sys.exit(asyncio.run(main(os.environ["HEARTH_TEST_KUBECONFIG"], folders[0])))

@@ -36,6 +36,8 @@ class Victim:
     raw: Object
     tick: int
     """Counts the acts."""
+    key: str = "value"
+    """Of the data of a ConfigMap that its template sets."""
 
     @property
     def is_config(self) -> bool:
@@ -53,7 +55,7 @@ class Victim:
     async def set_value(self, value: int | None) -> None:
         """Set the field that every template of the adversaries' Stacks sets."""
         text = str(value) if value is not None else None
-        await self.patch({"data": {"value": text}} if self.is_config else {"spec": {"value": value}})
+        await self.patch({"data": {self.key: text}} if self.is_config else {"spec": {"value": value}})
 
     async def tell(self, value: int) -> None:
         """Let the status tell a value."""
@@ -63,7 +65,8 @@ class Victim:
     @property
     def value(self) -> str:
         """What that field is."""
-        return str((self.raw.get("data") or self.raw.get("spec") or {}).get("value", ""))
+        stated = self.raw.get("data" if self.is_config else "spec") or {}
+        return str(stated.get(self.key if self.is_config else "value", ""))
 
 
 Deed: TypeAlias = Callable[[Victim], Awaitable[None]]
@@ -120,7 +123,7 @@ async def relabel(victim: Victim) -> None:
 async def lock(victim: Victim) -> None:
     """Change a value, and make the object immutable."""
     if victim.is_config and not victim.raw.get("immutable"):
-        await victim.patch({"data": {"value": "9"}, "immutable": True})
+        await victim.patch({"data": {victim.key: "9"}, "immutable": True})
 
 
 async def hold(victim: Victim) -> None:
@@ -171,9 +174,11 @@ class Adversary:
         *,
         find_children: Callable[[], Awaitable[Sequence[Object]]],
         chance: random.Random | None = None,
+        key: str = "value",
     ) -> None:
-        """deeds: names of `DEEDS`, one for each act, in turn or by chance."""
+        """deeds: names of `DEEDS`, one for each act, in turn or by chance. key: as `Victim.key`."""
         self._user, self._deeds, self._find_children, self._chance = user, deeds, find_children, chance
+        self._key = key
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -191,7 +196,7 @@ class Adversary:
             for raw in await self._find_children() if self._deeds else ():
                 turn = self._chance.choice(self._deeds) if self._chance else self._deeds[tick % len(self._deeds)]
                 with contextlib.suppress(errors.ApiStatusError):
-                    await DEEDS[turn](Victim(user=self._user, raw=raw, tick=tick))
+                    await DEEDS[turn](Victim(user=self._user, raw=raw, tick=tick, key=self._key))
             await asyncio.sleep(BETWEEN_ACTS)
 
 

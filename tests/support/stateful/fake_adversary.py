@@ -18,6 +18,9 @@ from support.server import fake_kinds, request_faults
 from support.stateful.adversaries import BETWEEN_ACTS, DEEDS, FINALIZER, MANAGER, Adversary, Victim
 from support.stories.world import Address
 
+WITHIN = ("collect", "mutate", "deny", "late")
+"""What happens within the server, or on the way to it."""
+
 
 class FakeAdversary:
     """The same on all children in a fake world; also what happens within the server: `collect`, `mutate`, `deny`, `late`."""
@@ -29,13 +32,19 @@ class FakeAdversary:
         *,
         chance: random.Random | None = None,
         kinds: Collection[str] = ("ConfigMap", "Probe"),
+        name: str = "",
+        key: str = "value",
     ) -> None:
-        """kinds: of the children that it cares for."""
-        self._world, self._kinds, self._chance = world, kinds, chance
+        """kinds: of the children that it cares for; name: of the only one; key: as `Victim.key`."""
+        self._world, self._kinds, self._chance, self._name = world, kinds, chance, name
         self._flags = frozenset(deeds) - frozenset(DEEDS)
         self._tasks: set[asyncio.Task[None]] = set()
         self._adversary = Adversary(
-            world.user, [each for each in deeds if each in DEEDS], find_children=self._find_children, chance=chance
+            world.user,
+            [each for each in deeds if each in DEEDS],
+            find_children=self._find_children,
+            chance=chance,
+            key=key,
         )
 
     def start(self) -> None:
@@ -75,7 +84,9 @@ class FakeAdversary:
         return [raw for _, raw in self._world.server.everything() if self._is_prey(raw)]
 
     def _is_prey(self, raw: Object) -> bool:
-        return raw["kind"] in self._kinds and names.LABEL_RESOURCE in (raw["metadata"].get("labels") or {})
+        if raw["kind"] not in self._kinds or self._name not in ("", raw["metadata"]["name"]):
+            return False
+        return names.LABEL_RESOURCE in (raw["metadata"].get("labels") or {})
 
     async def _deny(self) -> None:
         """Deny the right to apply, and grant it a moment later; the operator is notified that rights changed."""

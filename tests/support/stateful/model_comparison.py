@@ -42,7 +42,9 @@ def is_locked(resource: Mapping[str, Any]) -> bool:
     """Whether a resource has a value that cannot be changed, nor may it be replaced."""
     spec = resource["manifest"].get("spec") or {}
     policy = (resource.get("updatePolicy") or {}).get("replace", "Never")
-    return policy == "Never" and ("replaceValue" in spec or "storageClassName" in spec)
+    # Two objects cannot have one name at the same time.
+    is_never = policy == "Never" or (policy == "CreateFirst" and "name" in (resource["manifest"].get("metadata") or {}))
+    return is_never and ("replaceValue" in spec or "storageClassName" in spec)
 
 
 def find_left(stack: Object | None, found: list[Object], revisions: Mapping[int, str]) -> list[str]:

@@ -19,6 +19,9 @@ from support.stories import probe_controller
 
 NAMES = tuple("abcdefgh")
 CLAIM = "PersistentVolumeClaim"
+OBJECTS = frozenset({"probe", "config", "claim"})
+"""The kinds without members, whose names may be stated."""
+CALLED = ("one", "two", "one-x", "two-y")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,18 @@ class Draft:
     """How many members change at once; 0: all."""
     size: int = 2
     """Of a group."""
+    called: str = ""
+    """The name that its object has, whatever the resource is called; of a collection the beginning of all names."""
+    is_turned: bool = False
+    """Whether the members of such a collection have other keys, and the same names."""
+
+    def list_names(self) -> set[tuple[str, str]]:
+        """The kinds and names that it states."""
+        if not self.called or self.kind not in OBJECTS:
+            return set()
+        if self.keys is None:
+            return {(self.kind, self.called)}
+        return {(self.kind, f"{self.called}-{key}") for key in self.keys}
 
     @property
     def needs(self) -> set[str]:
@@ -87,7 +102,11 @@ def tidy(drafts: Drafts) -> dict[str, Draft]:
                 seen.update(gained)
         return True
 
+    called: set[tuple[str, str]] = set()
     for name, draft in drafts.items():
+        if called & draft.list_names():
+            draft = dataclasses.replace(draft, called="")  # noqa: PLW2901 -- two resources never share an object
+        called |= draft.list_names()
         uses = tuple(use for use in draft.uses if may_need(name, use.name))
         after = tuple(needed for needed in draft.after if may_need(name, needed))
         kept[name] = dataclasses.replace(draft, uses=uses, after=after)
@@ -100,17 +119,29 @@ def tidy(drafts: Drafts) -> dict[str, Draft]:
 def make_template(drafts: Drafts) -> Object:
     """The template of these resources."""
     made: Object = {"resources": {name: make_resource(name, drafts) for name in drafts}}
-    lists = {f"{name}Keys": list(draft.keys) for name, draft in drafts.items() if draft.keys is not None}
+    lists = {f"{name}Keys": declare(draft) for name, draft in drafts.items() if draft.keys is not None}
     if lists:
-        declared = {"type": "array", "items": {"type": "string"}}
-        made["parameters"] = {name: {**declared, "default": keys} for name, keys in lists.items()}
+        made["parameters"] = lists
     return made
+
+
+def declare(draft: Draft) -> Object:
+    """The parameter with the elements of a collection."""
+    keys = list(draft.keys or ())
+    if not draft.list_names():
+        return {"type": "array", "items": {"type": "string"}, "default": keys}
+    elements = [{"key": f"t{key}" if draft.is_turned else key, "name": key} for key in keys]
+    texts = {"key": {"type": "string"}, "name": {"type": "string"}}
+    return {"type": "array", "items": {"type": "object", "properties": texts}, "default": elements}
 
 
 def make_resource(name: str, drafts: Drafts) -> Object:
     """One resource as a template states it."""
     draft = drafts[name]
     made: Object = {"manifest": MANIFESTS[draft.kind](draft, [refer(use, drafts) for use in draft.uses])}
+    if draft.list_names():
+        name_of = f"{draft.called}-${{item.name}}" if draft.keys is not None else draft.called
+        made["manifest"]["metadata"] = {**made["manifest"].get("metadata", {}), "name": name_of}
     if draft.after:
         made["dependsOn"] = list(draft.after)
     policy: Object = {"replace": draft.policy} if draft.policy else {}
@@ -118,7 +149,7 @@ def make_resource(name: str, drafts: Drafts) -> Object:
         # A Stack stays in its cluster.
         policy = {"replace": draft.policy or "CreateFirst", "replaceOn": ["spec.kubeConfig"]}
     if draft.keys is not None:
-        made |= {"forEach": f"params.{name}Keys", "key": "item"}
+        made |= {"forEach": f"params.{name}Keys", "key": "item.key" if draft.list_names() else "item"}
         policy |= {"rolling": {"maxBatchSize": draft.batch}} if draft.batch else {}
     if policy:
         made["updatePolicy"] = policy
@@ -214,7 +245,7 @@ VALUES = {
 
 def edit(drafts: Drafts, change: Edit) -> dict[str, Draft]:
     """The drafts after one change."""
-    changed = {**EDITS, **TREE_EDITS}[change.what](dict(drafts), change)
+    changed = {**EDITS, **TREE_EDITS, **NAME_EDITS}[change.what](dict(drafts), change)
     return tidy(changed)
 
 
@@ -307,6 +338,19 @@ def _find(drafts: dict[str, Draft], number: int) -> str | None:
     return names[number % len(names)] if names else None
 
 
+def _exchange(drafts: dict[str, Draft], change: Edit) -> dict[str, Draft]:
+    """Two resources exchange the names of their objects."""
+    one, other = _find(drafts, change.at), _find(drafts, change.other)
+    if one is None or other is None:
+        return drafts
+    first, second = drafts[one], drafts[other]
+    exchanged = {
+        one: dataclasses.replace(first, called=second.called),
+        other: dataclasses.replace(second, called=first.called),
+    }
+    return {**drafts, **exchanged}
+
+
 EDITS: Mapping[str, Callable[[dict[str, Draft], Edit], dict[str, Draft]]] = {
     "value": _set("value", lambda number: number + 1),
     "add": _add,
@@ -333,6 +377,12 @@ TREE_EDITS: Mapping[str, Callable[[dict[str, Draft], Edit], dict[str, Draft]]] =
     "level": _set("kind", lambda number: ("group", "nested", "remote")[number % 3]),
 }
 """Those that make collections, groups and nested stacks."""
+NAME_EDITS: Mapping[str, Callable[[dict[str, Draft], Edit], dict[str, Draft]]] = {
+    "called": _set("called", lambda number: ("", *CALLED)[number % 5]),
+    "exchange": _exchange,
+    "turned": _set("is_turned", lambda number: number % 2 == 1),
+}
+"""Those that let objects with stated names belong to other resources."""
 
 SMALL = strategies.integers(0, 7)
 edits = strategies.builds(Edit, what=strategies.sampled_from(tuple(EDITS)), at=SMALL, other=SMALL, number=SMALL)
@@ -341,6 +391,15 @@ tree_edits = strategies.builds(
     Edit, what=strategies.sampled_from(tuple(TREE_EDITS)), at=SMALL, other=SMALL, number=SMALL
 )
 tree_changes = strategies.lists(strategies.one_of(tree_edits, tree_edits, edits), min_size=1, max_size=3)
+
+name_edits = strategies.builds(
+    Edit,
+    what=strategies.sampled_from((*NAME_EDITS, "rename", "rename", "keys", "kind", "remove")),
+    at=SMALL,
+    other=SMALL,
+    number=SMALL,
+)
+name_changes = strategies.lists(strategies.one_of(name_edits, name_edits, edits), min_size=1, max_size=3)
 
 
 def build(growth: list[Edit]) -> dict[str, Draft]:
@@ -355,5 +414,8 @@ beginnings = strategies.lists(
     strategies.builds(Edit, what=strategies.just("add"), at=SMALL, other=SMALL, number=SMALL), min_size=1, max_size=8
 ).map(build)
 tree_beginnings = strategies.tuples(beginnings, strategies.lists(tree_edits, min_size=3, max_size=8)).map(
+    lambda both: functools.reduce(edit, both[1], both[0])
+)
+named_beginnings = strategies.tuples(beginnings, strategies.lists(name_edits, min_size=3, max_size=8)).map(
     lambda both: functools.reduce(edit, both[1], both[0])
 )

@@ -8,6 +8,7 @@ from typing import Any
 from hearth.model.child import Object
 from support.checks import members
 from support.stateful import random_templates
+from support.stateful.fake_adversary import FakeAdversary
 from support.stateful.random_templates import Drafts
 
 
@@ -26,6 +27,22 @@ class Since:
     events: int = 0
     """How many Events there had been."""
     is_retried: bool = False
+    is_harassed: bool = False
+    """Whether an adversary undid what was written, so that anything may have failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Harassed:
+    """One that is at work."""
+
+    adversary: FakeAdversary
+    deed: str
+    begun: float
+    """Virtual seconds."""
+    requests: int
+    """How many there had been."""
+    changes: int
+    """How much there had been that begins the count of writes again."""
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import contextvars
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import yaml
@@ -22,9 +22,10 @@ from support.checks import expectations, invariants, members
 from support.fake_world import crash_injection, fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds, request_faults
-from support.stateful import hostile_tenant, model_comparison, random_templates, target_model
+from support.stateful import adversary_costs, hostile_tenant, model_comparison, random_templates, target_model
+from support.stateful.fake_adversary import FakeAdversary
 from support.stateful.hostile_tenant import Deed, Mallory
-from support.stateful.session_state import Ordered, Since
+from support.stateful.session_state import Harassed, Ordered, Since
 from support.stateful.target_model import Circumstances, Mind
 from support.stories.world import Address
 
@@ -40,6 +41,10 @@ MOST_FAULTS = 3
 
 ALTERED = {"Probe": ("spec", "other"), "ConfigMap": ("data", "v")}
 """By kind the field that a user changes of an object."""
+HARMS_CLAIMS = frozenset({"delete", "strip", "relabel", "hold", "collect", "mutate", "deny", "late"})
+"""What adversaries do to objects whose fields they do not know."""
+GRANTED = 3
+"""How much more may be sent where a right is granted and denied all the time: each grant is worth a try."""
 MOST_MINDS = 200
 """Possible states of mind with which the model continues; with more of them it would know next to nothing, slowly."""
 
@@ -69,6 +74,9 @@ class Session:
         """Whether the operator died since the Stack was complete last."""
         self.uid = ""
         self.mallory: Mallory | None = None
+        self.harassed: Harassed | None = None
+        self.is_stripped = False
+        """Whether an adversary took annotations away."""
         self.run(self._begin(delay, is_attacked=is_attacked))
 
     async def _begin(self, delay: float | None, *, is_attacked: bool) -> None:
@@ -251,6 +259,47 @@ class Session:
         self.tell(wait=seconds)
         self.run(asyncio.sleep(seconds))
 
+    # ------------------------------------------------------------ adversaries
+
+    def harass(self, number: int, deed: str) -> None:
+        """Let an adversary act on one child from now on, until it is told to stop."""
+        self.relent()
+        found = self.find_child(number)
+        if found is None or found["kind"] not in (*ALTERED, random_templates.CLAIM):
+            return
+        deeds = [deed] if found["kind"] in ALTERED or deed in HARMS_CLAIMS else ["delete"]
+        name = found["metadata"]["name"]
+        self.since.others += 1
+        self.since.is_harassed = True
+        self.is_stripped |= deeds[0] == "strip"
+        self.tell(harass={"object": name, "with": deeds[0]})
+        adversary = FakeAdversary(self.world, deeds, kinds=[found["kind"]], name=name, key=ALTERED["ConfigMap"][1])
+        self.run(self._call(adversary.start))
+        self.harassed = Harassed(
+            adversary=adversary,
+            deed=deeds[0],
+            begun=self._loop.time(),
+            requests=len(self.world.traffic.requests),
+            changes=self.since.edits + self.since.others,
+        )
+
+    def relent(self) -> None:
+        """End it; what each object cost meanwhile was bounded."""
+        harassed, self.harassed = self.harassed, None
+        if harassed is None:
+            return
+        self.tell(relent=harassed.deed)
+        seconds = self._loop.time() - harassed.begun
+        sent = self.world.traffic.requests[harassed.requests :]
+        beginnings = 1 + self.since.edits + self.since.others - harassed.changes
+        beginnings *= GRANTED if harassed.deed == "deny" else 1
+        self.run(harassed.adversary.stop())
+        if excess := adversary_costs.find_excess(sent, seconds, beginnings=beginnings):
+            self.fail([f"{harassed.deed}, for {seconds:g} s, cost more than it may: {excess}"])
+
+    async def _call(self, function: Callable[[], None]) -> None:
+        function()
+
     # ------------------------------------------------------------ judging
 
     def circumstances(self) -> Circumstances:
@@ -267,7 +316,7 @@ class Session:
         return Circumstances(
             asked=asked,
             revisions=self.revisions(),
-            may_fail=model_comparison.may_fail,
+            may_fail=(lambda _key: True) if self.since.is_harassed else model_comparison.may_fail,
             must_fail=model_comparison.must_fail,
             is_retried=self.since.is_retried,
             is_paused=bool(spec.get("paused")),
@@ -299,6 +348,7 @@ class Session:
 
     def rest(self) -> None:
         """Wait until nothing moves any more; then everything is as the model says."""
+        self.relent()
         self.tell(rest=None)
         try:
             wrong = self.run(self.world.wait_rest(self._compare, patience=PATIENCE))
@@ -308,13 +358,15 @@ class Session:
         if wrong:
             self.fail(wrong)
         self._check_costs()
+        self._delete_unproven()
         self._check_silence()
         self._conclude()
         self.check_always()
 
     async def _compare(self) -> list[str]:
         """What is not as the model says."""
-        stack, found = self.find_stack(), self.children()
+        stack, unproven = self.find_stack(), {raw["metadata"]["uid"] for raw in self.find_unproven()}
+        found = [raw for raw in self.children() if raw["metadata"]["uid"] not in unproven]
         if self.mallory is not None and (unnamed := self.mallory.find_unnamed()):
             return unnamed
         if self.is_deleting:
@@ -323,6 +375,22 @@ class Session:
             return ["the Stack is gone, and it was not deleted by a user"] if self.uid else []
         possible = target_model.rest(self.minds, self.circumstances())
         return model_comparison.find_wrong(stack, found, possible, self.revisions(), is_restarted=self.is_restarted)
+
+    def find_unproven(self) -> list[Object]:
+        """The objects whose signature an adversary took away, so that the operator only names them, in an Event."""
+        reported = [message for _, _, reason, message in self.world.traffic.events if reason == "UnprovenObjects"]
+        return [
+            raw
+            for raw in (self.children() if self.is_stripped else ())
+            if names.ANNOTATION_SIGNATURE not in invariants.annotations_of(raw)
+            and any(f"/{raw['metadata']['name']} " in f"{message} " for message in reported)
+        ]
+
+    def _delete_unproven(self) -> None:
+        """Do what that Event asks for."""
+        for raw in self.find_unproven():
+            self.tell(**{"delete-object": raw["metadata"]["name"]})
+            self.run(self.world.user.delete(Address.of(raw)))
 
     def _check_costs(self) -> None:
         """One edit, and nothing else: one apply a resource."""
@@ -361,7 +429,8 @@ class Session:
         stack = self.find_stack()
         if self.world.traffic.troubles or stack is None:
             return
-        self.run(asyncio.sleep(LONG))
+        # What undid the writes is reported for twice the longest delay.
+        self.run(asyncio.sleep(LONG * 2 if self.since.is_harassed else LONG))
         sent = len(self.world.traffic.requests)
         self.run(asyncio.sleep(LONG))
         later = self.world.traffic.requests[sent:]

@@ -11,7 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from hearth.model import names
 from support import soak
 from support.fake_world import crash_injection
-from support.stateful import hostile_tenant, random_templates
+from support.stateful import adversaries, hostile_tenant, random_templates
+from support.stateful.fake_adversary import WITHIN
 from support.stateful.hostile_tenant import Deed
 from support.stateful.random_templates import Drafts, Edit
 from support.stateful.session_state import Ordered
@@ -22,6 +23,7 @@ DELAYS = strategies.sampled_from((None, None, 0.0, 3.0))
 MOMENTS = strategies.sampled_from((0.0015, 0.004, 0.01, 0.1, 1.2, 6.0, 20.0))
 FAULTS = (*crash_injection.FAULTS, "quota")
 SMALL = strategies.integers(0, 7)
+ADVERSARIES = strategies.sampled_from((*adversaries.DEEDS, *WITHIN))
 
 
 class Targets(RuleBasedStateMachine):
@@ -288,6 +290,54 @@ class Trees(Targets):
     def set_away(self, *, is_away: bool) -> None:
         """The other cluster goes away, or comes back."""
         self.tree.set_away(is_away=is_away)
+
+
+class Harassed(Targets):
+    """The same Stack, while a client undoes what is written to one of its objects."""
+
+    @precondition(lambda self: self.lives)
+    @rule(number=SMALL, deed=ADVERSARIES, seconds=MOMENTS)
+    def harass(self, number: int, deed: str, seconds: float) -> None:
+        """A client comes upon an object, and continues through whatever follows until all is given time to rest."""
+        self.now.harass(number, deed)
+        self.now.wait(seconds)
+
+    @rule(number=SMALL, deed=ADVERSARIES, seconds=strategies.sampled_from((20.0, 60.0)))
+    def harass_for_a_while(self, number: int, deed: str, seconds: float) -> None:
+        """A client comes upon an object, and leaves it alone at last."""
+        self.now.harass(number, deed)
+        self.now.wait(seconds)
+        self.now.relent()
+
+
+class HarassedTrees(Harassed, Trees):
+    """The same of a tree."""
+
+
+class Named(Targets):
+    """A Stack whose objects have stated names, which move from one resource to another."""
+
+    @initialize(
+        delay=DELAYS,
+        first=random_templates.named_beginnings,
+        on_failure=strategies.booleans(),
+        rests=strategies.booleans(),
+    )
+    def begin(self, *, delay: float | None, first: Drafts, on_failure: bool, rests: bool) -> None:
+        """As the base class says."""
+        super().begin(delay=delay, first=first, on_failure=on_failure, rests=rests)
+
+    @precondition(lambda self: self.lives)
+    @rule(changes=random_templates.name_changes)
+    def edit(self, changes: list[Edit]) -> None:
+        """As the base class says, with names as well."""
+        self.edit_drafts(changes)
+
+    @precondition(lambda self: self.lives)
+    @rule(changes=random_templates.name_changes)
+    def edit_and_rest(self, changes: list[Edit]) -> None:
+        """As the base class says."""
+        super().edit_and_rest(changes)
 
 
 class Attacked(Targets):

@@ -124,6 +124,50 @@ def test_no_field_of_a_released_version_is_gone(folder: Path) -> None:
     assert missing == {name: [] for name in earlier}
 
 
+@pytest.mark.parametrize("folder", recordings.list_versions(recordings.WRITTEN), ids=lambda folder: folder.name)
+def test_what_is_written_once(folder: Path) -> None:
+    """It is in the table of docs/upgrading.md: no other object is written, and none is replaced."""
+    objects = recordings.load(folder)
+
+    async def test(world: FakeWorld) -> None:
+        take_up(world, objects)
+        before = read_all(world)
+        await world.start_controller()
+        await world.wait_rest(no_objection)
+
+        writes = [str(each) for each in world.traffic.requests if each.verb in recordings.WRITES]
+        expected = [each for row in recordings.WRITTEN_ONCE.values() for each in row]
+        assert sorted(writes) == sorted(expected)
+        assert writes.index("change secret/texts-login") < writes.index("apply secret/texts-login")
+        told = {each.name for each in world.traffic.requests if each.verb == "status"}
+        assert told <= recordings.TOLD_IN
+        after = read_all(world)
+        assert {key: raw["metadata"]["uid"] for key, raw in after.items()} == {
+            key: raw["metadata"]["uid"] for key, raw in before.items()
+        }
+        assert after["Secret", "texts-login"]["data"] == {"user": "YWRtaW4="}
+        written = {each.partition("/")[2] for each in expected} | told
+        assert [key for key, raw in after.items() if key[1] not in written and raw != before[key]] == []
+
+        await world.kill_controller()
+        sent = len(world.traffic.requests)
+        await world.start_controller()
+        await world.wait_rest(no_objection)
+        assert [str(each) for each in world.traffic.requests[sent:] if each.verb in request_faults.WRITES] == []
+
+    assert run(test) == []
+
+
+def test_the_table_of_what_is_written_once_has_these_rows() -> None:
+    """So that each of them is checked above."""
+    text = (recordings.FOLDER.parents[1] / "docs" / "upgrading.md").read_text()
+    section = text.partition("## What is written once after the upgrade")[2].partition("\n## ")[0]
+    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]
+    assert {row[0].removeprefix("| "): row[1] == "nothing" for row in rows} == {
+        row: not writes for row, writes in recordings.WRITTEN_ONCE.items()
+    }
+
+
 async def no_objection() -> list[str]:
     """What is awaited: nothing in particular."""
     return []

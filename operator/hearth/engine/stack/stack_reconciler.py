@@ -145,6 +145,9 @@ class StackReconciler:
         lookup_left = field_manager_lookup.resolve_queries(
             self.uid, planner, self.memory, tasks=self._tasks, services=self._services, backoff=self.results.backoff
         )
+        # Not before the lookups have begun: without one the plan would count as known from then on.
+        if self.memory.asks_all and self._cache_sync.grace_left() <= 0 and not self.definition.needs_sync(stack):
+            self.memory.asks_all = False
         self._stopping.after_reconcile(stack, planner, self.memory, grace_left=self._cache_sync.grace_left())
         self._rolling.update(planner, is_group=stack.is_group)
         self._detached.update(planner, refreshed.planned)
@@ -180,9 +183,6 @@ class StackReconciler:
         self._services.relatives.tell(self.uid, self._services)
         self._offers.update(planner)
         self._runs.report(refreshed.newly_failed, planner)
-        is_judged = self._cache_sync.grace_left() <= 0 and not self.definition.needs_sync(stack)
-        if self.memory.asks_all and is_judged:
-            self.memory.asks_all = False
         if not self._requests.is_paused and self.definition.cluster.problem is None:
             self._finished.update(keys, planner, children)
         self.memory.prune(children)

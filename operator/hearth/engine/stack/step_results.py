@@ -57,7 +57,7 @@ class StepResults:
             self._log_write(step, result.reverted)
             if isinstance(step, Delete) or (isinstance(step, Apply) and step.uid is None):
                 self.memory.asked.pop(key, None)
-            self.memory.governor.note_done(steps.find_work(step))
+            self._note_done(step)
         match result, step:
             case StepFailure(immutable=field), Apply(uid=str(uid)) if field:
                 self.memory.immutable[uid] = RefusedChange(step.hash, field, result.is_proven)
@@ -81,6 +81,12 @@ class StepResults:
                 self._count_repair(step.child.resource, suspend_rules.write_paths(started))
             case _:
                 self.memory.forget_failures(key, steps.attempt_id(step))
+
+    def _note_done(self, step: Step) -> None:
+        """Count a step that succeeded. Where a failed object is deleted to be tried again, the world undoes nothing."""
+        self.memory.governor.note_done(steps.find_work(step))
+        if isinstance(step, Delete) and step.child.uid in self.memory.counted_failures:
+            self.memory.governor.note_own_removal(step.child.resource)
 
     def apply_refresh(self, refreshed: RefreshResult, planner: StackPlanner) -> None:
         """Apply the memory updates of a refresh, and count the failures that it found."""

@@ -421,7 +421,9 @@ async def _try_change(
     """Find out by dry runs why the API server rejects the apply, and remove an obstacle if there is one."""
     verdict = await _judge_definition(refused, step, cluster=cluster)
     is_change = isinstance(refused, api_errors.MaybeImmutable) or step.uid is not None
-    reaction = api_errors.after_dry_run(refused, verdict, is_new=not is_change)
+    if verdict is Verdict.VALID and not is_change:
+        verdict = await _judge_repetition(step, cluster=cluster, manager=manager)
+    reaction = api_errors.after_dry_run(refused, verdict)
     if verdict in (Verdict.INVALID, Verdict.UNANSWERED) or not is_change:
         return reaction
     live = await cluster.get(step.ref, kind=step.kind)
@@ -449,6 +451,15 @@ async def _judge_definition(
     except ApiStatusError as error:
         return api_errors.judge_definition(refused, _classify(error, step))
     return Verdict.VALID
+
+
+async def _judge_repetition(step: Apply, *, cluster: WorkloadCluster, manager: str) -> Verdict:
+    """Judge by a dry run whether the API server refuses to apply a new object, or could only not store it just now."""
+    try:
+        await cluster.apply_dry_run(step.manifest, kind=step.kind, manager=manager)
+    except ApiStatusError as error:
+        return api_errors.judge_repetition(_classify(error, step))
+    return Verdict.UNANSWERED
 
 
 async def _is_immutable(step: Apply, live: Object, *, cluster: WorkloadCluster) -> bool:

@@ -207,10 +207,15 @@ def judge_definition(refused: NeedsDryRun | MaybeImmutable, answer: ErrorClass) 
             return Verdict.UNANSWERED
 
 
-def after_dry_run(refused: NeedsDryRun | MaybeImmutable, verdict: Verdict, *, is_new: bool = False) -> ErrorClass:
+def judge_repetition(answer: ErrorClass) -> Verdict:
+    """Judge the definition of a new object, accepted as one, by the refused dry run of the apply itself."""
+    return Verdict.INVALID if isinstance(answer, NeedsDryRun | MaybeImmutable | InvalidManifest) else Verdict.UNANSWERED
+
+
+def after_dry_run(refused: NeedsDryRun | MaybeImmutable, verdict: Verdict) -> ErrorClass:
     """Resolve `refused` by the verdict on the definition. The message is that of `refused`.
 
-    If the definition is valid, `MaybeImmutable` stays: the API server rejected the change. is_new: no object exists yet.
+    If the definition is valid, `MaybeImmutable` stays: the API server rejected the change.
     """
     match refused, verdict:
         case _, Verdict.INVALID:
@@ -219,12 +224,9 @@ def after_dry_run(refused: NeedsDryRun | MaybeImmutable, verdict: Verdict, *, is
             return Unavailable(message=refused.message)
         case MaybeImmutable(), _:
             return dataclasses.replace(refused, is_proven=verdict is Verdict.VALID)
-        case NeedsDryRun(), Verdict.VALID if not is_new:
+        case NeedsDryRun(), Verdict.VALID:
             cause = "a new object would be accepted, so fields that others added cause this"
             return Denied(message=f"{refused.message}; {cause}")
-        case NeedsDryRun(), Verdict.VALID:
-            # Without an object, only the manifest can be the cause.
-            return InvalidManifest(message=refused.message)
         case _:
             return Unavailable(message=refused.message)
 

@@ -206,6 +206,12 @@ class StepGovernor:
             creations = record.creations + work.creates
             self.records[work.resource, work.type] = replace(record, done=record.done + 1, creations=creations)
 
+    def note_own_removal(self, resource: str) -> None:
+        """Record that the operator itself deleted the object, so that the world undid nothing. Its delays stay."""
+        record = self.records.get((resource, WorkType.APPLY))
+        if record is not None:
+            self.records[resource, WorkType.APPLY] = replace(record, done=0, creations=0)
+
     def is_repeating(self, resource: str) -> bool:
         """Return whether the applies of a resource do not last, so that they will be reported."""
         record = self.records.get((resource, WorkType.APPLY))

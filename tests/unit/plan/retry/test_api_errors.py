@@ -201,12 +201,17 @@ def test_a_verdict_tells_what_was_meant(
 
 
 def test_an_accepted_dry_run_blames_the_live_object() -> None:
-    """Apply cannot read what is there, though the definition is fine. Where nothing is there, only the manifest is left."""
+    """Apply cannot read what is there, though the definition is fine."""
     change = api_errors.after_dry_run(ASKED, Verdict.VALID)
-    new = api_errors.after_dry_run(ASKED, Verdict.VALID, is_new=True)
     assert isinstance(change, Denied)
     assert change.message.startswith("unknown field; a new object would be accepted")
-    assert new == InvalidManifest(message="unknown field")
+
+
+def test_a_new_object_is_judged_by_the_apply_itself() -> None:
+    """It is refused again, so the definition is wrong; or the server just could not store it."""
+    assert api_errors.judge_repetition(ASKED) is Verdict.INVALID
+    assert api_errors.judge_repetition(Unavailable(message="m")) is Verdict.UNANSWERED
+    assert api_errors.judge_repetition(Denied(message="m")) is Verdict.UNANSWERED
 
 
 def test_an_access_review_tells_a_full_quota_from_missing_rights() -> None:

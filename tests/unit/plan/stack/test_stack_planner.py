@@ -269,6 +269,15 @@ def test_deletions_are_withdrawn_when_something_is_not_ready_any_more() -> None:
     assert board.take_step(uid) is None
 
 
+def test_a_planned_deletion_of_what_is_named_by_now_does_not_start() -> None:
+    """Whatever happened between its plan and its turn."""
+    world, _ = settled(blueprints.make_blueprint({"a": [], "old": []}))
+    board = blueprints.make_board(blueprints.make_blueprint({"a": []}))
+    [uid] = world.refresh(board)
+    board.wanted.claim(only(world.of("old")).ref, "a")
+    assert board.take_step(uid) is None
+
+
 def test_an_object_whose_resource_is_renamed_is_kept() -> None:
     """Under a pinned name the new resource names the very object, which our own apply relabels."""
     pinned = Constant({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "pinned"}})

@@ -1,0 +1,41 @@
+"""What one object may cost while an adversary undoes what is written to it, as the governor of steps states it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from hearth.plan.retry import backoff, step_governor
+from support.server.request_faults import Request
+from support.stateful import adversaries
+
+FOLLOWED_SECONDS = 30.0
+"""Seconds for one write at most, where values change for ever: one in sixty seconds, and the free ones that it earns."""
+PER_WRITE = 7
+"""Requests for one write at most: itself, two dry runs, and reads for its reason, its obstacle and its message."""
+WRITES = frozenset({"apply", "delete", "release"})
+
+
+def find_bound(seconds: float) -> float:
+    """How many writes one object may cost in that time, for any cause.
+
+    Delays begin at the level `FREE` and double with each level, until they reach the maximum. A write of a definition
+    that other values made another one adds `FOLLOWED` of a level. So there are `FREE / FOLLOWED` free writes, and for
+    each doubling of the time `1 / FOLLOWED` more, then one in each maximum delay, or one in each half minute.
+    """
+    per_level = 1 / step_governor.FOLLOWED
+    doublings = math.log2(1 + min(seconds, backoff.MAX_BACKOFF))
+    return step_governor.FREE * per_level + per_level * doublings + seconds / FOLLOWED_SECONDS
+
+
+def find_excess(requests: Sequence[Request], seconds: float, *, beginnings: int = 1) -> dict[str, int]:
+    """The objects that cost more than they may, with their writes or requests.
+
+    beginnings: how often what is counted may have begun again: by a user, a granted right, another operator.
+    """
+    sent = [each for each in requests if each.kind.name not in adversaries.OWN_KINDS]
+    writes = adversaries.count_by_object([each for each in sent if each.verb in WRITES])
+    bound = find_bound(seconds) * beginnings
+    excess = {name: count for name, count in writes.items() if count > bound}
+    excess |= {name: n for name, n in adversaries.count_by_object(sent).items() if n > PER_WRITE * bound}
+    return excess
