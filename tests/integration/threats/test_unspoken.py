@@ -385,6 +385,7 @@ SCENES: tuple[Callable[[Scene], None], ...] = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.operator_options("--log-level=debug", "--allow-loopback-clusters", "--max-backoff=2s")
 def test_no_feature_tells_a_sensitive_value(threats: ThreatWorld, tmp_path: Path, slots: Any) -> None:
     """Neither while all is well, nor when it fails, is restarted, is deleted, or crashes."""
