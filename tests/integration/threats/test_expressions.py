@@ -40,6 +40,7 @@ BOMBS = [
         id="a-thousand-replacements",
     ),
     pytest.param({"a": "${string(size(params.list.map(i, i)))}"}, {"list": list(range(9000))}, id="a-list-copied-at-each-step"),
+    pytest.param({"a": f"${{string(size({'strings.quote(' * 24}params.text{')' * 24}))}}"}, {"text": '"' * 16}, id="quotes-in-quotes"),
     pytest.param({"a": "${string(params.text.matches('((a{0,10}){0,10}){0,10}b'))}"}, {"text": "a" * 800_000}, id="unfolded-pattern"),
 ]  # fmt: skip
 
@@ -95,6 +96,21 @@ def find_refusal(threats: ThreatWorld, tenant: Tenant) -> str:
     """What the Stack says of a definition that is refused."""
     conditions = threats.find_status(tenant.namespace, "bomb").get("conditions") or ()
     return next((each["message"] for each in conditions if each["reason"] == "InvalidTemplate"), "")
+
+
+def test_many_replacements_of_what_nearly_matches_hold_up_no_one(threats: ThreatWorld) -> None:
+    """Each takes a tenth of a second, of which none is in the operator's process."""
+    tenant = threats.tenant()
+    parameters = {"a": "a" * 118_000, "b": "a" * 59_000 + "b"}
+    data = {f"k{number}": f"${{string(size(params.a.replace(params.b, 'x{number}')))}}" for number in range(400)}
+    threats.canary()
+
+    with threats.operator.listened_to() as silence:
+        tenant.author().create(make(tenant, "bomb", data, parameters))
+        canaries = [threats.canary().complete for _ in range(3)]
+
+    print(f"silent for {silence.longest:.2f} s, canaries {max(canaries):.2f} s")
+    assert silence.longest < SILENCE
 
 
 def test_an_expression_without_bound_over_an_object_fails_its_resource_alone(threats: ThreatWorld) -> None:

@@ -9,6 +9,7 @@ import base64
 import functools
 import json
 import re
+import urllib.parse
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -33,6 +34,14 @@ MASKED = "contains the word that stands for a sensitive value where people read 
 """The mistake in a definition that was copied from there. It does not quote the word, which is the value here."""
 FORMS_KEPT = 8
 """Definitions whose values are cached in all quoted forms; the values are in memory anyway."""
+MIN_LINE_LENGTH = 16
+"""Characters of one line of a value with several: shorter ones are ordinary words of a configuration."""
+LONGEST_IN_LINES = 8_192
+"""Characters of a value that is searched in parts and in rare forms too: more than a private key has."""
+MIN_INNER_LENGTH = 8
+"""Characters of a value in base 64, within the base 64 of a longer text: six bytes that no other text has by chance."""
+_HTML = str.maketrans({"&": "\\u0026", "<": "\\u003c", ">": "\\u003e", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+"""What Go escapes in JSON besides."""
 MIN_REDACTED_LENGTH = 3
 """Characters. Redacting shorter values would make every sentence unreadable."""
 
@@ -51,15 +60,53 @@ def redact(text: str, hidden: Collection[str]) -> str:
 
 @functools.lru_cache(maxsize=FORMS_KEPT)
 def find_forms(hidden: frozenset[str]) -> tuple[str, ...]:
-    """Return each value as is, in Base64, and as JSON or Python quote it; the longest first: one may contain another."""
+    """Return each value as it may be quoted; the longest first: one may contain another."""
     forms: dict[str, None] = {}
-    for value in sorted(hidden, key=len, reverse=True):
-        if len(value) >= MIN_REDACTED_LENGTH:
-            # An API server quotes the data of a Secret as it was sent.
-            encoded = base64.b64encode(value.encode(errors="replace")).decode()
-            quoted = json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]
-            forms.update(dict.fromkeys((value, encoded, *quoted)))
+    for text in (*hidden, *_find_lines(hidden)):
+        if len(text) >= MIN_REDACTED_LENGTH:
+            forms.update(dict.fromkeys((text, *_quote(text), *_encode(text))))
     return tuple(sorted(forms, key=len, reverse=True))
+
+
+def _find_lines(hidden: Collection[str]) -> Collection[str]:
+    """Return the long lines of the values, of which a program may quote one; none if they are too many to search."""
+    found = {
+        line.strip()
+        for value in hidden
+        if len(value) <= LONGEST_IN_LINES
+        for line in value.splitlines()[: limits.HIDDEN_TEXTS]
+        if len(line.strip()) >= MIN_LINE_LENGTH
+    }
+    return found if len(found) + len(hidden) <= limits.HIDDEN_TEXTS else ()
+
+
+def _quote(text: str) -> Iterator[str]:
+    """Return it as it is within JSON, also as Go and most others write it, in a literal, and in a URL."""
+    quoted = json.dumps(text, ensure_ascii=False)[1:-1]
+    yield quoted
+    yield repr(text)[1:-1]
+    if len(text) > LONGEST_IN_LINES:
+        return
+    escaped = json.dumps(text)[1:-1]
+    yield from (escaped, quoted.translate(_HTML), escaped.translate(_HTML))
+    for quote in (urllib.parse.quote, urllib.parse.quote_plus):
+        yield quote(text, safe="", errors="replace")
+        yield quote(text, errors="replace")
+
+
+def _encode(text: str) -> Iterator[str]:
+    """Return it in base 64: alone, and what is the same of it wherever it stands within a longer text."""
+    raw = text.encode(errors="replace")
+    # An API server quotes the data of a Secret as it was sent.
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        whole = encode(raw).decode()
+        yield whole
+        if len(text) > LONGEST_IN_LINES:
+            return
+        for before in range(3):
+            inner = encode(b"x" * before + raw).decode()[4 if before else 0 : -4]
+            if len(inner) >= MIN_INNER_LENGTH:
+                yield inner
 
 
 def redact_within(value: Any, hidden: Collection[str]) -> Any:

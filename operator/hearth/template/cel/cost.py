@@ -19,7 +19,9 @@ from hearth.template.cel.weight import NODE_BYTES, Weight
 
 ITERATIONS = 10_000
 """The number of iterations after which CEL stops an evaluation."""
-LIST_COPY = 0.013
+START = 5.0
+"""Microseconds for any evaluation."""
+LIST_COPY = 0.02
 """Microseconds for each element when a list grows by one: CEL copies the list each time."""
 LIST_COPY_BYTES = 16
 """Bytes of memory for each such element, which are freed only after the evaluation."""
@@ -50,7 +52,9 @@ class Estimator:
 
     rule: Rule = field(repr=False)
     steps: float
-    """Nodes of the tree."""
+    """Nodes of the tree; a call that takes longer counts as several."""
+    constants: Weight
+    """The lists, maps and texts that the expression itself contains."""
     depth: float
     """The depth of nested loops; infinite if a full estimate is required."""
 
@@ -58,9 +62,10 @@ class Estimator:
         """Return whether inputs of that size surely stay within the limits of one evaluation."""
         if self.depth > 1:
             return False
-        once = self.steps * (STEP + size.nodes * NODE_COPY + size.text * TEXT_COPY)
+        nodes, text = size.nodes + self.constants.nodes, size.text + self.constants.text
+        once = self.steps * (STEP + nodes * NODE_COPY + text * TEXT_COPY)
         most = limits.EVALUATION_MICROSECONDS
-        return once * max(size.nodes, 1) <= most and size.nodes**2 * LIST_COPY <= most
+        return once * max(nodes, 1) <= most and nodes**2 * LIST_COPY <= most
 
     def estimate(self, data: Mapping[str, Any]) -> Cost:
         """Return the bound for these inputs; infinite if it exceeds the limit of one evaluation."""
@@ -71,6 +76,7 @@ class Estimator:
         """Return the bound for variables of at most that size; infinite if it exceeds `most` microseconds."""
         meter = Meter(most)
         try:
+            meter.add(START)
             for each in scope.values():
                 meter.add(each.copy_time, each.total)
             result = self.rule(scope, meter)
@@ -105,19 +111,26 @@ def is_harmless(text: str, tree: Any) -> bool:
 
 def make_estimator(tree: Any) -> Estimator:
     """Make the estimator for the expression of that tree."""
-    steps = 0
+    steps, nodes, text = 0.0, 0, 0
     depth = 0.0
     waiting: list[tuple[Any, int]] = [(tree.expr, 0)]
     while waiting:
         node, loops = waiting.pop()
-        steps, kind = steps + 1, syntax_tree.alternative(node)
+        kind = syntax_tree.alternative(node)
         loops += kind == "comprehension_expr" and not is_binding(node.comprehension_expr)
-        is_odd = (kind == "call_expr" and name_function(node.call_expr) not in function_costs.HARMLESS) or (
-            kind == "comprehension_expr" and is_binding(node.comprehension_expr)
-        )
-        depth = max(depth, math.inf if is_odd else loops)
+        depth = max(depth, math.inf if is_odd(node, kind) else loops)
+        steps += function_costs.count_steps(name_function(node.call_expr)) if kind == "call_expr" else 1
+        nodes += len(syntax_tree.children(node)) if kind in ("list_expr", "struct_expr") else 0
+        text += node.const_expr.ByteSize() if kind == "const_expr" else 0
         waiting += [(each, loops) for each in syntax_tree.children(node)]
-    return Estimator(_compile(tree.expr), steps=steps, depth=depth)
+    return Estimator(_compile(tree.expr), steps=steps, constants=Weight(nodes, text), depth=depth)
+
+
+def is_odd(node: Any, kind: str) -> bool:
+    """Return whether the cost of a node does not follow from the sizes of the inputs alone."""
+    if kind == "comprehension_expr":
+        return is_binding(node.comprehension_expr)
+    return kind == "call_expr" and name_function(node.call_expr) not in function_costs.HARMLESS
 
 
 def is_binding(loop: Any) -> bool:

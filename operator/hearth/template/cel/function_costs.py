@@ -17,8 +17,8 @@ SEARCH = 0.035
 """Microseconds for a byte of text that is searched."""
 INSTRUCTION_TIME, INSTRUCTION_BYTES = 1.0, 200
 """Microseconds and bytes for one instruction of a compiled pattern."""
-MATCH, SLOWEST_MATCH = 0.005, 30.0
-"""Microseconds for each instruction and character, and the maximum for a character."""
+MATCH = 0.01
+"""Microseconds for each instruction and character, if all instructions are tried at each character."""
 UNICODE_CLASS = 1_200
 MOST_REPEATED = 1_000
 """RE2 rejects more, including nested repetitions."""
@@ -28,6 +28,8 @@ _CLASS = re.compile(r"\\[pPC]|\[\^|\\[DSW]")
 LONGEST_NUMBER = 400
 """Characters of a number as text, or of a number that a pattern of `format` writes with its largest precision."""
 MOST_PRECISION = 1_100
+QUANTITY = 40.0
+"""Microseconds for a function of quantities, which is written in Python and exact."""
 
 Function: TypeAlias = Callable[[Meter, Sequence[Bound]], Bound]
 
@@ -45,11 +47,29 @@ def number(meter: Meter, _given: Sequence[Bound]) -> Bound:
 
 
 def linear(meter: Meter, given: Sequence[Bound]) -> Bound:
-    """Bound a function that returns a text as long as its operands, or twice that."""
+    """Bound a function that returns a text as long as its operands, or as a number."""
+    return _rewrite(meter, given, growth=1)
+
+
+def encode(meter: Meter, given: Sequence[Bound]) -> Bound:
+    """Bound a text in base 64, which has four characters for three bytes."""
+    return _rewrite(meter, given, growth=1.4)
+
+
+def quote(meter: Meter, given: Sequence[Bound]) -> Bound:
+    """Bound a quoted text, of which each character may be escaped."""
+    return _rewrite(meter, given, growth=2)
+
+
+def _rewrite(meter: Meter, given: Sequence[Bound], *, growth: float) -> Bound:
     whole = value_bounds.join(*given)
-    return meter.make(
-        Bound(1, 2 * whole.text + LONGEST_NUMBER, 2 * whole.text + LONGEST_NUMBER), time=whole.copy_time * 10
-    )
+    size = growth * whole.text + LONGEST_NUMBER
+    return meter.make(Bound(1, size, size), time=whole.copy_time * 10)
+
+
+def calculate(meter: Meter, given: Sequence[Bound]) -> Bound:
+    """Bound a function of quantities, which returns a number or a quantity."""
+    return meter.make(Bound(1, LONGEST_NUMBER, 0), time=QUANTITY + sum(each.copy_time for each in given))
 
 
 def same(meter: Meter, given: Sequence[Bound]) -> Bound:
@@ -70,9 +90,13 @@ def concatenate(meter: Meter, given: Sequence[Bound]) -> Bound:
 
 def search(meter: Meter, given: Sequence[Bound]) -> Bound:
     """Bound a search for one text in another."""
-    text, sought = given[0].text, given[1].text if len(given) > 1 else 0
-    meter.add(STEP + text * (SEARCH + min(text, sought) * TEXT_COPY / 10))
+    meter.add(STEP + _bound_search(given[0], given[1] if len(given) > 1 else SCALAR))
     return SCALAR
+
+
+def _bound_search(text: Bound, sought: Bound) -> float:
+    """Return the microseconds to find all places of a text, each of which may differ from it in the end only."""
+    return text.text * (SEARCH + min(text.text, sought.text) * TEXT_COPY / 10)
 
 
 def match(meter: Meter, given: Sequence[Bound]) -> Bound:
@@ -83,7 +107,7 @@ def match(meter: Meter, given: Sequence[Bound]) -> Bound:
     pattern = given[1].constant if len(given) > 1 else None
     instructions = count_instructions(pattern) if isinstance(pattern, str) else LARGEST_PATTERN
     meter.add(instructions * INSTRUCTION_TIME, instructions * INSTRUCTION_BYTES)
-    meter.add(STEP + given[0].text * min(instructions * MATCH, SLOWEST_MATCH))
+    meter.add(STEP + given[0].text * instructions * MATCH)
     return SCALAR
 
 
@@ -102,13 +126,14 @@ def replace(meter: Meter, given: Sequence[Bound]) -> Bound:
     text, old, new = (*given, SCALAR, SCALAR)[:3]
     spans = len(old.constant) if isinstance(old.constant, str) and old.constant else 1
     size = text.text + (text.text / spans + 1) * new.text
-    return meter.make(Bound(1, size, 0), time=text.text * SEARCH)
+    return meter.make(Bound(1, size, 0), time=_bound_search(text, old))
 
 
 def split(meter: Meter, given: Sequence[Bound]) -> Bound:
     """Bound a split: at most as many parts as there are characters."""
-    text = given[0]
-    return meter.make(Bound(text.text + 2, text.text, text.text + 1, Bound(1, text.text, 0)))
+    text, separator = (*given, SCALAR)[:2]
+    parts = Bound(text.text + 2, text.text, text.text + 1, Bound(1, text.text, 0))
+    return meter.make(parts, time=_bound_search(text, separator))
 
 
 def join_list(meter: Meter, given: Sequence[Bound]) -> Bound:
@@ -141,16 +166,22 @@ _SCALARS = (
     *("size", "int", "uint", "double", "timestamp", "duration", "startsWith", "endsWith", "charAt"),
     *("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"),
     *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
-    *("isQuantity", "isGreaterThan", "isLessThan", "compareTo", "asInteger", "isInteger", "asApproximateFloat", "sign"),
 )
-_LINEAR = (
-    *("string", "bytes", "lowerAscii", "upperAscii", "trim", "reverse", "substring", "strings.quote"),
-    *("base64.encode", "base64.decode", "quantity", "add", "sub"),
+ENCODE = "base64.encode"
+QUANTITIES = frozenset(
+    {
+        *("quantity", "isQuantity", "add", "sub", "isGreaterThan", "isLessThan", "compareTo"),
+        *("asInteger", "isInteger", "asApproximateFloat", "sign"),
+    }
 )
-_FUNCTIONS: Mapping[str, Function] = {
+_LINEAR = (*("string", "bytes", "lowerAscii", "upperAscii", "trim", "reverse", "substring", "base64.decode"),)
+FUNCTIONS: Mapping[str, Function] = {
     **dict.fromkeys(_NUMBERS, number),
     **dict.fromkeys(_SCALARS, scalar),
     **dict.fromkeys(_LINEAR, linear),
+    ENCODE: encode,
+    "strings.quote": quote,
+    **dict.fromkeys(QUANTITIES, calculate),
     **dict.fromkeys(_SAME, same),
     **dict.fromkeys((syntax_tree.INDEX, syntax_tree.INDEX_OPTIONALLY, syntax_tree.SELECT_OPTIONALLY), inner),
     "_+_": concatenate,
@@ -161,7 +192,7 @@ _FUNCTIONS: Mapping[str, Function] = {
     "join": join_list,
     "format": write_format,
 }
-HARMLESS = frozenset({*_NUMBERS, *_SCALARS, *_LINEAR, *_SAME, "_?_:_", "_+_"}) | {
+HARMLESS = frozenset({*_NUMBERS, *_SCALARS, *_LINEAR, *_SAME, *QUANTITIES, ENCODE, "_?_:_", "_+_"}) | {
     syntax_tree.INDEX,
     syntax_tree.INDEX_OPTIONALLY,
     syntax_tree.SELECT_OPTIONALLY,
@@ -169,6 +200,14 @@ HARMLESS = frozenset({*_NUMBERS, *_SCALARS, *_LINEAR, *_SAME, "_?_:_", "_+_"}) |
 """Functions whose cost is bounded by small inputs, for any use in an expression without loops."""
 
 
+def count_steps(name: str) -> float:
+    """Return how many ordinary nodes of a tree a harmless function takes the time of."""
+    if name in QUANTITIES:
+        return QUANTITY / STEP
+    # Within others, it makes its text longer each time.
+    return 8 if name == ENCODE else 1
+
+
 def find_function(name: str) -> Function:
     """Find the cost rule of a call."""
-    return scalar if name.startswith("math.") else _FUNCTIONS.get(name, boundless)
+    return scalar if name.startswith("math.") else FUNCTIONS.get(name, boundless)

@@ -340,3 +340,22 @@ def test_the_members_of_a_group_are_rendered(tmp_path: Path) -> None:
     found = [each["metadata"]["name"] for each in yaml.safe_load_all(output)]
     assert found == ["workers-1", "workers-2"]
     assert run(tmp_path, "lint", group) == (0, "1 ResourceGroup: no mistake\n")
+
+
+@pytest.mark.parametrize("command", ["lint", "render"])
+def test_what_the_operator_evaluates_elsewhere_is_evaluated_here_too(tmp_path: Path, command: str) -> None:
+    """Within the same limits."""
+    lines = "${params.list.map(i, 'line-' + string(i)).join(',')}"
+    slow = "${string(params.list.map(x, params.list.map(y, params.list.map(z, x + y + z))).size())}"
+    stack = make({"a": {"manifest": {**CONFIG, "data": {"lines": lines}}}})
+    stack["spec"]["parameters"] = {"list": list(range(1_500))}
+    stack["spec"]["template"]["parameters"] = {"list": {"type": "array"}}
+
+    code, output = run(tmp_path, command, stack)
+    assert code == 0
+    assert ("line-1499" if command == "render" else "no mistake") in output
+
+    stack["spec"]["template"]["resources"]["a"]["manifest"]["data"]["slow"] = slow
+    code, output = run(tmp_path, command, stack)
+    assert code == 1
+    assert "data.slow: expression took more than" in output

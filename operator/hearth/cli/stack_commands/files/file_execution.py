@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -20,11 +21,14 @@ from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kinds
 from hearth.plan.resource import definition_warnings
+from hearth.sandbox import offline
+from hearth.sandbox.offline import OfflineEvaluator
 from hearth.template.text import kubectl_yaml
 
 if TYPE_CHECKING:
     from hearth.cli.stack_access.session import Session
     from hearth.template.blueprint import Blueprint
+    from hearth.template.cel.evaluation import Evaluator
 
 DONE, FAILED = 0, 1
 
@@ -105,7 +109,8 @@ def lint(
         raise click.ClickException(safe_text.clean(f"there is no Stack in {', '.join(files)}"))
 
     def act(kinds: Kinds) -> int:
-        found = [mistake for each in stacks for mistake in find_mistakes(each, kinds)]
+        with evaluating() as evaluator:
+            found = [mistake for each in stacks for mistake in find_mistakes(each, kinds, evaluator)]
         for mistake in found:
             mistake["line"] = line_numbers.find_line(
                 texts[mistake["file"]], mistake["stack"], mistake["path"], kind=mistake["kind"]
@@ -138,16 +143,21 @@ def count_kinds(stacks: Sequence[StackFile]) -> str:
     return ", ".join(found) or "0 Stacks"
 
 
-def find_mistakes(found: StackFile, kinds: Kinds) -> list[Object]:
+def find_mistakes(found: StackFile, kinds: Kinds, evaluator: Evaluator) -> list[Object]:
     """Return the mistakes of one Stack."""
     try:
-        warn(found, stack_files.compile_stack(found, kinds))
+        warn(found, stack_files.compile_stack(found, kinds, evaluator=evaluator))
     except errors.InvalidDefinition as error:
         where = {"file": found.source, "kind": found.manifest["kind"], "stack": found.identity.name}
         return [{**where, "path": mistake.path, "message": mistake.message} for mistake in error.mistakes]
     except errors.SourceNotFound as unknown:
         click.echo(safe_text.clean(f"note: {found.source}: {found.title}: not checked: {unknown}"), err=True)
     return []
+
+
+def evaluating() -> contextlib.closing[OfflineEvaluator]:
+    """Return the evaluator of expressions that may take long, for the time of one command."""
+    return contextlib.closing(offline.OfflineEvaluator())
 
 
 def warn(found: StackFile, blueprint: Blueprint) -> None:
@@ -162,12 +172,13 @@ def render(cluster: ClusterOptions, files: Sequence[str], *, schemas: str | None
 
     def act(kinds: Kinds) -> int:
         code = DONE
-        for found in stacks:
-            try:
-                write_manifests(found, stack_files.compile_stack(found, kinds))
-            except errors.HearthError as error:
-                cluster_options.complain(f"error: {found.source}: {found.title}: {error}")
-                code = FAILED
+        with evaluating() as evaluator:
+            for found in stacks:
+                try:
+                    write_manifests(found, stack_files.compile_stack(found, kinds, evaluator=evaluator))
+                except errors.HearthError as error:
+                    cluster_options.complain(f"error: {found.source}: {found.title}: {error}")
+                    code = FAILED
         return code
 
     with_kinds(cluster, stacks, schemas=schemas, uses_cluster=uses_cluster, act=act)

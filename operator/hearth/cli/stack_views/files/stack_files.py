@@ -24,6 +24,8 @@ from hearth.template.blueprint import (
     ResourceBlueprint,
     StackIdentity,
 )
+from hearth.template.cel import evaluation
+from hearth.template.cel.evaluation import Evaluator
 from hearth.template.compiler import compiler
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -74,15 +76,21 @@ def is_one_of(document: Object, kinds: Collection[str]) -> bool:
     return object_fields.text(document, "kind") in kinds and group == names.GROUP
 
 
-def compile_stack(found: StackFile, kinds: Kinds) -> Blueprint:
-    """Compile a Stack or a group as the operator does. Raises InvalidDefinition with every mistake."""
+def compile_stack(found: StackFile, kinds: Kinds, *, evaluator: Evaluator = evaluation.ALONE) -> Blueprint:
+    """Compile a Stack or a group as the operator does. Raises InvalidDefinition with every mistake.
+
+    evaluator: of expressions that may take long; it answers at once.
+    """
     if found.is_group:
-        return compile_group(found, kinds)
+        return compile_group(found, kinds, evaluator)
     template = find_template(found)
     parameters = object_fields.find(found.manifest, "spec", "parameters") or {}
     try:
         return compiler.compile_template(
-            Definition(template=template, parameters=parameters), stack=found.identity, kinds=kinds
+            Definition(template=template, parameters=parameters),
+            stack=found.identity,
+            kinds=kinds,
+            evaluator=evaluator,
         )
     except errors.InvalidDefinition as error:
         kept = [mistake for mistake in error.mistakes if not is_given_elsewhere(found, mistake)]
@@ -93,7 +101,7 @@ def compile_stack(found: StackFile, kinds: Kinds) -> Blueprint:
         raise errors.InvalidDefinition(kept) from None
 
 
-def compile_group(found: StackFile, kinds: Kinds) -> Blueprint:
+def compile_group(found: StackFile, kinds: Kinds, evaluator: Evaluator = evaluation.ALONE) -> Blueprint:
     """Compile a ResourceGroup. Raises InvalidDefinition."""
     spec = resource_group.make_spec(object_fields.mapping(found.manifest, "spec"))
     if not spec:
@@ -108,7 +116,7 @@ def compile_group(found: StackFile, kinds: Kinds) -> Blueprint:
         definition.template, size, timeout=spec.get("timeout"), is_scaled=not is_sized
     )
     try:
-        blueprint = compiler.compile_template(definition, stack=found.identity, kinds=kinds)
+        blueprint = compiler.compile_template(definition, stack=found.identity, kinds=kinds, evaluator=evaluator)
     except errors.InvalidDefinition as error:
         raise resource_group.translate(error, mistakes) from None
     if mistakes:

@@ -1,0 +1,518 @@
+"""No sensitive value is told by any feature: scenes bring it near everything that is written, places are searched for it.
+
+A new feature adds a scene to `SCENES`, a new output a place to `find_places`.
+"""
+
+from __future__ import annotations
+
+import base64
+import concurrent.futures
+import http.cookiejar
+import json
+import signal
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from support.browser import ui_process
+from support.real.stack_command import StackCommand
+from support.threats.api import Object
+from support.threats.world import CONFIG_MAPS, READ, WRITE, Rule, Tenant, ThreatWorld, make_config_map, make_stack
+
+CORE = "Kanarienvogel7Zeisig"
+VALUE = f'q&<é>"{CORE}\\/+x y'
+"""With all that someone escapes."""
+LINE = f"MIIE{CORE}AgEAAoIBAQ"
+KEY = f"-----BEGIN THING-----\n{LINE}\nshort\n-----END THING-----\n"
+"""Several lines, of which one may be told."""
+
+
+def encode(text: str) -> str:
+    """In base 64."""
+    return base64.b64encode(text.encode()).decode()
+
+
+NEEDLES = (
+    *(CORE, CORE.lower(), CORE.upper(), CORE[::-1], CORE[:9], CORE[9:]),
+    *(encode("x" * before + CORE)[4 if before else 0 : 20] for before in range(3)),
+    encode(encode(CORE))[:20],
+    CORE.encode().hex(),
+)
+"""What shows that the value, a part of it or what was made of it was written down."""
+SENSITIVE: Object = {"type": "string", "sensitive": True}
+ECHOES = {
+    "plain": f"cannot log in with {VALUE}",
+    "base64": f"Authorization: Basic {encode('user:' + VALUE)}",
+    "json": json.dumps({"password": VALUE}),
+    "go": json.dumps({"password": VALUE}).replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e"),
+    "url": f"postgres://u:{urllib.parse.quote(VALUE, safe='')}@db: refused",
+    "literal": f"found {VALUE!r}",
+    "line": f"not a key: {LINE}",
+}
+"""How a program may quote a value that it was given, in its status or log."""
+MAY = (
+    Rule(group="", resources=("configmaps", "secrets", "services", "pods"), verbs=(*READ, *WRITE)),
+    Rule(group="apps", resources=("deployments",), verbs=(*READ, *WRITE)),
+    Rule(group="batch", resources=("jobs",), verbs=(*READ, *WRITE)),
+    Rule(group="hearth.dev", resources=("resourcegroups", "stacksnapshots", "healthmarks"), verbs=(*READ, *WRITE)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One tenant, and what he tells only to the operator."""
+
+    threats: ThreatWorld
+    tenant: Tenant
+    author: Any
+
+    @property
+    def namespace(self) -> str:
+        """Of all objects."""
+        return self.tenant.namespace
+
+    def create(self, name: str, resources: Object, *, template: Object | None = None, **spec: Any) -> None:
+        """Create a Stack with the value in two parameters from a Secret."""
+        declared = {"pw": SENSITIVE, "key": SENSITIVE, **((template or {}).pop("parameters", {}))}
+        sources = [{"secretRef": {"name": "account"}}]
+        full = {**(template or {}), "parameters": declared}
+        self.author.create(
+            make_stack(self.namespace, name, resources, template=full, **{"parametersFrom": sources, **spec})
+        )
+
+    def until_settled(self, name: str) -> Object:
+        """Wait until the Stack says what became of it."""
+        phases = ("CreateComplete", "CreateFailed", "UpdateComplete", "UpdateFailed", "RollbackComplete")
+        return self.threats.wait_phase(self.namespace, name, *phases)
+
+    def until_told(self, name: str, text: str) -> None:
+        """Wait until an Event of the Stack has this reason, or its status contains the text."""
+        api = self.threats.api
+
+        def look() -> bool:
+            told = [each for each in api.list("Event", self.namespace) if each["involvedObject"]["name"] == name]
+            status = self.threats.find_status(self.namespace, name)
+            return text in json.dumps([[each["reason"] for each in told], status])
+
+        self.threats.wait_for(look, what=f"{text} of stack/{name}")
+
+
+def make_secret(name: str, **data: str) -> Object:
+    """A manifest of a Secret."""
+    return {"manifest": {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data}}
+
+
+def make_echoing(name: str) -> Object:
+    """A Job that gets the value, whose status no controller of this cluster writes."""
+    values = [{"name": "PW", "value": "${params.pw}"}, {"name": "KEY", "value": "${params.key}"}]
+    pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i", "env": values}]}
+    spec = {"managedBy": "example.com/other", "backoffLimit": 0, "template": {"spec": pod}}
+    return {"manifest": {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}}
+
+
+def collections(scene: Scene) -> None:
+    """Members with the value in them, a list that is sensitive, and a key that is."""
+    zones: Object = {"parameters": {"zones": {"type": "array"}}}
+    member = {**make_config_map(data={"a": "${params.pw + item}"}), "forEach": "params.zones", "key": "item"}
+    scene.create("zones", {"w": member}, template=zones, parameters={"zones": ["a", "b"]})
+    secret = {**make_config_map(data={"a": "${item}"}), "forEach": "params.pw.split('a')", "key": "item"}
+    scene.create("secret-keys", {"w": secret})
+    labelled = {
+        "manifest": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"labels": {"l": "${params.pw + item}"}}}
+    }
+    labelled |= {"forEach": "params.zones", "key": "item"}
+    zones = {"parameters": {"zones": {"type": "array"}}}
+    scene.create("wrong-members", {"w": labelled}, template=zones, parameters={"zones": ["a", "b"]})
+    for name in ("zones", "secret-keys", "wrong-members"):
+        scene.until_settled(name)
+
+
+def nested(scene: Scene) -> None:
+    """A Stack and a group within a Stack, which are given the value, and outputs."""
+    inner = {
+        "resources": {"c": make_config_map("inner-c", {"a": "${params.pw}"})},
+        "parameters": {"pw": {"type": "string"}},
+    }
+    given = {
+        "apiVersion": "hearth.dev/v1alpha1",
+        "kind": "Stack",
+        "spec": {"template": inner, "parameters": {"pw": "${params.pw}"}},
+    }
+    scene.create("parent", {"child": {"manifest": given}})
+    reading = {
+        "template": {**inner, "outputs": {"o": {"value": "${params.pw}"}}},
+        "parametersFrom": [{"secretRef": {"name": "account"}}],
+    }
+    resources: Object = {
+        "child": {"manifest": {**given, "spec": reading}},
+        "user": make_config_map("user", {"a": "${child.status.outputs.o}"}),
+    }
+    scene.create(
+        "reader",
+        resources,
+        template={
+            "outputs": {"o": {"value": "${child.status.outputs.o}"}, "s": {"value": "${params.pw.substring(4)}"}}
+        },
+    )
+    member = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "${params.pw}"}}}
+    group = {
+        "apiVersion": "hearth.dev/v1alpha1",
+        "kind": "ResourceGroup",
+        "spec": {"replicas": 1, "template": member, "parameters": {"pw": "${params.pw}"}},
+    }
+    scene.create("grouped", {"g": {"manifest": group}})
+    for name in ("parent", "reader", "grouped"):
+        scene.until_settled(name)
+
+
+def conditions(scene: Scene) -> None:
+    """Expressions that fail on the value, and patterns, conditions and names of it."""
+    resources = {
+        "number": make_config_map("number", {"a": "${string(int(params.pw))}"}),
+        "time": make_config_map("time", {"a": "${string(timestamp(params.pw))}"}),
+        "quantity": make_config_map("quantity", {"a": "${string(quantity(params.pw).asInteger())}"}),
+        "pattern": make_config_map("pattern", {"a": "${string('x'.matches(params.pw + '('))}"}),
+        "format": make_config_map("format", {"a": "${'%d'.format([params.pw])}"}),
+        "large": make_config_map(
+            "large", {"a": "${string(int(params.pw.split('').map(x, x + params.pw).join(params.pw)))}"}
+        ),
+    }
+    for name, resource in resources.items():
+        scene.create(name, {"r": resource})
+    scene.create("named", {"r": make_config_map("${params.pw}")})
+    scene.create(
+        "ready",
+        {
+            "r": {
+                **make_config_map("ready", {"a": "${params.pw}"}),
+                "failedWhen": ["ready.data.a != '' && int(ready.data.a) > 1"],
+            }
+        },
+    )
+    for name in resources:
+        scene.until_settled(name)
+
+
+def echoes(scene: Scene) -> None:
+    """Programs quote the value in the status of their objects, which the Stack quotes."""
+    for form in ECHOES:
+        scene.create(f"echo-{form}", {"web": make_echoing(f"echo-{form}")})
+    api, namespace, now = scene.threats.api, scene.namespace, "2026-01-01T00:00:00Z"
+    scene.threats.wait_for(lambda: all(api.get("Job", namespace, f"echo-{form}") for form in ECHOES), what="Jobs")
+    for form, text in ECHOES.items():
+        told = {"status": "True", "reason": "Refused", "message": f"refused: {text}", "lastTransitionTime": now}
+        status = {"startTime": now, "conditions": [{"type": kind, **told} for kind in ("FailureTarget", "Failed")]}
+        api.patch("Job", namespace, f"echo-{form}", {"status": status}, subresource="status").expect()
+    for form in ECHOES:
+        scene.until_told(f"echo-{form}", "refused: ")
+
+
+def drift(scene: Scene) -> None:
+    """Others change objects with the value: what is repaired, reported, and what cannot be repaired."""
+    fixed = {
+        "manifest": {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "fixed"},
+            "immutable": True,
+            "stringData": {"a": "${params.pw}"},
+        }
+    }
+    resources = {
+        "repaired": make_config_map("repaired", {"a": "${params.pw}", "b": "c"}),
+        "reported": make_config_map("reported", {"a": "${params.pw}", "b": "c"}, driftPolicy="Report"),
+        "plain": make_config_map("plain", {"b": "c"}),
+        "fixed": fixed,
+    }
+    scene.create("drifting", resources)
+    scene.until_settled("drifting")
+    api = scene.threats.api
+    for name in ("repaired", "reported", "plain"):
+        key = "b" if name == "plain" else "a"
+        api.patch("ConfigMap", scene.namespace, name, {"data": {key: f"changed {VALUE}"}}).expect()
+    api.delete("Secret", scene.namespace, "fixed")
+    replaced = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "fixed", "namespace": scene.namespace}}
+    api.try_create({**replaced, "immutable": True, "stringData": {"a": f"other {VALUE}"}})
+    scene.until_told("drifting", "DriftRepaired")
+    scene.until_told("drifting", "reported")
+
+
+def adoption(scene: Scene) -> None:
+    """Objects that exist already, with the value, are refused or taken over."""
+    for name in ("theirs", "taken"):
+        metadata = {"name": name, "namespace": scene.namespace}
+        scene.threats.api.create(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": f"their {VALUE}"}}
+        )
+    scene.create("refused", {"r": make_config_map("theirs", {"a": "${params.pw}"})})
+    scene.create("adopting", {"r": make_config_map("taken", {"a": "${params.pw}"})}, adoptionPolicy="Adopt")
+    scene.until_told("refused", "NotOwned")
+    scene.until_settled("adopting")
+
+
+def jobs(scene: Scene) -> None:
+    """A Job that is given the value ends with a failure."""
+    container = {"name": "c", "image": "i", "args": ["${params.pw}"]}
+    spec = {"backoffLimit": 0, "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
+    job = {"manifest": {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "run"}, "spec": spec}}
+    scene.create("working", {"j": job})
+    api, namespace = scene.threats.api, scene.namespace
+    pods = scene.threats.wait_for(lambda: api.list("Pod", namespace, labelSelector="job-name=run"), what="a pod")
+    # `why` shows the message of a container to who may read the Pod, whose values only the operator knows.
+    end = {"exitCode": 3, "reason": "Error", "finishedAt": "2030-01-01T00:00:00Z"}
+    ended = {"name": "c", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": {"terminated": end}}
+    status = {"phase": "Failed", "message": ECHOES["base64"], "containerStatuses": [ended]}
+    api.patch("Pod", namespace, pods[0]["metadata"]["name"], {"status": status}, subresource="status").expect()
+    scene.until_settled("working")
+
+
+def snapshots(scene: Scene) -> None:
+    """A snapshot of a Stack with the value, a rollback, and a changed value."""
+    scene.create("kept", {"r": make_config_map("kept", {"a": "${params.pw}"}, deletionPolicy="Retain")})
+    scene.until_settled("kept")
+    snapshot = {
+        "apiVersion": "hearth.dev/v1alpha1",
+        "kind": "StackSnapshot",
+        "metadata": {"name": "shot", "namespace": scene.namespace},
+        "spec": {"stackName": "kept"},
+    }
+    scene.threats.api.create(snapshot)
+    api = scene.threats.api
+    api.patch(
+        "Stack",
+        scene.namespace,
+        "kept",
+        {"spec": {"template": {"resources": {"r": {"manifest": {"data": {"b": "2"}}}}}}},
+    ).expect()
+    scene.until_settled("kept")
+    api.patch("Stack", scene.namespace, "kept", {"spec": {"rollback": {"toRevision": 1}}}).expect()
+    scene.threats.wait_phase(scene.namespace, "kept", "RollbackComplete")
+    scene.threats.wait_for(
+        lambda: (api.get("StackSnapshot", scene.namespace, "shot") or {}).get("status"), what="a snapshot"
+    )
+
+
+def clusters(scene: Scene) -> None:
+    """Credentials of other clusters: refused by the server, unreadable, misplaced."""
+    home = urllib.parse.urlsplit(scene.threats.api.server)
+    good = {"server": f"https://{home.netloc}", "insecure-skip-tls-verify": True}
+    users: dict[str, tuple[Object, Object]] = {
+        "token": (good, {"token": CORE}),
+        "control": (good, {"token": f"a\nb{CORE}"}),
+        "basic": (good, {"username": "u", "password": CORE}),
+        "in-url": ({**good, "server": f"https://u:{CORE}@{home.netloc}"}, {"token": "x"}),
+        "in-path": ({**good, "server": f"https://{home.netloc}/{CORE}"}, {"token": "x"}),
+        "key": (good, {"client-key-data": encode(KEY), "client-certificate-data": encode(KEY)}),
+        "odd-key": (good, {"client-key-data": VALUE, "client-certificate-data": CORE}),
+        "exec": (good, {"exec": {"command": CORE}}),
+        "authority": (
+            {**good, "insecure-skip-tls-verify": False, "certificate-authority-data": encode(KEY)},
+            {"token": CORE},
+        ),
+    }
+    contents: dict[str, str] = {name: write_kubeconfig(*each) for name, each in users.items()}
+    contents |= {"no-yaml": f"a: [{CORE}", "no-map": CORE, "no-context": json.dumps({"current-context": CORE})}
+    for name, content in contents.items():
+        metadata = {"name": f"east-{name}", "namespace": scene.namespace}
+        scene.threats.api.create(
+            {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"value": content}}
+        )
+        reference = {"secretRef": {"name": f"east-{name}"}}
+        scene.create(f"in-{name}", {"r": make_config_map("r", {"a": "${params.pw}"})}, kubeConfig=reference)
+    for name in contents:
+        scene.until_told(f"in-{name}", "Cluster" if name not in contents else "conditions")
+
+
+def write_kubeconfig(cluster: Object, user: Object) -> str:
+    """A kubeconfig of one cluster and one user."""
+    return json.dumps(
+        {
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "users": [{"name": "c", "user": user}],
+        }
+    )
+
+
+def stated(scene: Scene) -> None:
+    """The value stands in the spec, for a parameter that is sensitive; and in a ConfigMap as a source."""
+    resources = {
+        "r": make_config_map("stated", {"a": "${params.own}"}),
+        "bad": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"labels": {"l": "${params.own}"}}}},
+    }
+    scene.create(
+        "stated",
+        resources,
+        template={"parameters": {"own": SENSITIVE, "n": {"type": "integer", "sensitive": True}}},
+        parameters={"own": VALUE, "n": VALUE},
+    )
+    scene.create("stated-well", resources, template={"parameters": {"own": SENSITIVE}}, parameters={"own": VALUE})
+    for name in ("stated", "stated-well"):
+        scene.until_settled(name)
+
+
+def policies(scene: Scene) -> None:
+    """The API server refuses to change a field, so the object would have to be replaced, and may not be."""
+    fixed = {
+        "manifest": {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "locked"},
+            "immutable": True,
+            "stringData": {"a": "${params.pw + params.more}"},
+        }
+    }
+    scene.create(
+        "locking",
+        {"r": {**fixed, "updatePolicy": {"replace": "Never"}}},
+        template={"parameters": {"more": {"type": "string"}}},
+        parameters={"more": "1"},
+    )
+    scene.until_settled("locking")
+    scene.threats.api.patch("Stack", scene.namespace, "locking", {"spec": {"parameters": {"more": "2"}}}).expect()
+    scene.until_settled("locking")
+
+
+SCENES: tuple[Callable[[Scene], None], ...] = (
+    *(collections, nested, conditions, echoes, drift, adoption, jobs, snapshots, clusters, stated, policies),
+)  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.operator_options("--log-level=debug", "--allow-loopback-clusters", "--max-backoff=2s")
+def test_no_feature_tells_a_sensitive_value(threats: ThreatWorld, tmp_path: Path, slots: Any) -> None:
+    """Neither while all is well, nor when it fails, is restarted, is deleted, or crashes."""
+    tenant = threats.tenant()
+    scene = prepare(threats, tenant)
+    for act in SCENES:
+        act(scene)
+    with slots.take() as kubeconfig:
+        command = StackCommand(kubeconfig=kubeconfig, namespace=tenant.namespace)
+        found = find_leaks(
+            {
+                **find_places(threats, tenant),
+                **run_commands(command, threats, tenant, tmp_path),
+                **read_page(kubeconfig, threats, tenant),
+            }
+        )
+
+    threats.operator.restart()
+    threats.canary()
+    for stack in threats.api.list("Stack", tenant.namespace):
+        threats.api.delete("Stack", tenant.namespace, stack["metadata"]["name"])
+    threats.canary()
+    found |= find_leaks(find_places(threats, tenant))
+    assert threats.operator.process is not None
+    threats.operator.process.send_signal(signal.SIGABRT)
+    threats.operator.process.wait()
+    found |= find_leaks({"the log after a crash": threats.operator.read_log()})
+
+    assert not found, "\n".join(sorted(found))
+
+
+@pytest.mark.operator_options("--log-level=debug", "--max-backoff=2s")
+def test_what_programs_quote_is_shown_without_the_value(threats: ThreatWorld) -> None:
+    """In whatever form; the rest of the sentence is there."""
+    tenant = threats.tenant()
+    echoes(prepare(threats, tenant))
+
+    leaks = find_leaks(find_places(threats, tenant))
+
+    assert not leaks, "\n".join(sorted(leaks))
+
+
+def prepare(threats: ThreatWorld, tenant: Tenant) -> Scene:
+    """The stage: the Secret with the value, and an author."""
+    metadata = {"name": "account", "namespace": tenant.namespace}
+    data = {"pw": VALUE, "key": KEY}
+    threats.api.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data})
+    return Scene(threats, tenant, tenant.author(CONFIG_MAPS, *MAY))
+
+
+def find_leaks(places: dict[str, str]) -> set[str]:
+    """The places that show a needle, with what is around it."""
+    return {
+        f"{place} shows {needle}: …{text[max(text.find(needle) - 300, 0) : text.find(needle) + 60]}…"
+        for place, text in places.items()
+        for needle in NEEDLES
+        if needle in text
+    }
+
+
+def find_places(threats: ThreatWorld, tenant: Tenant) -> dict[str, str]:
+    """What the operator writes: of the objects with the value only their metadata, of Stacks not their spec."""
+    places = {"the log": threats.operator.read_log()}
+    places |= {page: threats.operator.get(page).text for page in ("/metrics", "/healthz", "/readyz")}
+    whole = ("Event", "ControllerRevision", "StackSnapshot", "HealthMark", "Lease")
+    for kind in (*whole, "Stack", "ResourceGroup", "ConfigMap", "Secret", "Job"):
+        for each in threats.api.list(kind, tenant.namespace):
+            metadata = {key: value for key, value in each["metadata"].items() if key != "managedFields"}
+            shown = each if kind in whole else {"metadata": metadata}
+            shown |= {"status": each.get("status")} if kind in ("Stack", "ResourceGroup") else {}
+            places[f"{kind} {each['metadata']['name']}"] = json.dumps(shown, ensure_ascii=False)
+    for kind in ("ConfigMap", "Lease", "Event"):
+        places |= {
+            f"{kind} {each['metadata']['name']} of the operator": str(each)
+            for each in threats.api.list(kind, "hearth-system")
+        }
+    return places
+
+
+SHOWN = ("drifting", "kept", "stated-well", "reader", "working", "echo-go", "in-token", "wrong-members", "pattern")
+"""Stacks that `kubectl stack` is asked about: each run takes a second."""
+EDITED = ("drifting", "kept", "stated", "number")
+"""Stacks whose definition is previewed with the value in a further field."""
+
+
+def run_commands(command: StackCommand, threats: ThreatWorld, tenant: Tenant, folder: Path) -> dict[str, str]:
+    """What `kubectl stack` prints."""
+    runs: list[tuple[str, ...]] = [("list", "-o", "yaml"), ("list",), ("history", "kept", "1", "2")]
+    for name in SHOWN:
+        runs += [("tree", name), ("why", name), ("why", name, "-o", "json"), ("events", name), ("graph", name)]
+    for name in ("drifting", "kept", "stated-well"):
+        runs += [("history", name, "1"), ("history", name, "-o", "json"), ("export", name), ("diff", name, "--to", "1")]
+    for name in EDITED:
+        file = str(write_edited(threats, tenant, name, folder))
+        runs += [("diff", "-f", file), ("diff", "-f", file, "-o", "json"), ("lint", file), ("render", "-f", file)]
+    with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+        ended = list(pool.map(lambda run: command.run_now(*run), runs))
+    used = [" ".join(run) for run, done in zip(runs, ended, strict=True) if "Usage:" in done.stderr]
+    assert used == [], "these commands take other arguments"
+    return {f"kubectl stack {' '.join(run)}": done.stdout + done.stderr for run, done in zip(runs, ended, strict=True)}
+
+
+def write_edited(threats: ThreatWorld, tenant: Tenant, name: str, folder: Path) -> Path:
+    """A file with a Stack whose resources have the value in a further field; the value itself only where it was stated."""
+    stack = threats.api.get("Stack", tenant.namespace, name)
+    assert stack is not None
+    edited = {key: stack[key] for key in ("apiVersion", "kind", "spec")}
+    edited["metadata"] = {"name": name, "namespace": tenant.namespace}
+    for resource in edited["spec"]["template"]["resources"].values():
+        resource["manifest"].setdefault("data", {})["more"] = "${params.pw + 'x'}"
+    file = folder / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(edited))
+    return file
+
+
+def read_page(kubeconfig: Path, threats: ThreatWorld, tenant: Tenant) -> dict[str, str]:
+    """What `kubectl stack ui` serves."""
+    ui = ui_process.start(kubeconfig, "-n", tenant.namespace)
+    try:
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
+        with opener.open(ui.address, timeout=60) as answer:
+            root, places = answer.url, {"the page": answer.read().decode()}
+        for stack in threats.api.list("Stack", tenant.namespace):
+            name = stack["metadata"]["name"]
+            with opener.open(f"{root}stacks/{tenant.namespace}/{name}", timeout=60) as answer:
+                places[f"the page of {name}"] = answer.read().decode()
+        assert any("drifting" in text for text in places.values())
+        return places
+    finally:
+        ui.kill()
