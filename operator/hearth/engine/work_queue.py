@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from hearth.model import value_class
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.turns import NamespaceLine
 from hearth.plan.health.health_rules import RuleChange
 from hearth.plan.retry.retry_triggers import RetryTrigger
 
@@ -71,11 +72,14 @@ Broadcast: TypeAlias = KindsChanged | CacheSynced | SourceChanged | RuleChange |
 
 
 class WorkQueue:
-    """The `CacheListener` of the caches. Returns Stacks in the order in which they were first enqueued."""
+    """The `CacheListener` of the caches. Namespaces take turns, each with its Stacks in the order in which they came."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         """Create an empty queue. now: seconds that never jump."""
         self._now = now
+        self.find_namespace: Callable[[str], str] = lambda _stack_uid: ""
+        """Finds the namespace of a Stack by its UID. The engine sets it, since the caches are made with this queue."""
+        self._line = NamespaceLine()
         self._marks: dict[str, set[DirtyItem]] = {}
         self._since: dict[str, float] = {}
         self._arrived = asyncio.Event()
@@ -97,6 +101,7 @@ class WorkQueue:
         if marks is None:
             self._marks[stack_uid] = {what}
             self._since[stack_uid] = self._now()
+            self._line.add(self.find_namespace(stack_uid), stack_uid)
             self._arrived.set()
         else:
             marks.add(what)
@@ -169,12 +174,12 @@ class WorkQueue:
         return taken
 
     def get(self) -> tuple[str, set[DirtyItem], float] | None:
-        """Return the longest-waiting Stack, what is dirty in it and since when; None if none waits."""
-        uid = next(iter(self._marks), None)
-        if uid is None:
+        """Return the Stack whose turn it is, what is dirty in it and since when; None if none waits."""
+        if not self._line:
             if not self._broadcasts and not self._health_marks and not self._snapshots:
                 self._arrived.clear()
             return None
+        uid = self._line.pop()
         return uid, self._marks.pop(uid), self._since.pop(uid)
 
     async def wait(self) -> None:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias
 
 from hearth import supervision
 from hearth.engine.ports import Clock
+from hearth.model.turns import FairTurns
 
 RunKey: TypeAlias = Callable[[str, str], Awaitable[None]]
 """Executes the current step for a Stack's key, if any. Its exceptions are internal errors."""
 
-RESERVED_FRACTION = 8
-"""One worker in eight is reserved for Stacks with no step in flight.
-
-A large Stack whose writes hang in a webhook for half a minute cannot block the others.
-"""
 STARTS_WITHIN = 60.0
 """Seconds within which a queued step must start if none is in flight."""
 STEP_HANGS_AFTER = 180.0
@@ -28,8 +24,8 @@ STEP_HANGS_AFTER = 180.0
 class FairExecutor:
     """Fair queues of keys by Stack, served in turn by as many workers as the current limit allows.
 
-    Only keys are queued. The worker asks for the step when its turn comes, so an obsolete step costs nothing. Stacks
-    with no step in flight come first.
+    Only keys are queued. The worker asks for the step when its turn comes, so an obsolete step costs nothing. Namespaces
+    and Stacks with no step in flight come first: see `FairTurns`.
     """
 
     def __init__(  # noqa: PLR0913 -- what it calls, and when
@@ -57,14 +53,9 @@ class FairExecutor:
         self._on_start = on_start
         self._queues: dict[str, OrderedDict[str, float]] = {}
         """By Stack: its keys in order, each with the time since which it waits."""
-        self._idle: OrderedDict[str, None] = OrderedDict()
-        """Queued Stacks with no step in flight, in the order of their turns."""
-        self._busy: OrderedDict[str, None] = OrderedDict()
-        """The other queued Stacks, in the order of their turns."""
-        self._running: Counter[str] = Counter()
-        """By Stack: its steps in flight."""
-        self.in_flight = 0
-        """Steps in flight of all Stacks."""
+        self._namespaces: dict[str, str] = {}
+        """By queued Stack."""
+        self._turns = FairTurns()
         self._resting: list[asyncio.Future[None]] = []
         self._workers = workers
         self._tasks: list[asyncio.Task[None]] = []
@@ -81,8 +72,16 @@ class FairExecutor:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def enqueue(self, stack_uid: str, keys: Iterable[str]) -> None:
-        """Enqueue keys; a key in the queue keeps its position."""
+    @property
+    def in_flight(self) -> int:
+        """Return the steps in flight of all Stacks."""
+        return self._turns.in_flight
+
+    def enqueue(self, stack_uid: str, keys: Iterable[str], *, namespace: str = "") -> None:
+        """Enqueue keys; a key in the queue keeps its position.
+
+        namespace: of the Stack, with whose others it shares the turns; "" if it is alone.
+        """
         queue = self._queues.get(stack_uid) or OrderedDict[str, float]()
         now = self._clock.monotonic()
         if not self._queues:
@@ -91,8 +90,8 @@ class FairExecutor:
             queue.setdefault(key, now)
         if queue and stack_uid not in self._queues:
             self._queues[stack_uid] = queue
-            line = self._busy if stack_uid in self._running else self._idle
-            line[stack_uid] = None
+            self._namespaces[stack_uid] = namespace or stack_uid
+            self._turns.add(namespace or stack_uid, stack_uid)
         self.wake()
 
     def is_queued(self, stack_uid: str) -> bool:
@@ -129,21 +128,16 @@ class FairExecutor:
                 return
 
     def _next(self) -> tuple[str, str] | None:
-        """Return the first key of the next Stack; None if nothing waits or the limit is reached."""
-        room = self._find_room()
-        if self._idle and self.in_flight < room:
-            line = self._idle
-        elif self._busy and self.in_flight < room - room // RESERVED_FRACTION:
-            line = self._busy
-        else:
+        """Start the first key of the next Stack; None if nothing waits or the limit is reached."""
+        stack_uid = self._turns.take(self._find_room())
+        if stack_uid is None:
             return None
-        stack_uid, _ = line.popitem(last=False)
         queue = self._queues[stack_uid]
         key, since = queue.popitem(last=False)
         if queue:
-            self._busy[stack_uid] = None
+            self._turns.add(self._namespaces[stack_uid], stack_uid)
         else:
-            del self._queues[stack_uid]
+            del self._queues[stack_uid], self._namespaces[stack_uid]
         self._moved_at = self._clock.monotonic()
         if self._on_start is not None:
             self._on_start(self._moved_at - since)
@@ -158,8 +152,6 @@ class FairExecutor:
                 await resting
                 continue
             stack_uid, key = taken
-            self.in_flight += 1
-            self._running[stack_uid] += 1
             # Each worker wakes the next one, up to the limit.
             self.wake()
             try:
@@ -171,15 +163,5 @@ class FairExecutor:
                     key=key,
                 )
             finally:
-                self.in_flight -= 1
+                self._turns.end(stack_uid)
                 self._moved_at = self._clock.monotonic()
-                self._leave(stack_uid)
-
-    def _leave(self, stack_uid: str) -> None:
-        """Record the end of a step of that Stack."""
-        self._running[stack_uid] -= 1
-        if not self._running[stack_uid]:
-            del self._running[stack_uid]
-            if stack_uid in self._busy:
-                del self._busy[stack_uid]
-                self._idle[stack_uid] = None
