@@ -143,7 +143,7 @@ class KubeRuntime:
         self._evaluations = Pool(
             notify=lambda uid: self._queue.enqueue(uid, DirtyScope.EVALUATED),
             on_limit=observer.on_limit,
-            find_namespace=lambda uid: self._queue.find_namespace(uid),
+            find_namespace=self._queue.find_namespace,
         )
         self._remote_clusters: KubeRemoteClusters | None = None
         self._engine: StackController | None = None

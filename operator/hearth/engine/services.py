@@ -64,7 +64,7 @@ class Services:
 
     def __post_init__(self) -> None:
         """Share the answers about accounts among all Stacks, and let namespaces take turns."""
-        self.queue.find_namespace = self.find_namespace
+        self.queue.share_turns(self.find_namespace)
         rights = ReadRights(self.workload_cluster, queue=self.queue, clock=self.clock, namespace=self.only_namespace)
         object.__setattr__(self, "read_rights", rights)
 

@@ -77,8 +77,7 @@ class WorkQueue:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         """Create an empty queue. now: seconds that never jump."""
         self._now = now
-        self.find_namespace: Callable[[str], str] = lambda _stack_uid: ""
-        """Finds the namespace of a Stack by its UID. The engine sets it, since the caches are made with this queue."""
+        self._find_namespace: Callable[[str], str] = lambda _stack_uid: ""
         self._line = NamespaceLine()
         self._marks: dict[str, set[DirtyItem]] = {}
         self._since: dict[str, float] = {}
@@ -91,6 +90,14 @@ class WorkQueue:
         """Return the number of queued Stacks."""
         return len(self._marks)
 
+    def share_turns(self, find_namespace: Callable[[str], str]) -> None:
+        """Let namespaces take turns from now on. The caches, which know those of Stacks, are made with this queue."""
+        self._find_namespace = find_namespace
+
+    def find_namespace(self, stack_uid: str) -> str:
+        """Return the namespace of a Stack by its UID; "" if it is unknown."""
+        return self._find_namespace(stack_uid)
+
     def __contains__(self, stack_uid: object) -> bool:
         """Return whether that Stack waits for its reconcile."""
         return stack_uid in self._marks
@@ -101,7 +108,7 @@ class WorkQueue:
         if marks is None:
             self._marks[stack_uid] = {what}
             self._since[stack_uid] = self._now()
-            self._line.add(self.find_namespace(stack_uid), stack_uid)
+            self._line.add(self._find_namespace(stack_uid), stack_uid)
             self._arrived.set()
         else:
             marks.add(what)

@@ -47,8 +47,9 @@ class NamespaceLine:
         """Iterate over the namespaces, in the order of their turns."""
         return iter(self._namespaces)
 
-    def first(self, namespace: str) -> str:
-        """Return the first UID of a namespace that is in line."""
+    def call(self, namespace: str) -> str:
+        """Return the first UID of a namespace that is in line; the others come first then. The UID stays in line."""
+        self._namespaces.move_to_end(namespace)
         return next(iter(self._namespaces[namespace]))
 
     def add(self, namespace: str, uid: str) -> None:

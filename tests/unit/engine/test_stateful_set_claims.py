@@ -37,7 +37,9 @@ class Claims:
 def find(claims: Any, **spec: Any) -> list[int]:
     """The ordinals of the claims that are found for a StatefulSet."""
     stateful_set = {"metadata": {"name": "db", "namespace": "default"}, "spec": spec}
-    found, _foreign = asyncio.run(stateful_set_claims.find_claims(claims, stateful_set, "data", kind=CLAIM, misses=Misses()))
+    found, _foreign = asyncio.run(
+        stateful_set_claims.find_claims(claims, stateful_set, "data", kind=CLAIM, misses=Misses())
+    )
     return [int(name.removeprefix(PREFIX)) for name in found]
 
 

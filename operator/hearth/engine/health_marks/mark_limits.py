@@ -50,7 +50,8 @@ class Admission:
         self._counts[namespace] -= 1
         if not self._counts[namespace]:
             del self._counts[namespace]
-        return next((self._line.first(theirs) for theirs in self._line.namespaces() if self._has_room(theirs)), None)
+        follower = next(filter(self._has_room, self._line.namespaces()), None)
+        return self._line.call(follower) if follower is not None else None
 
     def _stop_waiting(self, uid: str) -> None:
         namespace = self._refused.pop(uid, None)
