@@ -99,8 +99,9 @@ class FairTurns:
     such Stacks of the others.
     """
 
-    def __init__(self) -> None:
-        """Create it with nothing in line."""
+    def __init__(self, *, reserve_from: int = RESERVED_FROM) -> None:
+        """Create it with nothing in line. reserve_from: with fewer places none is left to others."""
+        self._reserve_from = reserve_from
         self.in_flight = 0
         """Places in use."""
         self._namespaces: dict[str, Namespace] = {}
@@ -181,7 +182,7 @@ class FairTurns:
         used = self.in_flight
         if self._fresh:
             return self._fresh if used < room else None
-        for_namespaces = max(1, room // (2 * RESERVED_FRACTION)) if room >= RESERVED_FROM else 0
+        for_namespaces = max(1, room // (2 * RESERVED_FRACTION)) if room >= self._reserve_from else 0
         mixed = self._mixed if self._mixed and used < room - for_namespaces else None
         busy = self._busy if self._busy and used < room - max(for_namespaces, room // RESERVED_FRACTION) else None
         if mixed is None or busy is None:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from hearth import supervision
 from hearth.engine.ports import Clock
+from hearth.model import turns
 from hearth.model.turns import FairTurns
 
 RunKey: TypeAlias = Callable[[str, str], Awaitable[None]]
@@ -55,7 +56,8 @@ class FairExecutor:
         """By Stack: its keys in order, each with the time since which it waits."""
         self._namespaces: dict[str, str] = {}
         """By queued Stack."""
-        self._turns = FairTurns()
+        # A server that throttles, and one that was just met, is sent few requests at a time: a Stack alone has all of them.
+        self._turns = FairTurns(reserve_from=turns.RESERVED_FROM if find_room is None else turns.RESERVED_FRACTION)
         self._resting: list[asyncio.Future[None]] = []
         self._workers = workers
         self._tasks: list[asyncio.Task[None]] = []
