@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
 
+import pytest
+
+from hearth.engine import cooperative_work
 from hearth.engine.fair_slots import FairSlots
 
 
@@ -69,3 +73,22 @@ async def test_who_is_canceled_leaves_no_place_taken() -> None:
     await turn()
     assert users.inside[-1] == "w"
     fourth.cancel()
+
+
+async def test_long_work_of_one_namespace_takes_one_turn_among_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Definitions that take seconds to compile, in as many Stacks as a tenant likes."""
+    monkeypatch.setattr(cooperative_work, "CHUNKS_PER_YIELD", 1)
+    turns, done = FairSlots(1), list[str]()
+
+    def work(name: str) -> Generator[None, None, None]:
+        for _ in range(5):
+            done.append(name)
+            yield
+
+    async def share(namespace: str) -> None:
+        await cooperative_work.share(work(namespace), take_turn=lambda: turns.take(namespace))
+
+    await asyncio.gather(*(share("many") for _ in range(10)), share("other"))
+    last = max(at for at, name in enumerate(done) if name == "other")
+    assert done.count("other") == 5
+    assert last <= 25  # Ten first chunks wait already; then every second one is the other's.

@@ -79,6 +79,8 @@ class RevisionBuilder:
 
     When a thousand Stacks are created at once, their revisions must not delay writes of children or statuses.
     """
+    compiling: FairSlots = field(default_factory=lambda: FairSlots(1))
+    """The turn of the definition that is compiled for a moment: of some that take long in one namespace, one."""
     tenancy: Tenancy = field(default_factory=Tenancy)
     shared: BlueprintCache = field(default_factory=BlueprintCache)
     find_link: Callable[[str], ClusterLink] | None = None
@@ -214,7 +216,11 @@ class RevisionBuilder:
             return known
         inputs = Inputs(stack=identity, kinds=kinds, outline=outline, evaluator=self.evaluations)
         pieces = changed_members.compile_in_pieces(definition, inputs, previous=previous)
-        made = await cooperative_work.share(pieces, begin=lambda: self.evaluations.begin(stack.uid))
+        made = await cooperative_work.share(
+            pieces,
+            begin=lambda: self.evaluations.begin(stack.uid),
+            take_turn=lambda: self.compiling.take(stack.namespace),
+        )
         if kinds.generation != generation:
             # Some resources may have been compiled with other schemas, so nothing is compiled on the base of them.
             return dataclasses.replace(made, adopts=adopts, compiled_from=None)
