@@ -22,7 +22,7 @@ class FairSlots:
         self._numbers = itertools.count()
 
     def locked(self) -> bool:
-        """Return whether anyone waits, or whoever comes next would."""
+        """Return whether a coroutine waits, or the next one would."""
         return bool(self._turns) or self._turns.in_flight >= self._places
 
     @contextlib.asynccontextmanager

@@ -21,7 +21,7 @@ RESERVED_FROM = 4
 def find_share(held: int, *, free: int, most: int) -> int:
     """Return what a namespace may hold of something that is limited in all: half of what the others leave, at least one.
 
-    held: what it holds; free: what nobody holds; most: the limit of each namespace. So the shares shrink as it fills, and
+    held: what it holds; free: what no namespace holds; most: the limit of each namespace. So the shares shrink as it fills, and
     each namespace that comes later finds some.
     """
     return min(most, max(1, (held + free) // 2)) if free > 0 else min(most, held)

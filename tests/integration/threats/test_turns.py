@@ -15,7 +15,7 @@ SOON = 5.0
 """Seconds within which another tenant's snapshot has a status, on a busy machine."""
 LONG_LISTS, EXPRESSIONS = 20, 100
 """Stacks with expressions that take most of a second, and how many each has."""
-EXPRESSION_SOON = 10.0
+EXPRESSION_SOON = 5.0
 
 
 def make_set() -> Object:

@@ -96,7 +96,7 @@ def test_namespaces_that_are_busy_take_turns() -> None:
     st.lists(st.tuples(st.sampled_from("ABCD"), st.integers(0, 3), st.sampled_from(["add", "take", "end", "discard"])))
 )
 def test_nobody_is_lost_or_counted_twice(moves: list[tuple[str, int, str]]) -> None:
-    """Whoever is in line is taken at last, and nothing is left of those who are gone."""
+    """A member in line is taken at last, and nothing is left of those who are gone."""
     fair, waiting, running = FairTurns(), set[str](), Counter[str]()
     for namespace, number, move in moves:
         member = f"{namespace}{number}"

@@ -128,7 +128,7 @@ def test_an_object_that_is_written_forever_is_an_internal_error() -> None:
 
 
 def test_a_step_that_takes_long_makes_room_and_continues_later() -> None:
-    """It has more time then, and nobody calls it a stall."""
+    """It has more time then, and it is no stall."""
 
     async def test() -> None:
         looks = Looks()

@@ -26,5 +26,5 @@ def test_the_largest_is_as_large_as_each(values: list[Any]) -> None:
 
 
 def test_scalars_are_one_node_without_text() -> None:
-    """Whatever the class."""
+    """Of any class."""
     assert weight.weigh([1, 2.0, True, None, "é"], most_nodes=100) == Weight(6, 2)
