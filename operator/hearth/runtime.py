@@ -141,7 +141,9 @@ class KubeRuntime:
         self._health_marks = KubeHealthMarkClient(self._connection, cache=self._marks, observer=observer)
         self._snapshots = KubeSnapshotClient(self._connection, cache=self._stack_snapshots, observer=observer)
         self._evaluations = Pool(
-            notify=lambda uid: self._queue.enqueue(uid, DirtyScope.EVALUATED), on_limit=observer.on_limit
+            notify=lambda uid: self._queue.enqueue(uid, DirtyScope.EVALUATED),
+            on_limit=observer.on_limit,
+            find_namespace=self._queue.find_namespace,
         )
         self._remote_clusters: KubeRemoteClusters | None = None
         self._engine: StackController | None = None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 from hearth.template.chunked_work import ChunkedWork, Result
 
@@ -14,17 +16,24 @@ SECONDS_IN_A_ROW = 0.02
 """The work yields after this time even if fewer chunks are done."""
 
 
-async def share(pieces: ChunkedWork[Result], *, begin: Callable[[], None] = lambda: None) -> Result:
-    """Run the work to its result and yield regularly. begin: called before each chunk."""
-    done, begun = 0, time.perf_counter()
+async def share(
+    pieces: ChunkedWork[Result],
+    *,
+    begin: Callable[[], None] = lambda: None,
+    take_turn: Callable[[], AbstractAsyncContextManager[None]] = contextlib.nullcontext,
+) -> Result:
+    """Run the work to its result and yield regularly. begin: called before each chunk; take_turn: waits for some in a row."""
     while True:
-        begin()
-        try:
-            next(pieces)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-        done += 1
-        if done == CHUNKS_PER_YIELD or time.perf_counter() - begun > SECONDS_IN_A_ROW:
+        async with take_turn():
+            since = time.perf_counter()
+            for _ in range(CHUNKS_PER_YIELD):
+                begin()
+                try:
+                    next(pieces)
+                except StopIteration as end:
+                    result: Result = end.value
+                    return result
+                if time.perf_counter() - since > SECONDS_IN_A_ROW:
+                    break
+            # Within the turn, or work that never waits would never meet any other that does.
             await asyncio.sleep(0)
-            done, begun = 0, time.perf_counter()

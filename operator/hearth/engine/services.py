@@ -63,9 +63,15 @@ class Services:
     """What the accounts of Stacks may read."""
 
     def __post_init__(self) -> None:
-        """Share the answers about accounts among all Stacks."""
+        """Share the answers about accounts among all Stacks, and let namespaces take turns."""
+        self.queue.share_turns(self.find_namespace)
         rights = ReadRights(self.workload_cluster, queue=self.queue, clock=self.clock, namespace=self.only_namespace)
         object.__setattr__(self, "read_rights", rights)
+
+    def find_namespace(self, stack_uid: str) -> str:
+        """Return the namespace of a Stack; "" if there is none of that UID."""
+        stack = self.management_cluster.find_stack(stack_uid)
+        return stack.namespace if stack is not None else ""
 
     def stack_may_exist(self, stack_uid: str, namespace: str) -> bool:
         """Return whether a Stack of that UID may exist. A Stack outside the served namespace always may."""

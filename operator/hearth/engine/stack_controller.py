@@ -203,7 +203,7 @@ class StackController:
         self._reactions.on_planned(uid, planned, since=since)
         if trace is not None:
             self._traces.on_planned(uid, planned, trace)
-        self._lanes.enqueue(self._services.find_link(uid).key, uid, planned)
+        self._lanes.enqueue(self._services.find_link(uid).key, uid, planned, namespace=stack.namespace)
         self._starts.weigh(uid, len(planned))
         if each.is_known and not self._lanes.home.executor.is_queued(uid):
             self._starts.finish(uid)

@@ -6,6 +6,7 @@ Reads as the account of the caller's cluster; writes nothing.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hearth.engine.ports import WorkloadCluster
@@ -17,6 +18,30 @@ from hearth.plan.target import claim_replacement
 CLAIM = ("", "PersistentVolumeClaim")
 
 
+class TooManyMissing(Exception):
+    """So many claims are missing that the search for further ones would take too long."""
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__(
+            f"more than {limits.CLAIMS_MISSING} PersistentVolumeClaims of StatefulSets are missing, which is the limit of "
+            f"the search for the others; reduce spec.replicas or spec.volumeClaimTemplates, or divide the Stack"
+        )
+
+
+@dataclass(slots=True)
+class Misses:
+    """The claims that one search did not find, in all StatefulSets and templates: a tenant writes how many there are."""
+
+    left: int = limits.CLAIMS_MISSING
+
+    def count(self) -> None:
+        """Count one. Raises TooManyMissing."""
+        self.left -= 1
+        if self.left < 0:
+            raise TooManyMissing
+
+
 def list_templates(stateful_set: Mapping[str, Any]) -> list[str]:
     """Return the names of the claim templates of a StatefulSet."""
     templates = (stateful_set.get("spec") or {}).get("volumeClaimTemplates") or ()
@@ -24,12 +49,15 @@ def list_templates(stateful_set: Mapping[str, Any]) -> list[str]:
 
 
 async def find_claims(
-    cluster: WorkloadCluster, stateful_set: Mapping[str, Any], template: str, *, kind: Kind
+    cluster: WorkloadCluster, stateful_set: Mapping[str, Any], template: str, *, kind: Kind, misses: Misses
 ) -> tuple[list[str], list[str]]:
-    """Find the claims of one template by their names, and those with such a name that the StatefulSet did not make."""
+    """Find the claims of one template by their names, and those with such a name that the StatefulSet did not make.
+
+    misses: of the whole search. Raises TooManyMissing.
+    """
     found: list[str] = []
     foreign: list[str] = []
-    async for live in list_live(cluster, stateful_set, template, kind=kind):
+    async for live in list_live(cluster, stateful_set, template, kind=kind, misses=misses):
         is_foreign = bool(claim_replacement.find_foreign(live, stateful_set))
         (foreign if is_foreign else found).append(live["metadata"]["name"])
         if len(found) > limits.SNAPSHOT_VOLUMES:
@@ -38,26 +66,29 @@ async def find_claims(
 
 
 async def list_live(
-    cluster: WorkloadCluster, stateful_set: Mapping[str, Any], template: str, *, kind: Kind
+    cluster: WorkloadCluster, stateful_set: Mapping[str, Any], template: str, *, kind: Kind, misses: Misses
 ) -> AsyncIterator[Mapping[str, Any]]:
     """Yield the live claims with the names of one template, also those of other clients, without those that are being deleted.
 
     They are those of all replicas, and of earlier ones, which were scaled down, or had lower ordinals. Some of their
-    claims may be deleted, so the search ends after a few that are missing in a row.
+    claims may be deleted, so the search ends after a few that are missing in a row. misses: of the whole search. Raises
+    TooManyMissing.
     """
     namespace, name = stateful_set["metadata"]["namespace"], stateful_set["metadata"]["name"]
     first = (stateful_set["spec"].get("ordinals") or {}).get("start") or 0
     end = first + (stateful_set["spec"].get("replicas", 1) or 0)
     for ordinals in (range(first, first + limits.CLAIMS_BEYOND_REPLICAS), range(first)[::-1]):
-        misses = 0
+        in_a_row = 0
         for ordinal in ordinals:
             ref = ObjectRef(group=CLAIM[0], kind=CLAIM[1], namespace=namespace, name=f"{template}-{name}-{ordinal}")
             live = await find_live(cluster, ref, kind=kind)
             is_there = live is not None and "deletionTimestamp" not in live["metadata"]
             if live is not None and is_there:
                 yield live
-            misses = 0 if is_there else misses + (not first <= ordinal < end)
-            if misses > limits.CLAIM_GAP:
+            else:
+                misses.count()
+            in_a_row = 0 if is_there else in_a_row + (not first <= ordinal < end)
+            if in_a_row > limits.CLAIM_GAP:
                 break
 
 

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from hearth.model import value_class
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.turns import NamespaceLine
 from hearth.plan.health.health_rules import RuleChange
 from hearth.plan.retry.retry_triggers import RetryTrigger
 
@@ -71,11 +72,13 @@ Broadcast: TypeAlias = KindsChanged | CacheSynced | SourceChanged | RuleChange |
 
 
 class WorkQueue:
-    """The `CacheListener` of the caches. Returns Stacks in the order in which they were first enqueued."""
+    """The `CacheListener` of the caches. Namespaces take turns, each with its Stacks in the order in which they came."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         """Create an empty queue. now: seconds that never jump."""
         self._now = now
+        self._find_namespace: Callable[[str], str] = lambda _stack_uid: ""
+        self._line = NamespaceLine()
         self._marks: dict[str, set[DirtyItem]] = {}
         self._since: dict[str, float] = {}
         self._arrived = asyncio.Event()
@@ -87,6 +90,14 @@ class WorkQueue:
         """Return the number of queued Stacks."""
         return len(self._marks)
 
+    def share_turns(self, find_namespace: Callable[[str], str]) -> None:
+        """Let namespaces take turns from now on. The caches, which know those of Stacks, are made with this queue."""
+        self._find_namespace = find_namespace
+
+    def find_namespace(self, stack_uid: str) -> str:
+        """Return the namespace of a Stack by its UID; "" if it is unknown."""
+        return self._find_namespace(stack_uid)
+
     def __contains__(self, stack_uid: object) -> bool:
         """Return whether that Stack waits for its reconcile."""
         return stack_uid in self._marks
@@ -97,6 +108,7 @@ class WorkQueue:
         if marks is None:
             self._marks[stack_uid] = {what}
             self._since[stack_uid] = self._now()
+            self._line.add(self._find_namespace(stack_uid), stack_uid)
             self._arrived.set()
         else:
             marks.add(what)
@@ -169,12 +181,12 @@ class WorkQueue:
         return taken
 
     def get(self) -> tuple[str, set[DirtyItem], float] | None:
-        """Return the longest-waiting Stack, what is dirty in it and since when; None if none waits."""
-        uid = next(iter(self._marks), None)
-        if uid is None:
+        """Return the Stack whose turn it is, what is dirty in it and since when; None if none waits."""
+        if not self._line:
             if not self._broadcasts and not self._health_marks and not self._snapshots:
                 self._arrived.clear()
             return None
+        uid = self._line.pop()
         return uid, self._marks.pop(uid), self._since.pop(uid)
 
     async def wait(self) -> None:

@@ -257,6 +257,9 @@ SNAPSHOT_VOLUMES = 500
 """PersistentVolumeClaims in one StackSnapshot. Each takes 300 bytes of its status."""
 CLAIMS_BEYOND_REPLICAS = 1_000
 """Replicas of one StatefulSet whose claims are looked for: with several templates, more than `SNAPSHOT_VOLUMES`."""
+CLAIMS_MISSING = 1_000
+"""Claims of all StatefulSets of one Stack that may be missing before the search ends. Each costs a read, so it takes seconds.
+"""
 CLAIM_GAP = 4
 """Claims of earlier replicas that may be missing in a row before the search for further ones ends. Each costs a read."""
 MISTAKE_LENGTH = 1_000
@@ -316,6 +319,8 @@ EVALUATIONS_QUEUED_BYTES = 8 * 1024 * 1024
 """Size of the inputs of these expressions."""
 ALL_EVALUATIONS_QUEUED_BYTES = 32 * 1024 * 1024
 """The same size for all Stacks together."""
+NAMESPACE_EVALUATIONS_QUEUED_BYTES = ALL_EVALUATIONS_QUEUED_BYTES // 4
+"""The same size for all Stacks of one namespace, less while others take much."""
 EVALUATION_RESULTS_PER_STACK = 8 * 1024 * 1024
 """Bytes of results of one Stack that are cached: several times what its objects can hold of them."""
 EVALUATION_RESULTS = 32 * 1024 * 1024

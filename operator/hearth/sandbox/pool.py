@@ -1,6 +1,6 @@
-"""The port `Evaluations` on evaluator processes: who is asked when, so that no Stack has more than its share.
+"""The port `Evaluations` on evaluator processes: who is asked when, so that no tenant has more than its share.
 
-One expression of each Stack is evaluated at a time, the Stacks take turns, and one whose expressions take long waits
+One expression of each Stack is evaluated at a time, namespaces take turns, and in each of them its Stacks, and one whose expressions take long waits
 several times as long before its next turn. Answers are kept, those that an expression exceeds a limit among them.
 """
 
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import heapq
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -18,6 +19,7 @@ import orjson
 
 from hearth import supervision
 from hearth.model import limits
+from hearth.model.turns import FairTurns, find_share
 from hearth.sandbox import frames, process
 from hearth.sandbox.process import Lost, Process
 from hearth.sandbox.results import Results
@@ -52,6 +54,7 @@ class Stack:
     """What one Stack waits for."""
 
     uid: str
+    namespace: str
     queue: OrderedDict[bytes, Request] = field(default_factory=OrderedDict)
     size: int = 0
     """Bytes of the inputs in its queue."""
@@ -59,6 +62,8 @@ class Stack:
     """The key of the request that is being evaluated."""
     rests_until: float = 0.0
     """Monotonic seconds."""
+    is_resting: bool = False
+    """Whether the pool looks at it again at the end of its rest."""
     notified_at: float = float("-inf")
     """Time of the last notification about results."""
     waiters: list[asyncio.Future[None]] = field(default_factory=list)
@@ -83,19 +88,30 @@ class Pool:
         on_limit: Callable[[str], None] = lambda _limit: None,
         start: Start = process.start,
         now: Callable[[], float] = time.monotonic,
+        find_namespace: Callable[[str], str] = lambda stack_uid: stack_uid,
     ) -> None:
-        """Start no process before it is needed. notify: gets the UID of a Stack whose evaluations can proceed."""
+        """Start no process before it is needed. notify: gets the UID of a Stack whose evaluations can proceed.
+
+        find_namespace: finds that of a Stack by its UID.
+        """
+        self._find_namespace = find_namespace
         self._notify = notify
         self._on_limit = on_limit
         self._start = start
         self._now = now
-        self._stacks: OrderedDict[str, Stack] = OrderedDict()
-        """Those that wait for something, in the order of their turns."""
+        self._stacks: dict[str, Stack] = {}
+        """Those that wait for something."""
+        self._turns = FairTurns()
+        """Those of them that may have an evaluation started."""
+        self._resting: list[tuple[float, str]] = []
+        """A heap of the others that have some queued: the end of the rest in monotonic seconds, and the Stack."""
         self._results = Results()
         self._idle: list[Process] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._cancel_timer: Callable[[], None] | None = None
         self._queued_bytes = 0
+        self._bytes_of: Counter[str] = Counter()
+        """By namespace: its part of these bytes."""
         self._rests: dict[str, float] = {}
         """By Stack until when it rests, in monotonic seconds, where it waits for nothing."""
         self._held: set[str] = set()
@@ -161,7 +177,8 @@ class Pool:
         self._results.forget(stack_uid)
         stack = self._stacks.pop(stack_uid, None)
         if stack is not None:
-            self._queued_bytes -= stack.size
+            self._turns.discard(stack_uid)
+            self._count_bytes(stack, -stack.size)
             release(stack)
 
     async def close(self) -> None:
@@ -179,7 +196,8 @@ class Pool:
     def _enqueue(self, stack_uid: str, key: bytes, request: Request) -> None:
         stack = self._stacks.get(stack_uid)
         if stack is None:
-            stack = self._stacks[stack_uid] = Stack(stack_uid, rests_until=self._rests.pop(stack_uid, 0.0))
+            rest = self._rests.pop(stack_uid, 0.0)
+            stack = self._stacks[stack_uid] = Stack(stack_uid, self._find_namespace(stack_uid), rests_until=rest)
         if stack.is_asked(key):
             return
         size = stack.size + len(request.packed)
@@ -187,16 +205,42 @@ class Pool:
         if stack.queue and is_full:
             # It is notified as soon as the pending work is done.
             return
-        if self._queued_bytes + len(request.packed) > limits.ALL_EVALUATIONS_QUEUED_BYTES and self._queued_bytes:
+        if not self._has_room(stack.namespace, len(request.packed)):
             self._hold(stack)
             return
         self._put(stack, key, request)
         self._dispatch()
 
+    def _has_room(self, namespace: str, size: int) -> bool:
+        """Return whether the inputs of one more expression fit into what the others leave to the namespace.
+
+        One that is larger than that fits if the namespace has no other, and others still find some room.
+        """
+        held, free = self._bytes_of[namespace], limits.ALL_EVALUATIONS_QUEUED_BYTES - self._queued_bytes
+        most = find_share(held, free=free, most=limits.NAMESPACE_EVALUATIONS_QUEUED_BYTES)
+        return held + size <= most or (not held and size <= free - limits.NAMESPACE_EVALUATIONS_QUEUED_BYTES)
+
     def _put(self, stack: Stack, key: bytes, request: Request) -> None:
         stack.queue[key] = request
-        stack.size += len(request.packed)
-        self._queued_bytes += len(request.packed)
+        self._count_bytes(stack, len(request.packed))
+        self._offer(stack)
+
+    def _count_bytes(self, stack: Stack, change: int) -> None:
+        stack.size += change
+        self._queued_bytes += change
+        self._bytes_of[stack.namespace] += change
+        if not self._bytes_of[stack.namespace]:
+            del self._bytes_of[stack.namespace]
+
+    def _offer(self, stack: Stack) -> None:
+        """Let a Stack take part in the turns, now or when it has rested."""
+        if not stack.queue or stack.running is not None or self._stacks.get(stack.uid) is not stack:
+            return
+        if stack.rests_until <= self._now():
+            self._turns.add(stack.namespace, stack.uid)
+        elif not stack.is_resting:
+            stack.is_resting = True
+            heapq.heappush(self._resting, (stack.rests_until, stack.uid))
 
     def _hold(self, stack: Stack) -> None:
         """Let a Stack whose expression cannot be queued ask again."""
@@ -226,35 +270,32 @@ class Pool:
 
     def _dispatch(self) -> None:
         """Start the evaluations that can start."""
-        while len(self._tasks) < limits.EVALUATORS:
-            stack = self._find_next()
-            if stack is None:
-                self._arm_timer()
-                return
+        self._wake_rested()
+        while len(self._tasks) < limits.EVALUATORS and (uid := self._turns.take(limits.EVALUATORS)) is not None:
+            stack = self._stacks[uid]
             key, request = stack.queue.popitem(last=False)
-            stack.size -= len(request.packed)
-            self._queued_bytes -= len(request.packed)
+            self._count_bytes(stack, -len(request.packed))
             stack.running = key
-            self._stacks.move_to_end(stack.uid)
             self._begin(stack, key, request)
+        self._arm_timer()
 
-    def _find_next(self) -> Stack | None:
-        """Return the Stack whose turn it is."""
+    def _wake_rested(self) -> None:
         now = self._now()
-        return next(
-            (each for each in self._stacks.values() if each.queue and not each.running and each.rests_until <= now),
-            None,
-        )
+        while self._resting and self._resting[0][0] <= now:
+            _, uid = heapq.heappop(self._resting)
+            stack = self._stacks.get(uid)
+            if stack is not None:
+                stack.is_resting = False
+                self._offer(stack)
 
     def _arm_timer(self) -> None:
         """Look again once a Stack has rested."""
         if self._cancel_timer is not None:
             self._cancel_timer()
             self._cancel_timer = None
-        due = min((each.rests_until for each in self._stacks.values() if each.queue and not each.running), default=None)
-        if due is not None:
+        if self._resting and len(self._tasks) < limits.EVALUATORS:
             self._cancel_timer = supervision.call_later(
-                max(0.0, due - self._now()), self._dispatch, where="evaluations"
+                max(0.0, self._resting[0][0] - self._now()), self._dispatch, where="evaluations"
             )
 
     def _begin(self, stack: Stack, key: bytes, request: Request) -> None:
@@ -267,7 +308,9 @@ class Pool:
 
         def end(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)
+            self._turns.end(stack.uid)
             if not task.cancelled():
+                self._offer(stack)
                 self._dispatch()
 
         task = supervision.spawn("evaluations", evaluate, on_error=fail)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hearth.engine import stateful_set_claims
+from hearth.engine.stateful_set_claims import Misses, TooManyMissing
 from hearth.model import limits
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
@@ -36,7 +37,9 @@ class Claims:
 def find(claims: Any, **spec: Any) -> list[int]:
     """The ordinals of the claims that are found for a StatefulSet."""
     stateful_set = {"metadata": {"name": "db", "namespace": "default"}, "spec": spec}
-    found, _foreign = asyncio.run(stateful_set_claims.find_claims(claims, stateful_set, "data", kind=CLAIM))
+    found, _foreign = asyncio.run(
+        stateful_set_claims.find_claims(claims, stateful_set, "data", kind=CLAIM, misses=Misses())
+    )
     return [int(name.removeprefix(PREFIX)) for name in found]
 
 
@@ -62,8 +65,23 @@ def test_claims_are_found_by_their_names(ordinals: set[int], spec: dict[str, Any
 def test_a_search_without_end_ends() -> None:
     """A tenant writes ordinals and replicas."""
     claims = Claims(())
-    assert find(claims, replicas=2**31 - 1, ordinals={"start": 2**31 - 1}) == []
-    assert claims.reads <= limits.CLAIMS_BEYOND_REPLICAS + limits.CLAIM_GAP + 1
+    with pytest.raises(TooManyMissing, match=r"reduce spec\.replicas"):
+        find(claims, replicas=2**31 - 1, ordinals={"start": 2**31 - 1})
+    assert claims.reads == limits.CLAIMS_MISSING + 1
+
+
+def test_all_templates_share_one_limit() -> None:
+    """A thousand templates cost as many reads as one."""
+    claims, misses = Claims({0}), Misses()
+    stateful_set = {"metadata": {"name": "db", "namespace": "default"}, "spec": {"replicas": 300}}
+
+    async def find_all() -> None:
+        for _ in range(1000):
+            await stateful_set_claims.find_claims(claims, stateful_set, "data", kind=CLAIM, misses=misses)  # type: ignore[arg-type]  # the only part that is used
+
+    with pytest.raises(TooManyMissing):
+        asyncio.run(find_all())
+    assert claims.reads < limits.CLAIMS_MISSING + 10
 
 
 def test_a_claim_that_the_set_did_not_make_is_not_found() -> None:
@@ -71,5 +89,5 @@ def test_a_claim_that_the_set_did_not_make_is_not_found() -> None:
     spec = {"replicas": 2, "selector": {"matchLabels": {"app": "db"}}}
     stateful_set = {"metadata": {"name": "db", "namespace": "default"}, "spec": spec}
     claims: Any = Claims({0, 1})
-    found = asyncio.run(stateful_set_claims.find_claims(claims, stateful_set, "data", kind=CLAIM))
+    found = asyncio.run(stateful_set_claims.find_claims(claims, stateful_set, "data", kind=CLAIM, misses=Misses()))
     assert found == ([], ["data-db-0", "data-db-1"])

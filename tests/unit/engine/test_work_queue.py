@@ -45,3 +45,14 @@ async def test_a_broadcast_ends_the_wait_too() -> None:
     queue.get()
     await queue.wait()
     assert (queue.take_broadcasts(), queue.take_broadcasts()) == ({CacheSynced(CONFIG_MAP)}, set())
+
+
+def test_namespaces_take_turns() -> None:
+    """A thousand dirty Stacks of one delay the Stack of another by one reconcile."""
+    queue = WorkQueue(lambda: 0.0)
+    queue.share_turns(lambda uid: uid[0])
+    for number in range(1000):
+        queue.on_stack(f"a{number}")
+    queue.on_stack("b0")
+    taken = [queue.get() for _ in range(3)]
+    assert [each[0] for each in taken if each is not None] == ["a0", "b0", "a1"]

@@ -31,7 +31,13 @@ class Desk:
     now: float = 0.0
 
     def make_pool(self) -> Pool:
-        return Pool(notify=self.reported.append, on_limit=self.reached.append, start=self.start, now=lambda: self.now)
+        return Pool(
+            notify=self.reported.append,
+            on_limit=self.reached.append,
+            start=self.start,
+            now=lambda: self.now,
+            find_namespace=lambda uid: uid.partition("/")[0],
+        )
 
     async def start(self) -> Process:
         self.started += 1
@@ -323,4 +329,70 @@ async def test_a_script_and_an_expression_of_the_same_text_have_answers_of_their
     await desk.answer("script x", Value(b"null"))
 
     assert (ask(pool, "shop", "x", x=1), pool.ask_script("x", {"x": 1})) == (Value(b"1"), Value(b"null"))
+    await pool.close()
+
+
+async def test_namespaces_take_turns_however_many_stacks_they_have() -> None:
+    """Thirty Stacks of one delay the expression of another tenant by what is being evaluated."""
+    desk = Desk()
+    pool = desk.make_pool()
+    for number in range(30):
+        for each in "xyz":
+            ask(pool, f"many/{number}", f"{each}{number}")
+    ask(pool, "other/a", "o")
+    await turn()
+    assert desk.asked == ["x0", "x1"]
+    await desk.answer("x0", Value(b"1"))
+    await desk.answer("x1", Value(b"1"))
+    assert desk.asked[2:] == ["o", "x2"]
+    await pool.close()
+
+
+async def test_inputs_of_one_namespace_leave_room_to_others() -> None:
+    """A quarter of the bytes, in as many Stacks as it likes; each further namespace has half of what is left."""
+    desk = Desk()
+    pool = desk.make_pool()
+    text = "x" * (1024 * 1024)
+    for number in range(40):
+        ask(pool, f"many/{number}", "x", data=text)
+    await turn()
+    queued = pool._queued_bytes
+    assert queued <= limits.NAMESPACE_EVALUATIONS_QUEUED_BYTES
+    for name in "abcdefgh":
+        for number in range(40):
+            ask(pool, f"{name}/{number}", "x", data=text)
+    assert queued < pool._queued_bytes < limits.ALL_EVALUATIONS_QUEUED_BYTES
+    ask(pool, "late/a", "late", data="x" * 64)
+    assert pool._bytes_of["late"] > 0
+    await pool.close()
+
+
+async def test_one_large_input_fits_where_nothing_else_waits() -> None:
+    """It may have as many bytes as an evaluator takes; a second one of another tenant waits until it is taken up."""
+    desk = Desk()
+    pool = desk.make_pool()
+    for number in range(limits.EVALUATORS):
+        ask(pool, f"busy/{number}", "x")
+    large = "x" * (limits.EVALUATOR_INPUT_BYTES - 100)
+    ask(pool, "a/a", "a", data=large)
+    ask(pool, "b/b", "b", data=large)
+    assert (pool._bytes_of["a"] > len(large), pool._bytes_of["b"]) == (True, 0)
+    ask(pool, "c/c", "c", data="small")
+    assert pool._bytes_of["c"] > 0
+    await pool.close()
+
+
+async def test_a_stack_that_is_forgotten_while_it_waits_is_never_taken_up() -> None:
+    """Nor while one of its expressions is being evaluated."""
+    desk = Desk()
+    pool = desk.make_pool()
+    for each in "xyz":
+        ask(pool, "shop/a", each)
+    await turn()
+    pool.forget("shop/a")
+    await desk.answer("x", Value(b"1"))
+    assert desk.asked == ["x"]
+    ask(pool, "shop/a", "z")
+    await turn()
+    assert desk.asked == ["x", "z"]
     await pool.close()

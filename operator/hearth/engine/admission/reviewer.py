@@ -23,6 +23,7 @@ from hearth.engine.admission.snapshot_review import SnapshotReviewer
 from hearth.engine.admission.stack_review import StackReviewer
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.model import errors, limits
+from hearth.model.turns import find_share
 
 logger = structlog.get_logger(__name__)
 
@@ -97,9 +98,11 @@ class Reviewer:
     @contextlib.asynccontextmanager
     async def _take_turn(self, namespace: str) -> AsyncIterator[None]:
         """Wait for a place, first among the reviews of the namespace."""
-        if self._pending >= limits.ADMISSION_PENDING:
+        turns = self._by_namespace.get(namespace) or Turns()
+        free = limits.ADMISSION_PENDING - self._pending
+        if turns.users >= find_share(turns.users, free=free, most=limits.ADMISSION_PENDING):
             raise TooBusy
-        turns = self._by_namespace.setdefault(namespace, Turns())
+        self._by_namespace[namespace] = turns
         self._pending += 1
         turns.users += 1
         try:

@@ -23,6 +23,7 @@ from hearth.engine.definition.blueprint_cache import BlueprintCache
 from hearth.engine.definition.revision_numbers import RevisionNumbers
 from hearth.engine.definition.sources import parameter_sources, template_sources
 from hearth.engine.definition.sources.source_reader import SourceReader
+from hearth.engine.fair_slots import FairSlots
 from hearth.engine.ports import Evaluations, ManagementCluster, WorkloadCluster
 from hearth.engine.unassisted import Unassisted
 from hearth.engine.verified_revisions import RevisionSet
@@ -73,11 +74,13 @@ class RevisionBuilder:
     cluster: WorkloadCluster
     hashes: HashFunction
     evaluations: Evaluations = field(default_factory=Unassisted)
-    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_BUILDS))
+    slots: FairSlots = field(default_factory=lambda: FairSlots(MAX_CONCURRENT_BUILDS))
     """Slots for definitions in progress.
 
     When a thousand Stacks are created at once, their revisions must not delay writes of children or statuses.
     """
+    compiling: FairSlots = field(default_factory=lambda: FairSlots(1))
+    """The turn of the definition that is compiled for a moment: of some that take long in one namespace, one."""
     tenancy: Tenancy = field(default_factory=Tenancy)
     shared: BlueprintCache = field(default_factory=BlueprintCache)
     find_link: Callable[[str], ClusterLink] | None = None
@@ -152,7 +155,7 @@ class RevisionBuilder:
         if stack.deleting:
             return contextlib.nullcontext()
         if stack.kubeconfig is None:
-            return self.slots
+            return self.slots.take(stack.namespace)
         # A Secret names a cluster more reliably than what was last read from it.
         name = f"{stack.namespace}/{stack.kubeconfig.name}"
         slots = self.remote_slots.get(name)
@@ -213,7 +216,11 @@ class RevisionBuilder:
             return known
         inputs = Inputs(stack=identity, kinds=kinds, outline=outline, evaluator=self.evaluations)
         pieces = changed_members.compile_in_pieces(definition, inputs, previous=previous)
-        made = await cooperative_work.share(pieces, begin=lambda: self.evaluations.begin(stack.uid))
+        made = await cooperative_work.share(
+            pieces,
+            begin=lambda: self.evaluations.begin(stack.uid),
+            take_turn=lambda: self.compiling.take(stack.namespace),
+        )
         if kinds.generation != generation:
             # Some resources may have been compiled with other schemas, so nothing is compiled on the base of them.
             return dataclasses.replace(made, adopts=adopts, compiled_from=None)

@@ -12,6 +12,7 @@ from hearth.engine import stateful_set_claims
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.services import Services
 from hearth.engine.snapshot_ports import StackSnapshotObject
+from hearth.engine.stateful_set_claims import Misses
 from hearth.model import limits, names, value_class
 from hearth.model.child import Child
 from hearth.plan.snapshot_decision import SnapshotVolume
@@ -32,19 +33,24 @@ class StackClaims:
     """The claims with names of a StatefulSet that it did not make, once `find` has returned. They are not included."""
 
     async def find(self) -> tuple[SnapshotVolume, ...]:
-        """Return all claims, at most one more than a snapshot may have. Raises `ApiStatusError` or `Unreachable`."""
+        """Return all claims, at most one more than a snapshot may have.
+
+        Raises `ApiStatusError` or `Unreachable`, and `TooManyMissing` if the search takes too long.
+        """
         found = [
             self._make(child.namespace, child.name, resource=child.resource) for child in self.list_children(CLAIM)
         ]
         known = {(each.namespace, each.claim) for each in found}
         cluster = self.services.find_cluster(self.stack)
-        kind = cluster.kinds.find("v1", CLAIM[1])
+        kind, misses = cluster.kinds.find("v1", CLAIM[1]), Misses()
         for child in self.list_children(STATEFUL_SET):
             live = await stateful_set_claims.find_live(cluster, child.ref, kind=child.kind)
             if live is None or kind is None:
                 continue
             for template in stateful_set_claims.list_templates(live):
-                of_set, others = await stateful_set_claims.find_claims(cluster, live, template, kind=kind)
+                of_set, others = await stateful_set_claims.find_claims(
+                    cluster, live, template, kind=kind, misses=misses
+                )
                 self.foreign.extend(name for name in others if (child.namespace, name) not in known)
                 for name in of_set:
                     if len(found) > limits.SNAPSHOT_VOLUMES:

@@ -13,6 +13,7 @@ from hearth.engine.services import Services
 from hearth.engine.snapshot_ports import StackSnapshotObject
 from hearth.engine.snapshots import stack_claims
 from hearth.engine.snapshots.stack_claims import StackClaims
+from hearth.engine.stateful_set_claims import TooManyMissing
 from hearth.model import limits
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.text.enumeration import enumerate_names
@@ -112,6 +113,8 @@ class StackObserver:
             return deny("StackNotComplete", message)
         try:
             return await self._find_content(snapshot, stack, revision=revision, account=boundary.account)
+        except TooManyMissing as error:
+            return deny("TooManyVolumes", f"Stack {stack.name}: {error}")
         except (ApiStatusError, Unreachable) as error:
             return deny("ClaimsUnreadable", f"cannot read the PersistentVolumeClaims of Stack {stack.name}: {error}")
 

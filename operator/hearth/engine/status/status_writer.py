@@ -103,6 +103,7 @@ class StatusWriter:
         on_settled: called when a status is as it must be, with the UID of the Stack.
         """
         self._management_cluster = services.management_cluster
+        self._find_namespace = services.find_namespace
         self._clock = services.clock
         self._hashes = services.hashes
         self._evaluations = services.evaluations
@@ -188,7 +189,7 @@ class StatusWriter:
 
     def _offer(self, stack_uid: str) -> None:
         self._planned.pop(stack_uid, None)
-        self._executor.enqueue(stack_uid, [STATUS])
+        self._executor.enqueue(stack_uid, [STATUS], namespace=self._find_namespace(stack_uid))
 
     async def _write(self, stack_uid: str, _key: str) -> None:
         """Write one status per Stack at a time. Otherwise an older one could arrive last and remain."""

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias
 
 from hearth import supervision
 from hearth.engine.ports import Clock
+from hearth.model import turns
+from hearth.model.turns import FairTurns
 
 RunKey: TypeAlias = Callable[[str, str], Awaitable[None]]
 """Executes the current step for a Stack's key, if any. Its exceptions are internal errors."""
 
-RESERVED_FRACTION = 8
-"""One worker in eight is reserved for Stacks with no step in flight.
-
-A large Stack whose writes hang in a webhook for half a minute cannot block the others.
-"""
 STARTS_WITHIN = 60.0
 """Seconds within which a queued step must start if it may."""
 STEP_HANGS_AFTER = 180.0
@@ -28,8 +25,8 @@ STEP_HANGS_AFTER = 180.0
 class FairExecutor:
     """Fair queues of keys by Stack, served in turn by as many workers as the current limit allows.
 
-    Only keys are queued. The worker asks for the step when its turn comes, so an obsolete step costs nothing. Stacks
-    with no step in flight come first.
+    Only keys are queued. The worker asks for the step when its turn comes, so an obsolete step costs nothing. Namespaces
+    and Stacks with no step in flight come first: see `FairTurns`.
     """
 
     def __init__(  # noqa: PLR0913 -- what it calls, and when
@@ -41,17 +38,14 @@ class FairExecutor:
         find_room: Callable[[], int] | None = None,
         on_start: Callable[[float], None] | None = None,
         where: str = "step",
-        reserved: int = 0,
         on_error: Callable[[str, str], None] = lambda _stack_uid, _key: None,
     ) -> None:
         """workers: maximum steps in flight; find_room: the current limit; on_start: called with the queue time in seconds.
 
-        where: name of the steps in metrics and logs; reserved: workers reserved at least, where the fraction is none;
-        on_error: called with the Stack and key of a step that raised.
+        where: name of the steps in metrics and logs; on_error: called with the Stack and key of a step that raised.
         """
         self._take_step = take_step
         self._where = where
-        self._reserved = reserved
         self._on_error = on_error
         self._moved_at = clock.monotonic()
         """Monotonic time in seconds of the last enqueue into an empty queue, start or end."""
@@ -60,14 +54,10 @@ class FairExecutor:
         self._on_start = on_start
         self._queues: dict[str, OrderedDict[str, float]] = {}
         """By Stack: its keys in order, each with the time since which it waits."""
-        self._idle: OrderedDict[str, None] = OrderedDict()
-        """Queued Stacks with no step in flight, in the order of their turns."""
-        self._busy: OrderedDict[str, None] = OrderedDict()
-        """The other queued Stacks, in the order of their turns."""
-        self._running: Counter[str] = Counter()
-        """By Stack: its steps in flight."""
-        self.in_flight = 0
-        """Steps in flight of all Stacks."""
+        self._namespaces: dict[str, str] = {}
+        """By queued Stack."""
+        # A server that throttles, and one that was just met, is sent few requests at a time: a Stack alone has all of them.
+        self._turns = FairTurns(reserve_from=turns.RESERVED_FROM if find_room is None else turns.RESERVED_FRACTION)
         self._resting: list[asyncio.Future[None]] = []
         self._workers = workers
         self._tasks: list[asyncio.Task[None]] = []
@@ -84,8 +74,16 @@ class FairExecutor:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def enqueue(self, stack_uid: str, keys: Iterable[str]) -> None:
-        """Enqueue keys; a key in the queue keeps its position."""
+    @property
+    def in_flight(self) -> int:
+        """Return the steps in flight of all Stacks."""
+        return self._turns.in_flight
+
+    def enqueue(self, stack_uid: str, keys: Iterable[str], *, namespace: str = "") -> None:
+        """Enqueue keys; a key in the queue keeps its position.
+
+        namespace: of the Stack, with whose others it shares the turns; "" if it is alone.
+        """
         queue = self._queues.get(stack_uid) or OrderedDict[str, float]()
         now = self._clock.monotonic()
         if not self._queues:
@@ -94,8 +92,8 @@ class FairExecutor:
             queue.setdefault(key, now)
         if queue and stack_uid not in self._queues:
             self._queues[stack_uid] = queue
-            line = self._busy if stack_uid in self._running else self._idle
-            line[stack_uid] = None
+            self._namespaces[stack_uid] = namespace or stack_uid
+            self._turns.add(namespace or stack_uid, stack_uid)
         self.wake()
 
     def is_queued(self, stack_uid: str) -> bool:
@@ -118,7 +116,7 @@ class FairExecutor:
         """
         seconds = self._clock.monotonic() - self._moved_at
         room = self._find_room()
-        if self._find_line(room) is not None:
+        if self._turns.may_take(room):
             is_stalled = seconds > STARTS_WITHIN
         else:
             is_stalled = bool(self._queues) and self.in_flight >= max(1, room) and seconds > STEP_HANGS_AFTER
@@ -137,28 +135,20 @@ class FairExecutor:
                 return
 
     def _next(self) -> tuple[str, str] | None:
-        """Return the first key of the next Stack; None if nothing waits or the limit is reached."""
-        line = self._find_line(self._find_room())
-        if line is None:
+        """Start the first key of the next Stack; None if nothing waits or the limit is reached."""
+        stack_uid = self._turns.take(self._find_room())
+        if stack_uid is None:
             return None
-        stack_uid, _ = line.popitem(last=False)
         queue = self._queues[stack_uid]
         key, since = queue.popitem(last=False)
         if queue:
-            self._busy[stack_uid] = None
+            self._turns.add(self._namespaces[stack_uid], stack_uid)
         else:
-            del self._queues[stack_uid]
+            del self._queues[stack_uid], self._namespaces[stack_uid]
         self._moved_at = self._clock.monotonic()
         if self._on_start is not None:
             self._on_start(self._moved_at - since)
         return stack_uid, key
-
-    def _find_line(self, room: int) -> OrderedDict[str, None] | None:
-        """Return the line of Stacks whose turn it is; None if nothing waits or the limit is reached."""
-        if self._idle and self.in_flight < room:
-            return self._idle
-        reserved = max(room // RESERVED_FRACTION, self._reserved)
-        return self._busy if self._busy and self.in_flight < room - reserved else None
 
     async def _serve(self) -> None:
         while True:
@@ -169,8 +159,6 @@ class FairExecutor:
                 await resting
                 continue
             stack_uid, key = taken
-            self.in_flight += 1
-            self._running[stack_uid] += 1
             # Each worker wakes the next one, up to the limit.
             self.wake()
             try:
@@ -182,15 +170,5 @@ class FairExecutor:
                     key=key,
                 )
             finally:
-                self.in_flight -= 1
+                self._turns.end(stack_uid)
                 self._moved_at = self._clock.monotonic()
-                self._leave(stack_uid)
-
-    def _leave(self, stack_uid: str) -> None:
-        """Record the end of a step of that Stack."""
-        self._running[stack_uid] -= 1
-        if not self._running[stack_uid]:
-            del self._running[stack_uid]
-            if stack_uid in self._busy:
-                del self._busy[stack_uid]
-                self._idle[stack_uid] = None

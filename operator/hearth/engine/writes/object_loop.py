@@ -6,13 +6,18 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
+import structlog
+
 from hearth import supervision
 from hearth.engine.ports import Clock
 from hearth.engine.writes.fair_executor import FairExecutor
 
+logger = structlog.get_logger(__name__)
+
 WORKERS = 4
-RESERVED = 1
-"""Workers for namespaces none of whose objects is being processed."""
+STEP_SECONDS, LONGEST_STEP = 30.0, 120.0
+"""Seconds after which an object makes room for others and continues later; doubled each time, to less than what counts as
+a stall (`fair_executor.STEP_HANGS_AFTER`). Where an API server answers, the longest honest step takes two."""
 MAX_STEPS = 8
 """Consecutive steps for one object, each caused by the write of the previous one. More indicate a bug."""
 
@@ -36,12 +41,7 @@ class ObjectLoop:
         self._enqueue = enqueue
         self._clock = clock
         self._executor = FairExecutor(
-            workers=WORKERS,
-            take_step=self._process,
-            clock=clock,
-            where=where,
-            reserved=RESERVED,
-            on_error=self._retry,
+            workers=WORKERS, take_step=self._process, clock=clock, where=where, on_error=self._retry
         )
         self._failures: Counter[str] = Counter()
         """By object: consecutive internal errors."""
@@ -95,15 +95,25 @@ class ObjectLoop:
         # Most calls never wait. A thousand of them in a row would block the event loop.
         await asyncio.sleep(0)
         self._busy.add(uid)
+        patience = asyncio.timeout(min(STEP_SECONDS * 2.0 ** min(self._failures[uid], 8), LONGEST_STEP))
         try:
-            for _ in range(MAX_STEPS):
-                if not await self._advance(uid):
-                    break
-            else:
-                raise NeverRests
+            async with patience:
+                await self._advance_far(uid)
             self._failures.pop(uid, None)
+        except TimeoutError:
+            if not patience.expired():
+                raise
+            # As after a crash, it continues from what is in the cluster.
+            logger.warning("a step takes long; others come first", object=uid)
+            self.retry(uid)
         finally:
             self._busy.discard(uid)
             if uid in self._again:
                 self._again.discard(uid)
                 self._enqueue(uid)
+
+    async def _advance_far(self, uid: str) -> None:
+        for _ in range(MAX_STEPS):
+            if not await self._advance(uid):
+                return
+        raise NeverRests

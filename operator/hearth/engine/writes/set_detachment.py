@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from hearth.engine import stateful_set_claims
 from hearth.engine.ports import WorkloadCluster
+from hearth.engine.stateful_set_claims import Misses, TooManyMissing
 from hearth.model import limits, value_class
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
@@ -102,13 +103,22 @@ async def _prepare(step: Detach, *, cluster: WorkloadCluster, boundary: Boundary
         if error.code not in REFUSED:
             raise
         return _fail(step, f"the new definition is not accepted: {_describe(error, step)}")
-    found = [
+    try:
+        found = await _find_smaller(step, live, cluster=cluster)
+    except TooManyMissing as error:
+        return _fail(step, str(error))
+    return await _enlarge(step, live, found, cluster=cluster, boundary=boundary)
+
+
+async def _find_smaller(step: Detach, live: Mapping[str, Any], *, cluster: WorkloadCluster) -> list[Enlargement]:
+    """Return the claims that are smaller than the new templates want. Raises TooManyMissing."""
+    misses = Misses()
+    return [
         Enlargement(claim=claim, size=size)
         for size in set_replacement.find_sizes(live, step.manifest)
-        async for claim in stateful_set_claims.list_live(cluster, live, size.template, kind=CLAIMS)
+        async for claim in stateful_set_claims.list_live(cluster, live, size.template, kind=CLAIMS, misses=misses)
         if set_replacement.is_below(claim, size.wanted)
     ]
-    return await _enlarge(step, live, found, cluster=cluster, boundary=boundary)
 
 
 def find_objection(step: Detach, live: Mapping[str, Any]) -> str:

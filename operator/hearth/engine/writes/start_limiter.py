@@ -5,12 +5,12 @@ Must not know what a start does.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from hearth.engine.ports import Clock
 from hearth.engine.work_queue import DirtyScope, WorkQueue
+from hearth.model.turns import NamespaceLine
 
 START_LASTS = 1.0
 """Seconds after which a start counts no longer unless it waits in line, so that a request that hangs delays no other
@@ -66,18 +66,18 @@ class StartLimiter:
         self._queue = queue
         self._clock = clock
         self._is_in_line = is_in_line
-        self._held: OrderedDict[str, OrderedDict[str, None]] = OrderedDict()
-        """By namespace, in the order of their turns: the UIDs of the Stacks that wait."""
+        self._held = NamespaceLine()
+        """The Stacks that wait."""
         self._starting: dict[str, Start] = {}
 
     def admit(self, uid: str, namespace: str) -> bool:
         """Return whether the Stack may start now. A Stack that may not is enqueued once it may."""
         if uid in self._starting:
             return True
-        if uid in self._held.get(namespace, ()):
+        if self._held.has(namespace, uid):
             return False
         if self._held or self._room < self._assumed:
-            self._held.setdefault(namespace, OrderedDict())[uid] = None
+            self._held.add(namespace, uid)
             return False
         self._add(uid)
         return True
@@ -134,9 +134,6 @@ class StartLimiter:
 
     def _release(self) -> None:
         while self._held and self._room >= self._assumed:
-            namespace, uids = self._held.popitem(last=False)
-            uid, _ = uids.popitem(last=False)
-            if uids:
-                self._held[namespace] = uids
+            uid = self._held.pop()
             self._add(uid)
             self._queue.enqueue(uid, DirtyScope.ALL_RESOURCES)

@@ -60,15 +60,15 @@ class WriteLanes:
         for lane in lanes.values():
             await lane.executor.stop()
 
-    def enqueue(self, cluster: str, stack_uid: str, keys: Collection[str]) -> None:
-        """Enqueue keys of a Stack whose objects are in that cluster."""
+    def enqueue(self, cluster: str, stack_uid: str, keys: Collection[str], *, namespace: str) -> None:
+        """Enqueue keys of a Stack in that namespace whose objects are in that cluster."""
         lane = self._lanes.get(cluster)
         if lane is None:
             if not keys:
                 return
             lane = self._lanes[cluster] = self._make(min(self._concurrency, limits.CLUSTER_WRITES))
             lane.executor.start()
-        lane.executor.enqueue(stack_uid, keys)
+        lane.executor.enqueue(stack_uid, keys, namespace=namespace)
 
     def retain(self, used: Collection[str]) -> None:
         """Stop the lanes of clusters that were unused at this call and the last one."""

@@ -24,7 +24,7 @@ from hearth.kube.client import api_requests
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
 from hearth.kube.well_known_kinds import CONFIG_MAP, SECRET
-from hearth.model import errors, limits, value_class
+from hearth.model import errors, limits, turns, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 
@@ -220,8 +220,8 @@ class SourceCache:
 
     def _open(self, ref: ObjectRef) -> None:
         """Watch a source, individually below the limit, otherwise in the shared watch."""
-        is_full = len(self._sources) >= limits.SOURCE_WATCHES
-        if is_full or self._counts[ref.namespace] >= limits.SOURCE_WATCHES_PER_NAMESPACE:
+        held, free = self._counts[ref.namespace], limits.SOURCE_WATCHES - len(self._sources)
+        if held >= turns.find_share(held, free=free, most=limits.SOURCE_WATCHES_PER_NAMESPACE):
             self._sharing.add(ref)
             self._shared[ref.kind].follow(ref)
             if self._server.observer is not None:

@@ -16,7 +16,7 @@ from hearth.engine.work_queue import ClusterListener, WorkQueue
 from hearth.kube.auth import inline_kubeconfig
 from hearth.kube.remote.remote_cluster import KubeRemoteCluster
 from hearth.kube.remote.tenant_share import TenantShares
-from hearth.model import errors, limits
+from hearth.model import errors, limits, turns
 from hearth.model.sharding import WHOLE, Share
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class KubeRemoteClusters:
                 f"it continues when one of them is free"
             )
         used = sum(namespace in found.users.values() for found in self._open.values())
-        most = min(limits.CLUSTERS_PER_NAMESPACE, max(1, (free + used) // 2))
+        most = turns.find_share(used, free=max(1, free), most=limits.CLUSTERS_PER_NAMESPACE)
         if used >= most:
             self._on_limit(LIMIT)
             raise errors.TooManyClusters(

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from hearth.kube.client import guarded_addresses
 from hearth.kube.remote.cpu_budget import CpuBudget
 from hearth.kube.remote.lookups import Lookups
-from hearth.model import limits
+from hearth.model import limits, turns
 
 ANSWER_SECONDS = 0.0005
 """CPU time of an answer, besides its bytes."""
@@ -123,7 +123,7 @@ class TenantShare:
     def hold(self, change: int) -> None:
         """Hold more bytes, or fewer. Raises TooMuchHeld if that is more than the share, and then holds none of them."""
         free = limits.TENANTS_HELD_BYTES - self._shares.held
-        most = min(limits.TENANT_HELD_BYTES, self.held + max(0, free) // 2)
+        most = turns.find_share(self.held, free=free, most=limits.TENANT_HELD_BYTES)
         if change > 0 and self.held + change > most:
             self._shares.on_limit("clusters-held-bytes")
             raise TooMuchHeld(f"the servers of namespace {self.namespace} keep more than {most} bytes here")

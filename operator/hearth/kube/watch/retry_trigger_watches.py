@@ -19,7 +19,7 @@ from hearth.kube.watch import webhook_services
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchContext
 from hearth.kube.watch.watch_errors import WatchEndReason
-from hearth.model import errors, limits
+from hearth.model import errors, limits, turns
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, Kinds
 from hearth.plan.retry import retry_triggers
@@ -220,7 +220,9 @@ class TriggerWatches:
         kind = self._kinds.find(source.api_version, source.kind)
         if is_denied or kind is None:
             return None
-        if len(self._watches) >= limits.CAUSE_WATCHES:
+        held = sum(each.namespace == source.namespace for each in self._watches)
+        free = limits.CAUSE_WATCHES - len(self._watches)
+        if held >= turns.find_share(held, free=free, most=limits.CAUSE_WATCHES):
             if self._server.observer is not None:
                 self._server.observer.on_limit("cause-watches")
             return None

@@ -57,10 +57,7 @@ class Bound:
     def weight(self) -> Weight:
         """Return its size."""
         if self._weight is None:
-            found = [weight.weigh(each, most_nodes=limits.WEIGHED_NODES) for each in self.values or ()]
-            self._weight = Weight(
-                max((each.nodes for each in found), default=1), max((each.text for each in found), default=0)
-            )
+            self._weight = weight.weigh_largest(self.values or (), most_nodes=limits.WEIGHED_NODES)
         return self._weight
 
     @property

@@ -71,7 +71,9 @@ def test_where_many_stacks_are_made_at_once_others_need_not_wait_for_their_revis
         await asyncio.sleep(5)
 
         finalizers = [moment - since for moment, request in heard if request.verb == "finalizer"]
-        assert sum(moment < 1.5 * SECONDS for moment in finalizers) == MAX_CONCURRENT_BUILDS
+        assert (
+            sum(moment < 1.5 * SECONDS for moment in finalizers) == MAX_CONCURRENT_BUILDS - 1
+        )  # One is left to other namespaces.
         gone = next(moment - since for moment, request in heard if request.verb == "delete")
         assert gone < 2.5 * SECONDS
         assert await world.user.find(old) is None

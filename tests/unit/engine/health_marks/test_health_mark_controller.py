@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from hearth.engine.health_marks import mark_limits
 from hearth.model import limits, names
 from hearth.model.child import Object
 from support.checks import expectations
@@ -212,6 +214,24 @@ def test_there_are_only_so_many_open_marks(monkeypatch: pytest.MonkeyPatch) -> N
         assert reasons == ["StackNotFound", "StackNotFound", "TooManyMarks"]
 
     fake_world.run(story)
+
+
+def test_marks_of_one_namespace_leave_room_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a limit in all, each has half of what the others leave; who waits has room as soon as one ends."""
+    monkeypatch.setattr(limits, "HEALTH_MARKS", 8)
+    reached: list[str] = []
+    admission = mark_limits.Admission(reached.append)
+
+    def make(uid: str) -> Any:
+        return SimpleNamespace(uid=uid, namespace=uid[0])
+
+    many = [f"a{number}" for number in range(20)]
+    assert [uid for uid in many if admission.admit(make(uid))] == many[:4]
+    assert [uid for uid in ("b0", "b1", "b2") if admission.admit(make(uid))] == ["b0", "b1"]
+    assert admission.admit(make("c0"))
+    assert len(reached) == 17
+    assert [admission.release(uid) for uid in ("a0", "a1", "a2", "a3")] == [None, None, "a4", "b2"]
+    assert [uid for uid in ("a4", "b2") if admission.admit(make(uid))] == ["a4", "b2"]
 
 
 def test_marks_that_are_done_with_take_no_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,12 @@ class Reported:
 async def begin(home: SlowHome, reported: Reported) -> StatusWriter:
     """A recorder that was asked for one message, and a moment later of another."""
     services: Any = SimpleNamespace(
-        management_cluster=home, hashes=HASHES, clock=VirtualClock(), share=WHOLE, evaluations=Unassisted()
+        management_cluster=home,
+        hashes=HASHES,
+        clock=VirtualClock(),
+        share=WHOLE,
+        evaluations=Unassisted(),
+        find_namespace=lambda _uid: "shop",
     )
     recorder = StatusWriter(services, find_reconciler=lambda _uid: reported, interval=1.0)
     recorder.start()
@@ -163,7 +168,12 @@ def test_among_many_progress_is_reported_less_often_and_in_the_end_all_of_it() -
     async def story(count: int, seconds: int, share: Share = WHOLE) -> Crowd:
         home, reported = Crowd(count), Reported("0")
         services: Any = SimpleNamespace(
-            management_cluster=home, hashes=HASHES, clock=VirtualClock(), share=share, evaluations=Unassisted()
+            management_cluster=home,
+            hashes=HASHES,
+            clock=VirtualClock(),
+            share=share,
+            evaluations=Unassisted(),
+            find_namespace=lambda _uid: "shop",
         )
         recorder = StatusWriter(services, find_reconciler=lambda _uid: reported, interval=1.0)
         recorder.start()

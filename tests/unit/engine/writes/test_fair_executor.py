@@ -126,12 +126,12 @@ async def test_where_every_write_of_a_large_stack_hangs_others_find_a_place() ->
 async def test_stacks_take_turns_however_long_their_steps_take() -> None:
     """Each gets one place in the order in which it came, before any gets a second one."""
     steps = Steps()
-    executor = FairExecutor(workers=4, take_step=steps.take, clock=LoopClock())
+    executor = FairExecutor(workers=5, take_step=steps.take, clock=LoopClock())
     for stack in "xyz":
         executor.enqueue(stack, ["1", "2", "3"])
     executor.start()
     await turn_over()
-    assert [stack for stack, _ in steps.taken] == ["x", "y", "z", "x"]
+    assert [stack for stack, _ in steps.taken] == ["x", "y", "z", "x"]  # One place is left to a fourth Stack.
     steps.gate.set()
     await turn_over()
     assert len(steps.taken) == 9
@@ -274,3 +274,19 @@ def test_nothing_to_do_is_no_stall() -> None:
     executor = FairExecutor(workers=4, take_step=Steps().take, clock=clock)
     clock.seconds = 10_000.0
     assert executor.find_stall() == ""
+
+
+async def test_stacks_of_one_namespace_leave_places_to_another() -> None:
+    """However many they are: a step of another tenant that comes later starts at once."""
+    steps = Steps()
+    executor = FairExecutor(workers=4, take_step=steps.take, clock=LoopClock())
+    executor.start()
+    for number in range(50):
+        executor.enqueue(f"many{number}", ["a"], namespace="many")
+    await turn_over()
+    await turn_over()
+    assert len(steps.taken) == 3
+    executor.enqueue("other", ["b"], namespace="other")
+    await turn_over()
+    assert steps.taken[3:] == [("other", "b")]
+    await executor.stop()

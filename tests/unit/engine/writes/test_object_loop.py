@@ -125,3 +125,37 @@ def test_an_object_that_is_written_forever_is_an_internal_error() -> None:
         assert looks.taken[-1][1] == "b"
 
     perform(test)
+
+
+def test_a_step_that_takes_long_makes_room_and_continues_later() -> None:
+    """It has more time then, and it is no stall."""
+
+    async def test() -> None:
+        looks = Looks()
+        looks.seconds = 100.0
+        looks.enqueue("a")
+        for _ in range(60):
+            await asyncio.sleep(10)
+            assert looks.loop.find_stall() == ""
+        started = [at for at, _ in looks.taken]
+        assert len(started) == 3  # After 30 and 60 seconds it had not ended; after 100 it had.
+        assert started[1] - started[0] >= object_loop.STEP_SECONDS
+
+    perform(test)
+
+
+def test_long_steps_of_one_namespace_leave_a_worker_to_others() -> None:
+    """At once, not when one of them ends."""
+
+    async def test() -> None:
+        looks = Looks()
+        looks.seconds = 20.0
+        for number in range(20):
+            looks.loop.enqueue("attacker", f"a{number}")
+        await asyncio.sleep(1)
+        assert len(looks.taken) == object_loop.WORKERS - 1
+        looks.loop.enqueue("other", "b")
+        await asyncio.sleep(0.1)
+        assert looks.taken[-1][1] == "b"
+
+    perform(test)

@@ -42,11 +42,11 @@ async def settle() -> None:
 async def test_a_cluster_that_hangs_delays_no_other() -> None:
     """Its own writes are limited."""
     writes = Writes()
-    writes.lanes.enqueue("east", "slow", [f"r{number}" for number in range(100)])
+    writes.lanes.enqueue("east", "slow", [f"r{number}" for number in range(100)], namespace="shop")
     await settle()
     assert 0 < len(writes.begun) <= limits.CLUSTER_WRITES
     for cluster, uid in (("", "home"), ("west", "far")):
-        writes.lanes.enqueue(cluster, uid, ["a", "b"])
+        writes.lanes.enqueue(cluster, uid, ["a", "b"], namespace="shop")
     await settle()
 
     assert sorted(writes.done) == [("far", "a"), ("far", "b"), ("home", "a"), ("home", "b")]
@@ -57,14 +57,14 @@ async def test_a_cluster_that_hangs_delays_no_other() -> None:
 async def test_a_lane_ends_after_its_cluster_was_unused_twice() -> None:
     """That of the home cluster stays."""
     writes = Writes()
-    writes.lanes.enqueue("east", "far", ["a"])
-    writes.lanes.enqueue("north", "idle", [])
+    writes.lanes.enqueue("east", "far", ["a"], namespace="shop")
+    writes.lanes.enqueue("north", "idle", [], namespace="shop")
     await settle()
     assert len(writes.lanes.list_all()) == 2
     for used, left in ((["", "east"], 2), ([""], 2), (["", "east"], 2), ([""], 2), ([""], 1), ([""], 1)):
         writes.lanes.retain(used)
         assert len(writes.lanes.list_all()) == left
-    writes.lanes.enqueue("east", "far", ["b"])
+    writes.lanes.enqueue("east", "far", ["b"], namespace="shop")
     await settle()
 
     assert writes.done == [("far", "a"), ("far", "b")]
