@@ -1,4 +1,4 @@
-"""No sensitive value is told by any feature: scenes bring it near everything that is written, places are searched for it.
+"""No feature shows a sensitive value: scenes bring it near everything that is written, places are searched for it.
 
 A new feature adds a scene to `SCENES`, a new output a place to `find_places`.
 """
@@ -30,7 +30,7 @@ VALUE = f'q&<é>"{CORE}\\/+x y'
 """With all that someone escapes."""
 LINE = f"MIIE{CORE}AgEAAoIBAQ"
 KEY = f"-----BEGIN THING-----\n{LINE}\nshort\n-----END THING-----\n"
-"""Several lines, of which one may be told."""
+"""Several lines, of which one may be shown."""
 
 
 def encode(text: str) -> str:
@@ -96,9 +96,9 @@ class Scene:
         api = self.threats.api
 
         def look() -> bool:
-            told = [each for each in api.list("Event", self.namespace) if each["involvedObject"]["name"] == name]
+            found = [each for each in api.list("Event", self.namespace) if each["involvedObject"]["name"] == name]
             status = self.threats.find_status(self.namespace, name)
-            return text in json.dumps([[each["reason"] for each in told], status])
+            return text in json.dumps([[each["reason"] for each in found], status])
 
         self.threats.wait_for(look, what=f"{text} of stack/{name}")
 
@@ -206,8 +206,8 @@ def echoes(scene: Scene) -> None:
     api, namespace, now = scene.threats.api, scene.namespace, "2026-01-01T00:00:00Z"
     scene.threats.wait_for(lambda: all(api.get("Job", namespace, f"echo-{form}") for form in ECHOES), what="Jobs")
     for form, text in ECHOES.items():
-        told = {"status": "True", "reason": "Refused", "message": f"refused: {text}", "lastTransitionTime": now}
-        status = {"startTime": now, "conditions": [{"type": kind, **told} for kind in ("FailureTarget", "Failed")]}
+        refused = {"status": "True", "reason": "Refused", "message": f"refused: {text}", "lastTransitionTime": now}
+        status = {"startTime": now, "conditions": [{"type": kind, **refused} for kind in ("FailureTarget", "Failed")]}
         api.patch("Job", namespace, f"echo-{form}", {"status": status}, subresource="status").expect()
     for form in ECHOES:
         scene.until_told(f"echo-{form}", "refused: ")
@@ -419,7 +419,7 @@ def test_no_feature_tells_a_sensitive_value(threats: ThreatWorld, tmp_path: Path
 
 @pytest.mark.operator_options("--log-level=debug", "--max-backoff=2s")
 def test_what_programs_quote_is_shown_without_the_value(threats: ThreatWorld) -> None:
-    """In whatever form; the rest of the sentence is there."""
+    """In each form; the rest of the sentence is there."""
     tenant = threats.tenant()
     echoes(prepare(threats, tenant))
 

@@ -22,7 +22,7 @@ WHOLE = re.compile(rf"\A{PLAIN.pattern}\Z")
 CONTENTS: Mapping[str, str] = {
     "ConfigMap": "data", "Secret": "data", "Probe": "spec", "Latecomer": "spec", "Newcomer": "spec",
 }  # fmt: skip
-"""By kind the field whose keys nobody fills in besides those who state them."""
+"""By kind the field whose keys only those fill in who state them."""
 UNKNOWN = object()
 """The value of an expression that only the template engine can read."""
 
@@ -192,7 +192,7 @@ def find_left(manifest: Any, found: Object, stack: Object) -> Iterator[str]:
     own = names.field_manager(metadata["namespace"], metadata["name"], kind=stack.get("kind", names.STACK))
     others = [each for each in found["metadata"].get("managedFields", ()) if each["manager"] != own]
     theirs = {key.removeprefix("f:") for each in others for key in each["fieldsV1"].get(f"f:{at}") or ()}
-    told = json.dumps(stack.get("status"))
+    reported = json.dumps(stack.get("status"))
     for key in said.keys() - (stated or {}).keys() - theirs:
-        if f"{at}.{key}" not in told:
+        if f"{at}.{key}" not in reported:
             yield f"{at}.{key} is not in its manifest, and stays"

@@ -36,7 +36,7 @@ WRITTEN_ONCE: Final[Mapping[str, Sequence[str]]] = {
 }
 """By row of the table in docs/upgrading.md the writes of objects, in order."""
 WRITES: Final = frozenset({"apply", "change", "create", "delete", "release", "mark", "revision"})
-"""Of objects; statuses are told apart."""
+"""Of objects; statuses are compared."""
 TOLD_IN: Final = frozenset({"texts", "computed", "retried", "retried-inner"})
 """The Stacks whose status tells of that."""
 

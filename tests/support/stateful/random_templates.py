@@ -57,7 +57,7 @@ class Draft:
     size: int = 2
     """Of a group."""
     called: str = ""
-    """The name that its object has, whatever the resource is called; of a collection the beginning of all names."""
+    """The name that its object has, with any name of the resource; of a collection the beginning of all names."""
     is_turned: bool = False
     """Whether the members of such a collection have other keys, and the same names."""
 

@@ -262,7 +262,7 @@ class Session:
     # ------------------------------------------------------------ adversaries
 
     def harass(self, number: int, deed: str) -> None:
-        """Let an adversary act on one child from now on, until it is told to stop."""
+        """Let an adversary act on one child from now on, until it has to stop."""
         self.relent()
         found = self.find_child(number)
         if found is None or found["kind"] not in (*ALTERED, random_templates.CLAIM):

@@ -298,7 +298,7 @@ class Harassed(Targets):
     @precondition(lambda self: self.lives)
     @rule(number=SMALL, deed=ADVERSARIES, seconds=MOMENTS)
     def harass(self, number: int, deed: str, seconds: float) -> None:
-        """A client comes upon an object, and continues through whatever follows until all is given time to rest."""
+        """A client comes upon an object, and continues through all that follows until there is time to rest."""
         self.now.harass(number, deed)
         self.now.wait(seconds)
 

@@ -139,14 +139,14 @@ def test_what_is_written_once(folder: Path) -> None:
         expected = [each for row in recordings.WRITTEN_ONCE.values() for each in row]
         assert sorted(writes) == sorted(expected)
         assert writes.index("change secret/texts-login") < writes.index("apply secret/texts-login")
-        told = {each.name for each in world.traffic.requests if each.verb == "status"}
-        assert told <= recordings.TOLD_IN
+        reported = {each.name for each in world.traffic.requests if each.verb == "status"}
+        assert reported <= recordings.TOLD_IN
         after = read_all(world)
         assert {key: raw["metadata"]["uid"] for key, raw in after.items()} == {
             key: raw["metadata"]["uid"] for key, raw in before.items()
         }
         assert after["Secret", "texts-login"]["data"] == {"user": "YWRtaW4="}
-        written = {each.partition("/")[2] for each in expected} | told
+        written = {each.partition("/")[2] for each in expected} | reported
         assert [key for key, raw in after.items() if key[1] not in written and raw != before[key]] == []
 
         await world.kill_controller()

@@ -237,7 +237,7 @@ async def test_steps_that_hang_are_a_stall_once_each_request_must_have_ended() -
 async def test_a_slow_step_beside_a_free_worker_is_no_stall() -> None:
     """What waits is of the same Stack; that of another starts at once."""
     clock, steps = ManualClock(), Steps()
-    executor = FairExecutor(workers=4, take_step=steps.take, clock=clock, reserved=1)
+    executor = FairExecutor(workers=4, take_step=steps.take, clock=clock)
     executor.start()
     executor.enqueue("shop", ["a", "b", "c", "d"])
     await turn_over()

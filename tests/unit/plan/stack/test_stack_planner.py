@@ -270,7 +270,7 @@ def test_deletions_are_withdrawn_when_something_is_not_ready_any_more() -> None:
 
 
 def test_a_planned_deletion_of_what_is_named_by_now_does_not_start() -> None:
-    """Whatever happened between its plan and its turn."""
+    """Even if something happened between its plan and its turn."""
     world, _ = settled(blueprints.make_blueprint({"a": [], "old": []}))
     board = blueprints.make_board(blueprints.make_blueprint({"a": []}))
     [uid] = world.refresh(board)
