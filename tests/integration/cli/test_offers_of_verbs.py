@@ -79,7 +79,7 @@ async def test_switches_and_deletion(workers: Crew, user: RealUser, paster: Past
     await paster.stack.expect("wait", "shop", "--timeout", "60s")
 
     await paster.stack.expect("pause", "shop")
-    said = await paster.stack.expect("retry", "shop")
+    said = await paster.stack.expect("mark", "shop", "web", "--reason", "it is broken")
     await paster.paste(said, r"kubectl stack unpause shop -n [a-z0-9-]+")
     assert "paused" not in (await read(user))["spec"]
     await user.patch(address(user.namespace), {"spec": {"parameters": {"size": "m"}}})

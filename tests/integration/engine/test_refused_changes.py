@@ -144,16 +144,19 @@ def service(address: str) -> Object:
 
 
 async def test_a_service_that_holds_a_port_itself(site: Site) -> None:
-    """No new one could have the port while it exists, so nothing tells whether a new one would be accepted."""
+    """No new one could have the port while it exists, so nothing tells whether a new one would be accepted.
+
+    The API server allocates the first sixteen addresses to no other Service.
+    """
     path = f"/api/v1/namespaces/{site.world.namespace}/services/fixed"
-    await site.create(service("10.0.0.211"))
+    await site.create(service("10.0.0.13"))
     first = await site.get(path)
-    await site.edit(service("10.0.0.212"))
+    await site.edit(service("10.0.0.14"))
     await site.wait("Immutable", "spec.clusterIPs", "may not change once set", "DeleteFirst")
     assert (await site.get(path))["metadata"]["uid"] == first["metadata"]["uid"]
-    await site.edit(service("10.0.0.212"), replace="DeleteFirst")
+    await site.edit(service("10.0.0.14"), replace="DeleteFirst")
     await site.wait("Complete")
-    assert (await site.get(path))["spec"]["clusterIP"] == "10.0.0.212"
+    assert (await site.get(path))["spec"]["clusterIP"] == "10.0.0.14"
 
 
 @pytest.mark.parametrize("replace", ["DeleteFirst", "Never"])

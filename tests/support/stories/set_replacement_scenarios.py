@@ -283,7 +283,10 @@ async def beside_an_earlier_one(scene: Scene) -> None:
         await scene.bind()
         found = await scene.find_children("StatefulSet")
         counts = [len(await scene.find_set_claims(each)) for each in found]
-        return [] if counts == [REPLICAS, REPLICAS] else [f"there are {counts} claims"]
+        # Of two, the one that is ready is replaced.
+        ready = [each.get("status", {}).get("readyReplicas") for each in found]
+        is_there = counts == ready == [REPLICAS, REPLICAS]
+        return [] if is_there else [f"there are {counts} claims, and {ready} Pods are ready"]
 
     await scene.reach(look)
     found = await scene.find_children("StatefulSet")
