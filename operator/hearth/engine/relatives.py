@@ -156,7 +156,8 @@ class Relatives:
         members = self.find_tree(uid, services)
         if own is None or own.planner is None or (len(members) <= 1 and not own.planner.nested):
             return None
-        found = [claim for node in members.values() for claim in self._ask(node, uid, child, services)]
+        staying = [node for node in members.values() if not goes_too(node, uid, child, services)]
+        found = [claim for node in staying for claim in self._ask(node, uid, child, services)]
         certain = next((claim for claim in found if claim.is_certain), None)
         if certain is not None:
             # The one that takes it over may have asked before.
@@ -291,7 +292,8 @@ class Relatives:
         if member is None or planner is None or (len(self.find_tree(uid, services)) <= 1 and not planner.nested):
             return 0
         unplanned = len(planner.blueprint.resources) - len(planner.statuses)
-        without = sum(status.child is None for status in planner.statuses.values())
+        # Finished work may have no object any more.
+        without = sum(status.child is None and not status.is_ready for status in planner.statuses.values())
         stale = sum(1 for name in planner.nested if name in planner.statuses and not self._is_written(planner, name))
         return max(0, unplanned) + without + stale + (member.definition.rejection is not None)
 
@@ -366,6 +368,15 @@ def find_naming(node: Node, planner: StackPlanner, child: Child) -> Iterator[Tre
     # A Stack whose account may not write the object does not get it, so nothing is kept for it.
     if status is None or status.reason != FORBIDDEN:
         yield TreeClaim(stack=str(node), resource=naming.resource, is_certain=naming.is_certain)
+
+
+def goes_too(node: Node, uid: str, child: Child, services: TreeServices) -> bool:
+    """Return whether a Stack of the tree is deleted with the object, or with the Stack that keeps it, so it wants nothing."""
+    management_cluster = services.management_cluster
+    stack = management_cluster.find_stack(uid)
+    tops = {child.uid, uid} if stack is not None and stack.deleting else {child.uid}
+    way = management_cluster.tree.climb(node.uid, most=limits.NESTED_DEPTH + 1)
+    return node.uid != uid and any(each.uid in tops for each in way)
 
 
 def is_proven(node: Node, services: TreeServices) -> bool:

@@ -24,7 +24,11 @@ async def test_the_stored_lists_are_those_of_the_api_server(kubeconfig: Path) ->
     async with Connection(source) as connection:
         published = await keyed_lists.get_built_in(connection)
 
-    assert orjson.loads(repeated_elements.BUILT_IN.read_bytes()) == published
+    stored = orjson.loads(repeated_elements.BUILT_IN.read_bytes())
+    # Other tests may add definitions to groups that end like those of Kubernetes.
+    kinds = {kind: name for kind, name in published["kinds"].items() if kind in stored["kinds"]}
+    definitions = {name: each for name, each in published["definitions"].items() if name in stored["definitions"]}
+    assert stored == {**published, "kinds": kinds, "definitions": definitions}
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def find_choices(group: click.Command, context: click.Context) -> Iterator[tuple
 
 
 CHOICES = dict(
-    [each for name, root in (("hearth", main.main), ("stack", stack_group.stack)) for each in find_choices(root, click.Context(root, info_name=name))]
+    [each for name, root in (("hearth", main.main), ("stack", stack_group.stack)) for each in find_choices(root, click.Context(root, info_name=name, **root.context_settings))]
 )  # fmt: skip
 
 

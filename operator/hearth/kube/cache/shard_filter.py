@@ -13,6 +13,7 @@ from hearth.engine.cluster_objects import StackObject
 from hearth.engine.clusters import kubeconfig_reference
 from hearth.model import names, stack_tree
 from hearth.model.child import Object
+from hearth.model.sharding import Place
 from hearth.model.stack_tree import Node, NodeState
 
 if TYPE_CHECKING:
@@ -65,6 +66,11 @@ class ShardFilter:
         """Return whether the share contains a Stack."""
         return self._share.has_stack(raw["metadata"]["uid"], is_remote=is_remote(raw))
 
+    def _has_same_place(self, raw: Object) -> bool:
+        """Return whether the objects of a Stack may be in the cluster of those that this process serves."""
+        other = Place.HERE if is_remote(raw) else Place.ELSEWHERE
+        return self._share.place is not other
+
     def on_list_started(self) -> None:
         """Start a new full set."""
         self._shown = set()
@@ -89,7 +95,7 @@ class ShardFilter:
         proof = stack_tree.find_proof(metadata.get("annotations") or {}, parent)
         self._tree.put(Node(uid, metadata["namespace"], metadata["name"], parent, self._kind, proof))
         if parent or self._tree.find_nested(uid):
-            self._tree.states[uid] = read_state(raw)
+            self._tree.states[uid] = read_state(raw, wants_any=self._has_same_place(raw))
         if uid not in self._names:
             name = (metadata["namespace"], metadata["name"])
             self._names[uid] = name
@@ -126,11 +132,13 @@ def is_remote(raw: Object) -> bool:
     return found is not None
 
 
-def read_state(raw: Object) -> NodeState:
-    """Return what the status of a Stack says; all that it does not say counts as undecided."""
+def read_state(raw: Object, *, wants_any: bool = True) -> NodeState:
+    """Return what the status of a Stack says; all that it does not say counts as undecided.
+
+    wants_any: whether it may want an object of the Stacks that this process serves.
+    """
     generation = raw["metadata"].get("generation", 0)
-    if "deletionTimestamp" in raw["metadata"]:
-        # It wants no object any more.
+    if not wants_any or "deletionTimestamp" in raw["metadata"]:
         return NodeState(generation, generation, 0)
     status = raw.get("status")
     found = status if isinstance(status, dict) else {}
