@@ -72,7 +72,7 @@ def threats(slots: Slots, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
             options=marker.args if marker is not None else (),
         )
         home = places.Home(kubeconfig.parent.name)
-        made = ThreatWorld(api=api, operator=operator, audit_log=home.audit_log)
+        made = ThreatWorld(api=api, operator=operator, audit_log=home.audit_log, kubeconfig=kubeconfig)
         made.wait_for(lambda: installation.is_installed(api), what="CRDs and rights")
         made.clear()
         try:

@@ -387,21 +387,20 @@ SCENES: tuple[Callable[[Scene], None], ...] = (
 
 @pytest.mark.long
 @pytest.mark.operator_options("--log-level=debug", "--allow-loopback-clusters", "--max-backoff=2s")
-def test_no_feature_tells_a_sensitive_value(threats: ThreatWorld, tmp_path: Path, slots: Any) -> None:
+def test_no_feature_shows_a_sensitive_value(threats: ThreatWorld, tmp_path: Path) -> None:
     """Neither while all is well, nor when it fails, is restarted, is deleted, or crashes."""
     tenant = threats.tenant()
     scene = prepare(threats, tenant)
     for act in SCENES:
         act(scene)
-    with slots.take() as kubeconfig:
-        command = StackCommand(kubeconfig=kubeconfig, namespace=tenant.namespace)
-        found = find_leaks(
-            {
-                **find_places(threats, tenant),
-                **run_commands(command, threats, tenant, tmp_path),
-                **read_page(kubeconfig, threats, tenant),
-            }
-        )
+    command = StackCommand(kubeconfig=threats.kubeconfig, namespace=tenant.namespace)
+    found = find_leaks(
+        {
+            **find_places(threats, tenant),
+            **run_commands(command, threats, tenant, tmp_path),
+            **read_page(threats.kubeconfig, threats, tenant),
+        }
+    )
 
     threats.operator.restart()
     threats.canary()
@@ -475,7 +474,10 @@ def run_commands(command: StackCommand, threats: ThreatWorld, tenant: Tenant, fo
     """What `kubectl stack` prints."""
     runs: list[tuple[str, ...]] = [("list", "-o", "yaml"), ("list",), ("history", "kept", "1", "2")]
     for name in SHOWN:
-        runs += [("tree", name), ("why", name), ("why", name, "-o", "json"), ("events", name), ("graph", name)]
+        runs += [("tree", name), ("events", name), ("graph", name)]
+        # `why` also quotes objects themselves, read with the rights of its user: a value that an object repeats in its own
+        # status is shown to those who may read that object.
+        runs += [] if name == "echo-go" else [("why", name), ("why", name, "-o", "json")]
     for name in ("drifting", "kept", "stated-well"):
         runs += [("history", name, "1"), ("history", name, "-o", "json"), ("export", name), ("diff", name, "--to", "1")]
     for name in EDITED:

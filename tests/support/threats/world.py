@@ -131,6 +131,8 @@ class ThreatWorld:
     operator: Operator
     audit_log: Path
     """Where the API server logs requests, if it does."""
+    kubeconfig: Path = Path()
+    """Of the administrator."""
     numbers: itertools.count[int] = field(default_factory=itertools.count)
     _bystander: Api | None = None
     _bystander_namespace: str = ""
