@@ -45,6 +45,10 @@ DUE_BETWEEN = {
     "breakpoint-replace-rolled-back": "a refused change is tried again",
     "E27-nested-limit": "a Stack that is refused, since it is nested too deeply, is tried again",
     "group-surge-dropped": "a refused change is tried again",
+    "keep-claims": "a refused change is tried again",
+    "leaves-after-ownership-was-cleared": "what was owned before another client cleared the record is not known",
+    "leaves-headless-pinned": "a refused change is tried again",
+    "retry-nested": "a refused write is tried again",
     "suspend-source-missing": "without its source no definition is known, so that only a suspension is planned",
     "rollback-source-returns": "without its source the revision in use is not known, so that nothing is planned",
 }
