@@ -91,7 +91,7 @@ class ConnectionGate:
             await self.stop()
             raise
         self._accepting = [
-            supervision.spawn_forever("webhook_accept", lambda each=each: self._accept(each))  # type: ignore[misc]
+            supervision.spawn_forever("webhook_accept", lambda each=each: self._accept(each))  # type: ignore[misc]  # mypy infers no type of it
             for each in self._listening
         ]
         return int(self._listening[0].getsockname()[1])
@@ -170,7 +170,7 @@ def listen(family: int, address: object) -> socket.socket:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        made.bind(address)  # type: ignore[arg-type]
+        made.bind(address)  # type: ignore[arg-type]  # as getaddrinfo gave it
         made.listen(BACKLOG)
         made.setblocking(False)
     except OSError:
