@@ -234,6 +234,8 @@ class Relatives:
         """
         node, live_uid = self.find_tree(uid, services)[owner], live["metadata"]["uid"]
         stack, member = services.management_cluster.find_stack(owner), self._loaded.get(owner)
+        if self._is_leaving(node, uid, services):
+            return None
         if services.management_cluster.is_other_shard_uid(owner):
             is_offered = is_offer_valid(live, ref, node, services)
             return None if is_offered else Objection(message=describe_wait(node), is_final=False)
@@ -275,6 +277,25 @@ class Relatives:
                     not is_current or parent.planner.wanted.is_open(name) or self._is_changing_above(parent, services)
                 )
         return True
+
+    def _is_leaving(self, node: Node, uid: str, services: TreeServices) -> bool:
+        """Return whether a Stack, or one that it is nested in, goes as soon as the tree is complete without it.
+
+        It waits for what the tree wants now, so its objects cannot wait for it. uid: of the Stack that wants one of them,
+        and stays.
+        """
+        tree = services.management_cluster.tree
+        staying = {each.uid for each in tree.climb(uid, most=limits.NESTED_DEPTH + 1)}
+        for each in tree.climb(node.uid, most=limits.NESTED_DEPTH + 1):
+            if each.uid in staying:
+                break
+            parent, stack = self._loaded.get(each.parent), services.management_cluster.find_stack(each.parent)
+            planner = parent.planner if parent is not None else None
+            if parent is None or planner is None or stack is None or stack.generation != parent.definition.generation:
+                continue
+            if each.uid in planner.cleanup.children and each.uid not in {*planner.withheld, *planner.preserved}:
+                return True
+        return False
 
     def _is_changing_above(self, parent: LoadedStack, services: TreeServices) -> bool:
         node = services.management_cluster.tree.find(parent.uid)

@@ -286,25 +286,16 @@ def find_entry(entries: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None
     An object that moved from one Stack to another carries an entry of both. The entry that owns the label with the
     Stack's UID is the owner's, since no two Stacks can apply the same UID.
     """
-    ours = [entry for entry in entries if is_ours(entry)]
+    ours = [entry for entry in entries if former_appliers.is_of_stack(entry)]
     if len(ours) > 1:
         return next((entry for entry in ours if holds_label(entry)), ours[0])
     return ours[0] if ours else None
 
 
-def is_ours(entry: Mapping[str, Any]) -> bool:
-    """Return whether an apply by Hearth to the object itself made this `managedFields` entry."""
-    return (
-        str(entry.get("manager", "")).startswith(names.FIELD_MANAGER_PREFIX)
-        and entry.get("operation") == "Apply"
-        and not entry.get("subresource")
-    )
-
-
 def is_applied_by_us(entry: Mapping[str, Any]) -> bool:
     """Return whether Hearth made this `managedFields` entry, by an apply of a definition or by suspending."""
     is_suspending = entry.get("manager") == names.SUSPEND_FIELD_MANAGER and entry.get("operation") == "Apply"
-    return is_suspending or is_ours(entry)
+    return is_suspending or former_appliers.is_of_stack(entry)
 
 
 def is_held(entry: Mapping[str, Any]) -> bool:
@@ -320,7 +311,9 @@ def holds_record(entry: Mapping[str, Any]) -> bool:
 
 def is_labelled(metadata: Mapping[str, Any]) -> bool:
     """Return whether an apply by Hearth owns the label with the Stack's UID, as the API server recorded it."""
-    return any(is_ours(entry) and holds_label(entry) for entry in metadata.get("managedFields") or ())
+    return any(
+        former_appliers.is_of_stack(entry) and holds_label(entry) for entry in metadata.get("managedFields") or ()
+    )
 
 
 def holds_label(entry: Mapping[str, Any]) -> bool:

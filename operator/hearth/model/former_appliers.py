@@ -103,6 +103,23 @@ def take_over(live: Object, manifest: Object, *, manager: str) -> list[Object] |
     return [*kept_of_others(kept, manager), unite(kept, taken, live, manager=manager)] if taken else None
 
 
+def hand_over(live: Object, *, manager: str) -> list[Object] | None:
+    """Return the `managedFields` with which an apply by `manager` replaces all of another Stack; None for the present ones.
+
+    live: the object that another Stack of the operator hands over.
+    """
+    entries = live["metadata"].get("managedFields") or ()
+    taken = [dict(entry) for entry in entries if is_of_stack(entry) and entry.get("manager") != manager]
+    kept = [dict(entry) for entry in entries if entry not in taken]
+    return [*kept_of_others(kept, manager), unite(kept, taken, live, manager=manager)] if taken else None
+
+
+def is_of_stack(entry: Mapping[str, Any]) -> bool:
+    """Return whether a Stack made the `managedFields` entry by an apply to the object itself."""
+    is_apply = entry.get("operation") == "Apply" and not entry.get("subresource")
+    return is_apply and str(entry.get("manager", "")).startswith(names.FIELD_MANAGER_PREFIX)
+
+
 def find_taken(entry: Mapping[str, Any], manifest: Object) -> Object:
     """Return the part of an entry's fields that is taken over."""
     fields = entry.get("fieldsV1") or {}

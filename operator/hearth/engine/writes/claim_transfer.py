@@ -1,7 +1,8 @@
-"""Adoption of an object, whose former appliers lose their fields to the operator's field manager.
+"""Adoption of an object, and its handover by another Stack: those who applied it before lose their fields.
 
-At most one more write: of the owners of fields, before the apply. After a crash in between, the object still belongs to
-no Stack, and the next adoption finds the owners as it would leave them. Must not know whether an object may be adopted.
+At most one more write: of the owners of fields, before the apply, which removes what only they stated. After a crash in
+between, the object belongs to whom it belonged before, and the next attempt finds the owners as it would leave them. Must
+not know whether an object may be adopted.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import structlog
 
 from hearth.engine.ports import WorkloadCluster
-from hearth.model import former_appliers
+from hearth.model import former_appliers, names
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError
 from hearth.plan.state.steps import Apply
@@ -31,20 +32,41 @@ async def adopt(step: Apply, live: Object, *, cluster: WorkloadCluster, manager:
     try:
         return await cluster.apply(manifest, kind=step.kind, manager=manager, force=True)
     except ApiStatusError as error:
-        if error.code not in INVALID or not await _keep_rest(step, cluster=cluster, manager=manager):
+        if error.code not in INVALID or await _keep_rest(step, cluster=cluster, manager=manager) is None:
             raise
     return await cluster.apply(manifest, kind=step.kind, manager=manager, force=True)
 
 
-async def _keep_rest(step: Apply, *, cluster: WorkloadCluster, manager: str) -> bool:
-    """Let the next apply remove nothing; return whether it would have removed something. The object is none of the Stack."""
+async def receive(step: Apply, live: Object, *, cluster: WorkloadCluster, manager: str) -> Child:
+    """Apply to an object that another Stack hands over, and return it as written. Raises ApiStatusError and Unreachable.
+
+    What only that Stack stated is removed; if the API server refuses that, it stays. The version proves that the object is
+    still the one that was let go.
+    """
+    version = live["metadata"]["resourceVersion"]
+    owners = former_appliers.hand_over(live, manager=manager)
+    if owners is not None:
+        version = (await _write_owners(step, live, owners, cluster=cluster)).resource_version
+    manifest = with_preconditions(step.manifest, uid=live["metadata"]["uid"], resourceVersion=str(version))
+    try:
+        return await cluster.apply(manifest, kind=step.kind, manager=manager, force=True)
+    except ApiStatusError as error:
+        kept = await _keep_rest(step, cluster=cluster, manager=manager) if error.code in INVALID else None
+        if kept is None:
+            raise
+    manifest["metadata"]["resourceVersion"] = str(kept.resource_version)
+    return await cluster.apply(manifest, kind=step.kind, manager=manager, force=True)
+
+
+async def _keep_rest(step: Apply, *, cluster: WorkloadCluster, manager: str) -> Child | None:
+    """Let the next apply remove nothing. Return the object as written; None if the apply would remove nothing anyway."""
     live = await cluster.get(step.ref, kind=step.kind)
     owners = former_appliers.reduce_claims(live, step.manifest, manager=manager)
     if owners is None:
-        return False
-    await _write_owners(step, live, owners, cluster=cluster)
+        return None
+    written = await _write_owners(step, live, owners, cluster=cluster)
     logger.info("fields of former appliers kept", child=str(step.ref))
-    return True
+    return written
 
 
 async def give_up_claims(step: Apply, *, cluster: WorkloadCluster, manager: str) -> None:
@@ -63,10 +85,12 @@ async def give_up_claims(step: Apply, *, cluster: WorkloadCluster, manager: str)
         await _write_owners(step, live, owners, cluster=cluster)
 
 
-async def _write_owners(step: Apply, live: Object, owners: list[Object], *, cluster: WorkloadCluster) -> None:
-    """Write the owners of fields, if the object is still as it was read."""
-    metadata = {key: live["metadata"][key] for key in ("uid", "resourceVersion")}
-    await cluster.change(step.ref, {"metadata": {**metadata, "managedFields": owners}}, kind=step.kind)
+async def _write_owners(step: Apply, live: Object, owners: list[Object], *, cluster: WorkloadCluster) -> Child:
+    """Write the owners of fields, if the object is still as it was read. An offer to take it over is accepted with that."""
+    metadata: Object = {key: live["metadata"][key] for key in ("uid", "resourceVersion")}
+    if names.ANNOTATION_OFFERED in (live["metadata"].get("annotations") or {}):
+        metadata["annotations"] = {names.ANNOTATION_OFFERED: None}
+    return await cluster.change(step.ref, {"metadata": {**metadata, "managedFields": owners}}, kind=step.kind)
 
 
 def with_preconditions(manifest: Object, **metadata: str) -> Object:

@@ -192,37 +192,7 @@ async def _receive(
         )
     if (metadata.get("annotations") or {}).get(names.ANNOTATION_ADOPTED) == names.ADOPTED:
         step = dataclasses.replace(step, manifest=desired.with_adopted(step.manifest))
-    # The version proves that the object is still the one that the other Stack let go.
-    manifest = claim_transfer.with_preconditions(
-        step.manifest, uid=metadata["uid"], resourceVersion=metadata["resourceVersion"]
-    )
-    written = await cluster.apply(manifest, kind=step.kind, manager=manager, force=True)
-    return StepDone(await _clear_former(step, live, written, cluster=cluster, manager=manager))
-
-
-async def _clear_former(step: Apply, live: Object, written: Child, *, cluster: WorkloadCluster, manager: str) -> Child:
-    """Remove from an object that was handed over what only its former Stack stated; return the object.
-
-    The new definition owns everything that it states now, so the smaller apply empties nothing of it.
-    """
-    entry = child.find_entry(live["metadata"].get("managedFields") or ())
-    former = str(entry.get("manager", "")) if entry is not None else ""
-    metadata = {
-        key: step.manifest["metadata"][key] for key in ("name", "namespace") if key in step.manifest["metadata"]
-    }
-    rest: Object = {key: step.manifest[key] for key in ("apiVersion", "kind")}
-    rest["metadata"] = {**metadata, "uid": written.uid}
-    is_offered = names.ANNOTATION_OFFERED in (live["metadata"].get("annotations") or {})
-    try:
-        if is_offered:
-            patch = {"metadata": {"uid": written.uid, "annotations": {names.ANNOTATION_OFFERED: None}}}
-            written = await cluster.change(step.ref, patch, kind=step.kind)
-        if former and former != manager:
-            written = await cluster.apply(rest, kind=step.kind, manager=former, force=True)
-    except ApiStatusError as error:
-        # A field that cannot be removed stays, as in any update.
-        logger.info("fields of the former Stack stay", object=str(step.ref), manager=former, error=str(error))
-    return written
+    return StepDone(await claim_transfer.receive(step, live, cluster=cluster, manager=manager))
 
 
 async def _change(step: Apply, *, uid: str, cluster: WorkloadCluster, manager: str) -> StepResult:
