@@ -46,7 +46,7 @@ DUE_BETWEEN = {
     "E27-nested-limit": "a Stack that is refused, since it is nested too deeply, is tried again",
     "group-surge-dropped": "a refused change is tried again",
     "keep-claims": "a refused change is tried again",
-    "leaves-after-ownership-was-cleared": "what was owned before another client cleared the record is not known",
+    "leaves-after-ownership-was-cleared-while-paused": "what was owned before another client cleared the record is not known",
     "leaves-headless-pinned": "a refused change is tried again",
     "retry-nested": "a refused write is tried again",
     "suspend-source-missing": "without its source no definition is known, so that only a suspension is planned",

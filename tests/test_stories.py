@@ -24,6 +24,11 @@ WITHOUT_ACCOUNT = frozenset(
 """What these stories tell is otherwise with an account."""
 IN_PARTS = frozenset({"rollback-half-way", "rollback-sensitive", "revisions-gone", "template-source-deleted"})
 """Stories that store, read and delete revisions, and count no requests about them."""
+FORGOTTEN = {
+    "leaves-after-ownership-was-cleared-while-paused": "only the process that saw the record knows what it had",
+}
+"""Stories that depend on what dies with the process, and why; docs/drift.md says so."""
+DISTURBED = [played for played in STORIES if played.slug not in FORGOTTEN]
 
 
 @pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
@@ -71,7 +76,7 @@ def test_story_with_requests_of_any_length(played: Story, seed: int) -> None:
     assert crash_injection.perform(played, lengths=random.Random(f"{played.slug} {seed}")).wrong == ""
 
 
-@pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
+@pytest.mark.parametrize("played", DISTURBED, ids=lambda played: played.slug)
 def test_story_disturbed_at_some_writes(played: Story) -> None:
     """Killed before or after every eighth write, an answer lost, or a write refused: the same end, nothing made twice."""
     assert list(crash_injection.disturb(played, choose=crash_injection.choose_some)) == []
@@ -89,7 +94,7 @@ def test_story_with_revisions_in_several_objects(played: Story, monkeypatch: pyt
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
+@pytest.mark.parametrize("played", DISTURBED, ids=lambda played: played.slug)
 def test_story_disturbed_at_every_write(played: Story) -> None:
     """The same at all writes."""
     assert list(crash_injection.disturb(played)) == []
