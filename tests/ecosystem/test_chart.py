@@ -32,6 +32,8 @@ EXAMPLES: dict[str, Any] = {
     "serveOperatorNamespace": True,
     "tenancy": "trusted",
     "defaultServiceAccount": "deployer",
+    "otherClusters": False,
+    "clustersMemory": 300,
     "allowLoopbackClusters": True,
     "httpAddress": ":8181",
     "webhookAddress": ":9444",

@@ -23,7 +23,8 @@ MANIFESTS: tuple[tuple[str, str, Object], ...] = (
     ("v1", "Endpoints", {}),
     ("v1", "LimitRange", {"spec": {"limits": []}}),
     ("v1", "PersistentVolumeClaim", {"spec": CLAIM}),
-    ("v1", "Pod", POD),
+    # Without labels: the ReplicaSet would adopt a Pod that it selects, and delete it as one too many.
+    ("v1", "Pod", {"spec": POD["spec"]}),
     ("v1", "ReplicationController", {"spec": {"replicas": 0, "selector": {"app": "kinds"}, "template": POD}}),
     ("v1", "ResourceQuota", {"spec": {"hard": {"count/ingresses.networking.k8s.io": "10"}}}),
     ("v1", "Secret", {}),
