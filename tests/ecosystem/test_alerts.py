@@ -24,11 +24,13 @@ CASES: dict[str, tuple[dict[str, str], int]] = {
     "HearthStackStopped": ({f'{CONDITION}{{condition="Stopped"}}': "0x3 1x60"}, 40),
     "HearthStackDrifted": ({f'{CONDITION}{{condition="Drifted"}}': "0x3 1x90"}, 70),
     "HearthDriftConflict": ({f'{CONDITION}{{condition="DriftConflict"}}': "0x3 1x60"}, 20),
+    "HearthWritesDelayed": ({f'{CONDITION}{{condition="WritesDelayed"}}': "0x3 1x60"}, 20),
     "HearthStackUnhealthy": ({f'{CONDITION}{{condition="Unhealthy"}}': "0x3 1x60"}, 40),
     "HearthStackPaused": ({f'{CONDITION}{{condition="Paused"}}': "0x3 1x1500"}, 1450),
     "HearthCheckPending": ({f'{CONDITION}{{condition="CheckPending"}}': "0x3 1x60"}, 40),
     "HearthRecordInvalid": ({f'{CONDITION}{{condition="RevisionTampered"}}': "0x3 1x60"}, 6),
     "HearthClusterUnreachable": ({f'{CONDITION}{{condition="ClusterUnreachable"}}': "0x3 1x60"}, 16),
+    "HearthClustersProcessRestarts": ({"hearth_clusters_process_restarts_total": "0x3 1 2 3x60"}, 10),
     "HearthNotWorking": ({"hearth_leader": "1x3 0x60"}, 8),
     # A counter has no series before its first error, so that nothing increases then.
     "HearthInternalError": ({'hearth_internal_errors_total{where="pass"}': "_x3 1x60"}, 6),

@@ -6,6 +6,7 @@ request that the operator sent would have been refused.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -43,7 +44,7 @@ def test_every_rule_is_needed(release: Release) -> None:
     release.install()
     release.start()
     release.let_webhook_be_called()
-    for play in (play_every_kind, play_account, play_quota, play_policy, play_webhook):
+    for play in (play_every_kind, play_account, play_quota, play_policy, play_webhook, play_failed_run):
         play(release)
     release.stop()
 
@@ -155,6 +156,22 @@ def play_webhook(release: Release) -> None:
     user.apply([kinds.make_stack("webhook", {"config": CONFIG_MAP})])
     wait_for_problem(user, "webhook", "failed calling webhook")
     user.call("delete", "validatingwebhookconfiguration", "away")
+
+
+def play_failed_run(release: Release) -> None:
+    """A Pod that runs to completion fails, so that its log is read for the Event."""
+    user = make_user(release, "failed")
+    manifest = {"apiVersion": "v1", "kind": "Pod", "spec": {**kinds.POD["spec"], "restartPolicy": "Never"}}
+    user.apply([kinds.make_stack("failed", {"run": {"manifest": manifest}})])
+    user.wait("pod/failed-run", "jsonpath={.status.phase}=Running")
+    state = {"terminated": {"exitCode": 3, "reason": "Error"}}
+    container = {"name": "main", "image": "pause", "imageID": "pause", "ready": False, "restartCount": 0, "state": state}
+    status = {"status": {"phase": "Failed", "containerStatuses": [container]}}
+    user.call("patch", "pod/failed-run", "--subresource=status", "--type=merge", f"--patch={json.dumps(status)}")
+    latest = time.monotonic() + 60
+    while "RunFailed" not in user.call("get", "events", "--output=jsonpath={.items[*].reason}"):
+        assert time.monotonic() < latest
+        time.sleep(0.1)
 
 
 def make_user(release: Release, namespace: str) -> Kubectl:
