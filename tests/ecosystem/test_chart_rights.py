@@ -165,7 +165,14 @@ def play_failed_run(release: Release) -> None:
     user.apply([kinds.make_stack("failed", {"run": {"manifest": manifest}})])
     user.wait("pod/failed-run", "jsonpath={.status.phase}=Running")
     state = {"terminated": {"exitCode": 3, "reason": "Error"}}
-    container = {"name": "main", "image": "pause", "imageID": "pause", "ready": False, "restartCount": 0, "state": state}
+    container = {
+        "name": "main",
+        "image": "pause",
+        "imageID": "pause",
+        "ready": False,
+        "restartCount": 0,
+        "state": state,
+    }
     status = {"status": {"phase": "Failed", "containerStatuses": [container]}}
     user.call("patch", "pod/failed-run", "--subresource=status", "--type=merge", f"--patch={json.dumps(status)}")
     latest = time.monotonic() + 60

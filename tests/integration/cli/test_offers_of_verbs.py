@@ -19,6 +19,7 @@ from support.stories.world import Address
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}
 WEB = {"web": {"manifest": CONFIG | {"data": {"size": "${params.size}"}}}}
 LIMIT_SECONDS = 120
+POLL_SECONDS = 0.2
 
 
 class Paster:
@@ -144,3 +145,143 @@ async def test_a_group_that_is_held(workers: Crew, user: RealUser, paster: Paste
         said = await paster.stack.expect("scale", "rg/shop", "--replicas", "2")
         await paster.paste(said, rf"kubectl stack {command} rg/shop -n [a-z0-9-]+")
         await paster.stack.expect("wait", "rg/shop", "--timeout", "60s")
+
+
+async def test_a_pause_that_a_wait_meets(workers: Crew, user: RealUser, paster: Paster) -> None:
+    """The command ends it, and what waited goes on."""
+    await workers.hire()
+    await user.create(make_stack(user.namespace, paused=True))
+    said = await paster.stack.expect("wait", "shop", "--timeout", "60s", code=1)
+
+    await paster.paste(said, r"kubectl stack unpause shop -n [a-z0-9-]+")
+
+    await paster.stack.expect("wait", "shop", "--timeout", "60s")
+
+
+async def test_obsolete_objects_that_a_stack_keeps(workers: Crew, user: RealUser, paster: Paster) -> None:
+    """They go with the command, although the Stack is not ready."""
+    await workers.hire()
+    resources = {"old": {"manifest": CONFIG}, **WEB}
+    template = {"parameters": {"size": {"type": "string", "default": "s"}}, "resources": resources}
+    await user.create(make("Stack", user.namespace, template=template))
+    await paster.stack.expect("wait", "shop", "--timeout", "60s")
+    late = {"old": None, "late": {"readyWhen": ["late.data.size == 'l'"], "manifest": CONFIG | {"data": {"size": "s"}}}}
+    await user.patch(address(user.namespace), {"spec": {"template": {"resources": late}}})
+
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while "cleanup" not in (said := find_message(await read(user), "Ready")):
+            await asyncio.sleep(POLL_SECONDS)
+    await paster.paste(said, r"kubectl stack cleanup shop -n [a-z0-9-]+")
+
+    old = Address(api_version="v1", kind="ConfigMap", namespace=user.namespace, name="shop-old")
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while await user.find(old) is not None:
+            await asyncio.sleep(POLL_SECONDS)
+
+
+async def test_finished_work(workers: Crew, user: RealUser, paster: Paster) -> None:
+    """It runs again with the command that a retry of nothing offers."""
+    await workers.hire()
+    container = {"name": "run", "image": "registry.k8s.io/pause:3.10"}
+    run = {"apiVersion": "v1", "kind": "Pod", "spec": {"restartPolicy": "Never", "containers": [container]}}
+    await user.create(make("Stack", user.namespace, template={"resources": {"run": {"manifest": run}}}))
+    pod = Address(api_version="v1", kind="Pod", namespace=user.namespace, name="shop-run")
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while (found := await user.find(pod)) is None or found["status"].get("phase") != "Running":
+            await asyncio.sleep(POLL_SECONDS)
+    await user.patch_status(pod, {"phase": "Succeeded"})
+    await paster.stack.expect("wait", "shop", "--timeout", "60s")
+    said = await paster.stack.expect("retry", "shop", code=1)
+
+    done = await paster.paste(said, r"kubectl stack retry shop run -n [a-z0-9-]+")
+
+    assert "run has finished and is run again" in done
+
+
+async def test_rights_that_are_missing(workers: Crew, user: RealUser, paster: Paster) -> None:
+    """A source, and an account of a nested Stack: each command grants what the Stack needs."""
+    await workers.hire("--tenancy=isolated")
+    rights = (
+        "kubectl create serviceaccount deployer && kubectl create serviceaccount other"
+        " && kubectl create role deployer --verb=get,list,watch,create,patch,delete"
+        " --resource=configmaps,stacks.hearth.dev"
+        " && kubectl create rolebinding deployer --role=deployer --serviceaccount=$NAMESPACE:deployer"
+        " && kubectl create rolebinding other --role=deployer --serviceaccount=$NAMESPACE:other"
+        " && kubectl create secret generic sizes --from-literal=size=m"
+    ).replace("$NAMESPACE", user.namespace)
+    await paster.paste(rights, ".+")
+    inner = {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "metadata": {"name": "inner"}}
+    inner |= {"spec": {"serviceAccountName": "other", "template": {"resources": {"x": {"manifest": CONFIG}}}}}
+    template = {"parameters": {"size": {"type": "string"}}, "resources": {**WEB, "inner": {"manifest": inner}}}
+    spec = {"serviceAccountName": "deployer", "parametersFrom": [{"secretRef": {"name": "sizes"}}]}
+    await user.create(make("Stack", user.namespace, template=template, **spec))
+
+    for words in ("cannot be read", "may not use"):
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while words not in (said := find_message(await read(user), "Ready") + str((await read(user))["status"])):
+                await asyncio.sleep(POLL_SECONDS)
+        await paster.paste(said, r"kubectl create role .*? --serviceaccount=\S+ --namespace=[a-z0-9-]+")
+    await paster.stack.expect("wait", "shop", "--timeout", "60s")
+
+
+async def test_a_record_of_suspending_that_someone_else_wrote(workers: Crew, user: RealUser, paster: Paster) -> None:
+    """The condition goes with the annotation."""
+    await workers.hire()
+    container = {"name": "web", "image": "registry.k8s.io/pause:3.10"}
+    pod = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": pod}
+    manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec}
+    await user.create(make("Stack", user.namespace, template={"resources": {"web": {"manifest": manifest}}}))
+    await paster.stack.expect("wait", "shop", "--timeout", "60s")
+    forge = """kubectl annotate deployment shop-web 'hearth.dev/suspended={"ours": {"spec.replicas": 3}}'"""
+    await paster.paste(forge, ".+")
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while not (said := find_message(await read(user), "SuspendRecordInvalid")):
+            await asyncio.sleep(POLL_SECONDS)
+
+    await paster.paste(said, r"kubectl annotate [a-z.]+ shop-web -n [a-z0-9-]+ hearth.dev/suspended-")
+
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while find_message(await read(user), "SuspendRecordInvalid"):
+            await asyncio.sleep(POLL_SECONDS)
+
+
+async def test_a_rollback_that_an_edit_ended(workers: Crew, user: RealUser, paster: Paster) -> None:
+    """The status says how to go back again."""
+    await workers.hire()
+    await user.create(make_stack(user.namespace))
+    await paster.stack.expect("wait", "shop", "--timeout", "60s")
+    for spec in ({"parameters": {"size": "m"}}, {"rollback": {"toRevision": 1}}, {"parameters": {"size": "l"}}):
+        await user.patch(address(user.namespace), {"spec": spec})
+        await paster.stack.expect("wait", "shop", "--timeout", "60s")
+    warned = str((await read(user))["status"]["warnings"])
+
+    await paster.paste(warned, r"kubectl stack rollback shop --to 1 -n [a-z0-9-]+")
+
+    await paster.stack.expect("wait", "shop", "--timeout", "60s")
+    status = (await read(user))["status"]
+    assert (status["phase"], status["revision"]) == ("RollbackComplete", 1)
+
+
+async def test_a_change_that_cannot_be_undone(workers: Crew, user: RealUser, paster: Paster) -> None:
+    """Another object gets the value of the template."""
+    await workers.hire()
+    await user.create(make_stack(user.namespace))
+    await paster.stack.expect("wait", "shop", "--timeout", "60s")
+    web = Address(api_version="v1", kind="ConfigMap", namespace=user.namespace, name="shop-web")
+    await user.patch(web, {"immutable": True, "data": {"size": "other"}})
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while "kubectl stack mark" not in (said := str((await read(user))["status"])):
+            await asyncio.sleep(POLL_SECONDS)
+
+    await paster.paste(said, r"kubectl stack mark shop web --reason drift")
+
+    await paster.stack.expect("wait", "shop", "--timeout", "60s")
+    assert await user.find(web) is None
+
+
+def find_message(stack: dict[str, Any], condition: str) -> str:
+    """The message of a condition that is not as it should be; "" if it is not there or not true."""
+    conditions = stack.get("status", {}).get("conditions", [])
+    found = [each for each in conditions if each["type"] == condition]
+    return str(found[0]["message"]) if found and (condition == "Ready" or found[0]["status"] == "True") else ""

@@ -41,6 +41,15 @@ TRIED = {
     ("model.tenancy", "kubectl create"): SITUATIONS,
     ("plan.status.breakpoint_waits", "kubectl annotate"): VERBS,
     ("plan.status.breakpoint_waits", "kubectl stack continue"): VERBS,
+    ("cli.stack_views.steering.verbs", "kubectl stack retry"): VERBS,
+    ("engine.writes.permanent_drift", "kubectl stack mark"): VERBS,
+    ("cli.stack_views.causes.pod_causes", "kubectl get"): SITUATIONS,
+    ("cli.stack_views.steering.goals", "kubectl stack unpause"): VERBS,
+    ("engine.definition.sources.source_reader", "kubectl create"): VERBS,
+    ("engine.writes.nested_accounts", "kubectl create"): VERBS,
+    ("plan.state.suspend_record", "kubectl annotate"): VERBS,
+    ("plan.status.breakpoint_waits", "kubectl stack …"): VERBS,
+    ("plan.target.rollback_notes", "kubectl stack …"): VERBS,
     ("cli.commands.crds", "hearth crds"): NO_ADVICE,
     ("cli.commands.import_", "hearth import"): NO_ADVICE,
     ("clusters_process", "hearth import"): "an import statement of Python",
@@ -54,21 +63,12 @@ TRIED = {
 }
 """By module and command, the test that runs it where it is printed."""
 UNTRIED = {
-    ("cli.stack_views.steering.verbs", "kubectl stack retry"),
-    ("engine.writes.permanent_drift", "kubectl stack mark"),
     ("cli.stack_views.causes.advice", "kubectl auth"),
-    ("cli.stack_views.causes.pod_causes", "kubectl get"),
     ("cli.commands.import_", "kubectl delete"),
-    ("cli.stack_views.steering.goals", "kubectl stack unpause"),
     ("cli.stack_views.steering.snapshot_requests", "kubectl wait"),
-    ("engine.definition.sources.source_reader", "kubectl create"),
-    ("engine.writes.nested_accounts", "kubectl create"),
     ("kube.objects.installed_crds", "hearth crds"),
     ("kube.objects.installed_crds", "kubectl apply"),
-    ("plan.state.suspend_record", "kubectl annotate"),
-    ("plan.status.breakpoint_waits", "kubectl stack …"),
     ("plan.target.rollback_notes", "kubectl stack history"),
-    ("plan.target.rollback_notes", "kubectl stack …"),
 }
 """Those that no test pastes into a shell yet. The list gets only shorter."""
 

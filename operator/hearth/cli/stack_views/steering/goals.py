@@ -128,8 +128,11 @@ def explain_failure(stack: StackState, goal: Goal) -> str:
 
 def explain_pause(stack: StackState) -> str:
     """Return what the Stack does not do, or what makes it do so."""
-    message = stack.condition("Paused").message or f"kubectl stack unpause {stack.argument} -n {stack.namespace}"
-    return f"the {stack.noun} is paused: {message}"
+    parts = (
+        stack.condition("Paused").message,
+        f"to continue: kubectl stack unpause {stack.argument} -n {stack.namespace}",
+    )
+    return f"the {stack.noun} is paused: {'; '.join(filter(None, parts))}"
 
 
 def assess_check(stack: StackState) -> GoalState:
