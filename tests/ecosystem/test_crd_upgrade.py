@@ -5,7 +5,10 @@ Here, where tests run one after the other: each such change makes the API server
 
 from __future__ import annotations
 
+import asyncio
 import copy
+import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,7 +19,7 @@ from hearth.kube.client.connection import Connection
 from hearth.model import names
 from hearth.model.api import crd
 from hearth.model.child import Object
-from support.real import real_user
+from support.real import real_user, user_shell
 from support.real.real_user import RealUser
 from support.real.real_world import RealWorld
 from support.server import request_faults
@@ -64,6 +67,42 @@ async def test_stacks_do_not_notice_an_upgrade_of_their_definition(world: RealWo
 
         await world.user.patch(shop, {"spec": {"template": {"resources": {"a": {"manifest": {"data": {"v": value}}}}}}})
         assert await world.wait_until(lambda: find_missing(world, shop, "UpdateComplete")) == []
+
+
+async def test_the_command_that_a_refusal_names_upgrades_them(
+    kubeconfig: Path, world: RealWorld, tmp_path: Path
+) -> None:
+    """Whoever installed the older ones; the operator then runs."""
+    await world.close()
+    older = copy.deepcopy(crd.make_stack_crd())
+    schema = older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    del schema["properties"]["spec"]["properties"]["rollback"]
+    environment = user_shell.make_environment(kubeconfig, world.namespace, tmp_path)
+    (tmp_path / "older.json").write_text(json.dumps(older))
+    own = f"kubectl apply --server-side --force-conflicts --field-manager=helm -f {tmp_path / 'older.json'}"
+    assert (await run(own, environment))[0] == 0
+    code, said = await run(f"timeout 60 hearth run --namespace={world.namespace}", environment)
+    assert code == 1
+    found = re.search(r"hearth crds \| kubectl apply [^,]*-f -", said)
+    assert found is not None, said
+
+    code, said = await run(found[0], environment)
+
+    assert code == 0, said
+    code, said = await run(
+        f"timeout --preserve-status --signal=INT 15 hearth run --namespace={world.namespace}", environment
+    )
+    assert (code, "older than this operator" in said) == (0, False), said
+
+
+async def run(command: str, environment: dict[str, str]) -> tuple[int, str]:
+    """The exit code of a command in a user's shell, and what it prints."""
+    pipe = asyncio.subprocess.PIPE
+    done = await asyncio.create_subprocess_exec(
+        *("bash", "-c", command), stdout=pipe, stderr=asyncio.subprocess.STDOUT, env=environment
+    )
+    said, _ = await done.communicate()
+    return done.returncode or 0, said.decode()
 
 
 async def find_missing(world: RealWorld, stack: Address, phase: str) -> list[str]:

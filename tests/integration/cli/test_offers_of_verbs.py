@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import subprocess
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -168,15 +169,11 @@ async def test_obsolete_objects_that_a_stack_keeps(workers: Crew, user: RealUser
     late = {"old": None, "late": {"readyWhen": ["late.data.size == 'l'"], "manifest": CONFIG | {"data": {"size": "s"}}}}
     await user.patch(address(user.namespace), {"spec": {"template": {"resources": late}}})
 
-    async with asyncio.timeout(LIMIT_SECONDS):
-        while "cleanup" not in (said := find_message(await read(user), "Ready")):
-            await asyncio.sleep(POLL_SECONDS)
+    said = await wait_for(lambda: find_words(user, "cleanup"))
     await paster.paste(said, r"kubectl stack cleanup shop -n [a-z0-9-]+")
 
     old = Address(api_version="v1", kind="ConfigMap", namespace=user.namespace, name="shop-old")
-    async with asyncio.timeout(LIMIT_SECONDS):
-        while await user.find(old) is not None:
-            await asyncio.sleep(POLL_SECONDS)
+    await wait_for(lambda: is_gone(user, old))
 
 
 async def test_finished_work(workers: Crew, user: RealUser, paster: Paster) -> None:
@@ -186,9 +183,7 @@ async def test_finished_work(workers: Crew, user: RealUser, paster: Paster) -> N
     run = {"apiVersion": "v1", "kind": "Pod", "spec": {"restartPolicy": "Never", "containers": [container]}}
     await user.create(make("Stack", user.namespace, template={"resources": {"run": {"manifest": run}}}))
     pod = Address(api_version="v1", kind="Pod", namespace=user.namespace, name="shop-run")
-    async with asyncio.timeout(LIMIT_SECONDS):
-        while (found := await user.find(pod)) is None or found["status"].get("phase") != "Running":
-            await asyncio.sleep(POLL_SECONDS)
+    await wait_for(lambda: is_running(user, pod))
     await user.patch_status(pod, {"phase": "Succeeded"})
     await paster.stack.expect("wait", "shop", "--timeout", "60s")
     said = await paster.stack.expect("retry", "shop", code=1)
@@ -217,9 +212,7 @@ async def test_rights_that_are_missing(workers: Crew, user: RealUser, paster: Pa
     await user.create(make("Stack", user.namespace, template=template, **spec))
 
     for words in ("cannot be read", "may not use"):
-        async with asyncio.timeout(LIMIT_SECONDS):
-            while words not in (said := find_message(await read(user), "Ready") + str((await read(user))["status"])):
-                await asyncio.sleep(POLL_SECONDS)
+        said = await wait_for(lambda words=words: find_words(user, words))
         await paster.paste(said, r"kubectl create role .*? --serviceaccount=\S+ --namespace=[a-z0-9-]+")
     await paster.stack.expect("wait", "shop", "--timeout", "60s")
 
@@ -235,15 +228,11 @@ async def test_a_record_of_suspending_that_someone_else_wrote(workers: Crew, use
     await paster.stack.expect("wait", "shop", "--timeout", "60s")
     forge = """kubectl annotate deployment shop-web 'hearth.dev/suspended={"ours": {"spec.replicas": 3}}'"""
     await paster.paste(forge, ".+")
-    async with asyncio.timeout(LIMIT_SECONDS):
-        while not (said := find_message(await read(user), "SuspendRecordInvalid")):
-            await asyncio.sleep(POLL_SECONDS)
+    said = await wait_for(lambda: find_words(user, "kubectl annotate"))
 
     await paster.paste(said, r"kubectl annotate [a-z.]+ shop-web -n [a-z0-9-]+ hearth.dev/suspended-")
 
-    async with asyncio.timeout(LIMIT_SECONDS):
-        while find_message(await read(user), "SuspendRecordInvalid"):
-            await asyncio.sleep(POLL_SECONDS)
+    await wait_for(lambda: is_silent(user, "kubectl annotate"))
 
 
 async def test_a_rollback_that_an_edit_ended(workers: Crew, user: RealUser, paster: Paster) -> None:
@@ -270,9 +259,7 @@ async def test_a_change_that_cannot_be_undone(workers: Crew, user: RealUser, pas
     await paster.stack.expect("wait", "shop", "--timeout", "60s")
     web = Address(api_version="v1", kind="ConfigMap", namespace=user.namespace, name="shop-web")
     await user.patch(web, {"immutable": True, "data": {"size": "other"}})
-    async with asyncio.timeout(LIMIT_SECONDS):
-        while "kubectl stack mark" not in (said := str((await read(user))["status"])):
-            await asyncio.sleep(POLL_SECONDS)
+    said = await wait_for(lambda: find_words(user, "kubectl stack mark"))
 
     await paster.paste(said, r"kubectl stack mark shop web --reason drift")
 
@@ -280,8 +267,31 @@ async def test_a_change_that_cannot_be_undone(workers: Crew, user: RealUser, pas
     assert await user.find(web) is None
 
 
-def find_message(stack: dict[str, Any], condition: str) -> str:
-    """The message of a condition that is not as it should be; "" if it is not there or not true."""
-    conditions = stack.get("status", {}).get("conditions", [])
-    found = [each for each in conditions if each["type"] == condition]
-    return str(found[0]["message"]) if found and (condition == "Ready" or found[0]["status"] == "True") else ""
+async def wait_for(find: Callable[[], Awaitable[str]]) -> str:
+    """What is found, as soon as there is something."""
+    async with asyncio.timeout(LIMIT_SECONDS):
+        found = await find()
+        while not found:
+            await asyncio.sleep(POLL_SECONDS)
+            found = await find()
+    return found
+
+
+async def find_words(user: RealUser, words: str) -> str:
+    """The messages of the status, if the words are in one; "" if not."""
+    status = (await read(user)).get("status", {})
+    said = [each["message"] for each in (*status.get("conditions", []), *status.get("problems", []))]
+    return "\n".join(each for each in said if words in each)
+
+
+async def is_silent(user: RealUser, words: str) -> str:
+    return "" if await find_words(user, words) else "silent"
+
+
+async def is_gone(user: RealUser, address: Address) -> str:
+    return "gone" if await user.find(address) is None else ""
+
+
+async def is_running(user: RealUser, pod: Address) -> str:
+    found = await user.find(pod) or {}
+    return "running" if found.get("status", {}).get("phase") == "Running" else ""

@@ -50,6 +50,8 @@ TRIED = {
     ("plan.state.suspend_record", "kubectl annotate"): VERBS,
     ("plan.status.breakpoint_waits", "kubectl stack …"): VERBS,
     ("plan.target.rollback_notes", "kubectl stack …"): VERBS,
+    ("kube.objects.installed_crds", "hearth crds"): "tests/ecosystem/test_crd_upgrade.py",
+    ("kube.objects.installed_crds", "kubectl apply"): "tests/ecosystem/test_crd_upgrade.py",
     ("cli.commands.crds", "hearth crds"): NO_ADVICE,
     ("cli.commands.import_", "hearth import"): NO_ADVICE,
     ("clusters_process", "hearth import"): "an import statement of Python",
@@ -66,8 +68,6 @@ UNTRIED = {
     ("cli.stack_views.causes.advice", "kubectl auth"),
     ("cli.commands.import_", "kubectl delete"),
     ("cli.stack_views.steering.snapshot_requests", "kubectl wait"),
-    ("kube.objects.installed_crds", "hearth crds"),
-    ("kube.objects.installed_crds", "kubectl apply"),
     ("plan.target.rollback_notes", "kubectl stack history"),
 }
 """Those that no test pastes into a shell yet. The list gets only shorter."""

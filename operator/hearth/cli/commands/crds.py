@@ -48,7 +48,7 @@ def write_all() -> str:
 def crds(directory: Path | None) -> None:
     """Print the CustomResourceDefinitions.
 
-    To install or update them: hearth crds | kubectl apply --server-side -f -
+    To install or update them: hearth crds | kubectl apply --server-side --force-conflicts -f -
     """
     if directory is None:
         click.echo(write_all(), nl=False)

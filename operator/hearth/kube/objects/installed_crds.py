@@ -25,7 +25,8 @@ from hearth.model.text import enumeration
 
 log = structlog.get_logger(__name__)
 
-COMMAND = "hearth crds | kubectl apply --server-side -f -"
+COMMAND = "hearth crds | kubectl apply --server-side --force-conflicts -f -"
+"""Forced: who installed the older ones, for example Helm, owns their fields."""
 NAMED = 3
 """Missing fields of one definition that the message names."""
 WITHIN = 5.0

@@ -61,7 +61,7 @@ async def test_a_missing_field_is_named_with_the_command() -> None:
     said = await check(installed)
 
     assert "stacks.hearth.dev lacks spec.rollback.toSnapshot. Update them: " in said
-    assert "hearth crds | kubectl apply --server-side -f -" in said
+    assert "hearth crds | kubectl apply --server-side --force-conflicts -f -" in said
 
 
 async def test_many_missing_fields_are_counted() -> None:
