@@ -53,6 +53,8 @@ def release(slots: Slots, helm: Helm, tmp_path: Path) -> Iterator[Release]:
     """A release that is not installed yet, on a control plane that the test has for itself. Nothing of it stays."""
     with slots.take() as kubeconfig:
         made = Release(helm=replace(helm, kubeconfig=kubeconfig), kubeconfig=kubeconfig, folder=tmp_path)
+        # Tests that need no release use the same control planes, and install the definitions themselves.
+        made.clear()
         try:
             yield made
         finally:

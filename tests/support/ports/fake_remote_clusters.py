@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from hearth.engine.work_queue import ClusterListener, WorkQueue
 from hearth.kube.auth import inline_kubeconfig
@@ -24,6 +25,7 @@ from support.server.fake_server import FakeServer
 from support.server.request_faults import Request, Traffic
 
 Answer = TypeVar("Answer")
+Change: TypeAlias = tuple[Kind, Object | None, Object | None]
 TOKEN = "the unspeakable token of an account"
 DOMAIN = "clusters.example"
 
@@ -49,6 +51,10 @@ class OtherServer:
     is_away: bool = False
     remotes: list[FakeRemoteCluster] = field(default_factory=list)
     """Those who are connected to it."""
+    bend: Callable[[Request, Any], Any] = lambda _request, answer: answer
+    """Gives what is answered to a request; a hostile server lies."""
+    bend_events: Callable[[Change], list[Change]] = lambda change: [change]
+    """Gives the events that are sent for a change."""
 
     def set_away(self, *, is_away: bool) -> None:
         """Let it go away, or come back."""
@@ -70,13 +76,14 @@ class OtherWire(FakeWire):
         if self._other.is_away:
             await self.travel()
             raise errors.Unreachable("connection refused")
-        return await super().send(request, act)
+        return self._other.bend(request, await super().send(request, act))
 
     def _on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
         if self._other.is_away:
             self._missed.append((kind, before, after))
-        else:
-            super()._on_change(kind, before, after)
+            return
+        for change in self._other.bend_events((kind, before, after)):
+            super()._on_change(*change)
 
     def sync_events(self) -> None:
         """Hear of everything that happened meanwhile."""
@@ -157,7 +164,9 @@ class FakeRemoteClusters:
         return found[0]
 
     def _make(self, config: InlineKubeconfig) -> tuple[FakeRemoteCluster, set[str]]:
-        other = self._others[config.host.partition(".")[0]]
+        name = config.host.partition(".")[0]
+        # A name that nobody has does not answer.
+        other = self._others.get(name) or OtherServer(FakeServer(asyncio.get_running_loop().time), is_away=True)
         wire, users = OtherWire(other, self._log), set[str]()
         self._wires.append(wire)
         remote = FakeRemoteCluster(config, other, wire, self._queue, users=users, **self._options)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -72,8 +74,17 @@ def make_spec(value: int) -> Object:
     return hostile_specs.spec_of({f"r{n}": hostile_specs.config(data=each) for n, each in enumerate(data)})
 
 
+Attack: TypeAlias = Callable[[FakeWorld, random.Random], Awaitable[None]]
+"""Goes on until it is cancelled."""
+
+
 def measure(seed: int, *, is_attacked: bool) -> Stopwatch:
-    """Seconds from each edit of an ordinary Stack until it is Ready."""
+    """Seconds from each edit of an ordinary Stack until it is Ready, alone or beside a hostile tenant."""
+    return measure_beside(seed, attack if is_attacked else None)
+
+
+def measure_beside(seed: int, attack: Attack | None) -> Stopwatch:
+    """Seconds from each edit of an ordinary Stack until it is Ready, beside any attack."""
     watch = Stopwatch()
 
     async def live(world: FakeWorld) -> None:
@@ -82,7 +93,7 @@ def measure(seed: int, *, is_attacked: bool) -> Stopwatch:
         for each in world.controllers:
             each.wire.desk = Desk(places=PLACES, seconds=SERVICE)
         world.server.watchers.append(watch.on_change)
-        attacking = asyncio.ensure_future(attack(world, seed)) if is_attacked else None
+        attacking = asyncio.ensure_future(attack(world, random.Random(f"hostile {seed}"))) if attack else None
         await edit(world, random.Random(seed))
         if attacking is not None:
             attacking.cancel()
@@ -108,9 +119,9 @@ async def edit(world: FakeWorld, chance: random.Random) -> None:
             await world.user.replace_spec(address, make_spec(number))
 
 
-async def attack(world: FakeWorld, seed: int) -> None:
+async def attack(world: FakeWorld, chance: random.Random) -> None:
     """One hostile act after the other, half of them Stacks."""
-    hostile, chance = Mallory(world.server), random.Random(f"hostile {seed}")
+    hostile = Mallory(world.server)
     hostile.settle()
     while True:
         await asyncio.sleep(chance.expovariate(ACTS / BETWEEN))
