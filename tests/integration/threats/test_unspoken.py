@@ -300,8 +300,8 @@ def snapshots(scene: Scene) -> None:
 
 def clusters(scene: Scene) -> None:
     """Credentials of other clusters: refused by the server, unreadable, misplaced."""
-    home = urllib.parse.urlsplit(scene.threats.api.server)
-    good = {"server": f"https://{home.netloc}", "insecure-skip-tls-verify": True}
+    good = find_home(scene)
+    home = urllib.parse.urlsplit(good["server"])
     users: dict[str, tuple[Object, Object]] = {
         "token": (good, {"token": CORE}),
         "control": (good, {"token": f"a\nb{CORE}"}),
@@ -312,7 +312,7 @@ def clusters(scene: Scene) -> None:
         "odd-key": (good, {"client-key-data": VALUE, "client-certificate-data": CORE}),
         "exec": (good, {"exec": {"command": CORE}}),
         "authority": (
-            {**good, "insecure-skip-tls-verify": False, "certificate-authority-data": encode(KEY)},
+            {**good, "certificate-authority-data": encode(KEY)},
             {"token": CORE},
         ),
     }
@@ -329,12 +329,21 @@ def clusters(scene: Scene) -> None:
         scene.until_told(f"in-{name}", "Cluster" if name not in contents else "conditions")
 
 
-def write_kubeconfig(cluster: Object, user: Object) -> str:
+def find_home(scene: Scene) -> Object:
+    """The cluster of a kubeconfig that leads home."""
+    whole = yaml.safe_load(scene.threats.kubeconfig.read_text())["clusters"][0]["cluster"]
+    if file := whole.get("certificate-authority"):
+        whole["certificate-authority-data"] = base64.b64encode(Path(file).read_bytes()).decode()
+    return {key: whole[key] for key in ("server", "certificate-authority-data")}
+
+
+def write_kubeconfig(cluster: Object, user: Object, *, namespace: str = "") -> str:
     """A kubeconfig of one cluster and one user."""
+    place = {"namespace": namespace} if namespace else {}
     return json.dumps(
         {
             "current-context": "c",
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c", **place}}],
             "clusters": [{"name": "c", "cluster": cluster}],
             "users": [{"name": "c", "user": user}],
         }
@@ -380,7 +389,71 @@ def policies(scene: Scene) -> None:
     scene.until_settled("locking")
 
 
+def moves(scene: Scene) -> None:
+    """An object with the value moves out of a nested Stack into its parent, and one that both name stays."""
+    declared = {"pw": {"type": "string"}}
+    moved, both = make_config_map("moved", {"a": "${params.pw}"}), make_config_map("both", {"a": "${params.pw}"})
+    inner = {"template": {"parameters": declared, "resources": {"m": moved, "b": both}}}
+    spec = {**inner, "parametersFrom": [{"secretRef": {"name": "account"}}]}
+    nested_stack = {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "metadata": {"name": "movers"}, "spec": spec}
+    scene.create("moving", {"child": {"manifest": nested_stack}})
+    scene.until_settled("moving")
+    resources = {"m": moved, "b": both, "child": {"manifest": {"spec": {"template": {"resources": {"m": None}}}}}}
+    patch = {"spec": {"template": {"resources": resources}}}
+    scene.threats.api.patch("Stack", scene.namespace, "moving", patch).expect()
+    scene.until_told("moving", "belongs to the Stack")
+
+
+def undone(scene: Scene) -> None:
+    """A value that another client set can neither be undone nor replaced."""
+    scene.create("undone", {"r": make_config_map("undone", {"a": "${params.pw}"})})
+    scene.until_settled("undone")
+    other = {"immutable": True, "data": {"a": f"other {VALUE}"}}
+    scene.threats.api.patch("ConfigMap", scene.namespace, "undone", other).expect()
+    scene.until_told("undone", "cannot be undone")
+
+
+def claims(scene: Scene) -> None:
+    """A StatefulSet that is given the value is replaced with its claims kept."""
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    claim["spec"] |= {"resources": {"requests": {"storage": "1Gi"}}}
+    container = {"name": "c", "image": "i", "env": [{"name": "PW", "value": "${params.pw}"}]}
+    pod = {"metadata": {"labels": {"app": "set"}}, "spec": {"containers": [container]}}
+    spec = {"serviceName": "set", "replicas": 1, "selector": {"matchLabels": {"app": "set"}}, "template": pod}
+    manifest = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "set"}}
+    manifest["spec"] = {**spec, "volumeClaimTemplates": [claim], "podManagementPolicy": "OrderedReady"}
+    scene.create("claiming", {"set": {"manifest": manifest, "updatePolicy": {"replace": "KeepClaims"}}})
+    api = scene.threats.api
+    scene.threats.wait_for(lambda: api.get("StatefulSet", scene.namespace, "set"), what="the set")
+    change = {"manifest": {"spec": {"podManagementPolicy": "Parallel"}}}
+    api.patch("Stack", scene.namespace, "claiming", {"spec": {"template": {"resources": {"set": change}}}}).expect()
+    is_parallel = "Parallel"
+    scene.threats.wait_for(
+        lambda: is_parallel in json.dumps(api.get("StatefulSet", scene.namespace, "set")), what="the next set"
+    )
+
+
+def working_cluster(scene: Scene) -> None:
+    """Objects with the value are in another cluster, which refuses one of them and quotes it."""
+    account = scene.tenant.make_account("east", Rule(group="", resources=("configmaps",), verbs=(*READ, *WRITE)))
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    path = f"/api/v1/namespaces/{account.account.replace('/', '/serviceaccounts/')}/token"
+    token = scene.threats.api.send("POST", path, body=request).expect()["status"]["token"]
+    content = write_kubeconfig(find_home(scene), {"token": token}, namespace=scene.namespace)
+    metadata = {"name": "east", "namespace": scene.namespace}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"value": content}}
+    scene.threats.api.create(secret)
+    label = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bad"}}}
+    label["manifest"]["metadata"] |= {"labels": {"l": "${params.pw}"}}
+    resources = {"r": make_config_map("eastern", {"a": "${params.pw}"}), "bad": label}
+    scene.create("eastern", resources, kubeConfig={"secretRef": {"name": "east"}})
+    found = scene.threats.wait_for(lambda: scene.threats.api.get("ConfigMap", scene.namespace, "eastern"), what="it")
+    assert CORE in json.dumps(found)
+    scene.until_settled("eastern")
+
+
 SCENES: tuple[Callable[[Scene], None], ...] = (
+    *(moves, undone, claims, working_cluster),
     *(collections, nested, conditions, echoes, drift, adoption, jobs, snapshots, clusters, stated, policies),
 )  # fmt: skip
 
@@ -452,6 +525,8 @@ def find_places(threats: ThreatWorld, tenant: Tenant) -> dict[str, str]:
     whole = ("Event", "ControllerRevision", "StackSnapshot", "HealthMark", "Lease")
     for kind in (*whole, "Stack", "ResourceGroup", "ConfigMap", "Secret", "Job"):
         for each in threats.api.list(kind, tenant.namespace):
+            if is_of_set(each):
+                continue
             metadata = {key: value for key, value in each["metadata"].items() if key != "managedFields"}
             shown = each if kind in whole else {"metadata": metadata}
             shown |= {"status": each.get("status")} if kind in ("Stack", "ResourceGroup") else {}
@@ -464,7 +539,26 @@ def find_places(threats: ThreatWorld, tenant: Tenant) -> dict[str, str]:
     return places
 
 
-SHOWN = ("drifting", "kept", "stated-well", "reader", "working", "echo-go", "in-token", "wrong-members", "pattern")
+def is_of_set(raw: Object) -> bool:
+    """Whether the controller of StatefulSets wrote it: a revision of a set has what the set has."""
+    return any(each["kind"] == "StatefulSet" for each in raw["metadata"].get("ownerReferences") or ())
+
+
+SHOWN = (
+    "drifting",
+    "kept",
+    "stated-well",
+    "reader",
+    "working",
+    "echo-go",
+    "in-token",
+    "wrong-members",
+    "pattern",
+    "moving",
+    "undone",
+    "claiming",
+    "eastern",
+)
 """Stacks that `kubectl stack` is asked about: each run takes a second."""
 EDITED = ("drifting", "kept", "stated", "number")
 """Stacks whose definition is previewed with the value in a further field."""
