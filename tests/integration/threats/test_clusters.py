@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,8 @@ QUIET = 1.5
 """Times the slowest undisturbed canary, the bound of the slowest beside an attack."""
 FLOOR = 2.0
 """Seconds below which the machine decides: the hostile servers share its two cores."""
+HELD_UP = 5.0
+"""Seconds for any canary beside names that are not found: one waited for half a minute, or for ever."""
 MEMORY = 16.0
 """MiB that the home process may grow."""
 
@@ -144,3 +147,48 @@ def test_an_administrator_can_switch_other_clusters_off(threats: ThreatWorld) ->
     ready = next(each for each in stack["status"]["conditions"] if each["type"] == "Ready")
     assert "uses no other clusters" in ready["message"]
     assert threats.canary().complete < 10.0
+
+
+@contextlib.contextmanager
+def run_silent_name_server() -> Iterator[str]:
+    """A name server that takes each question and answers none; its address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
+        listener.bind(("127.0.0.9", 53))
+        yield "127.0.0.9"
+
+
+def write_named(host: str, number: int) -> str:
+    """A kubeconfig whose server is known by its name alone."""
+    whole = json.loads(write_kubeconfig(6443, number))
+    whole["clusters"][0]["cluster"]["server"] = f"https://{host}:6443"
+    return json.dumps(whole)
+
+
+@pytest.mark.parametrize("number", [4, 20])
+def test_names_that_no_server_answers_for_hold_up_nobody(threats: ThreatWorld, tmp_path: Path, number: int) -> None:
+    """Neither new Stacks at home, of kinds that nobody has watched yet, nor the first connections of a new process."""
+    resolver = tmp_path / "resolv.conf"
+    command = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
+    program = ("unshare", "--mount", "sh", "-c", command, str(resolver), *threats.operator.program)
+    with run_silent_name_server() as address:
+        resolver.write_text(f"nameserver {address}\noptions timeout:5 attempts:2\n")
+        threats.operator.program = program
+        threats.operator.restart()
+        before = measure_canaries(threats)
+        tenants = [threats.tenant(f"named{each}") for each in range(2)]
+        for each in range(number):
+            kubeconfig = write_named(f"dead-{each}.example.com", each)
+            attack(tenants[each % 2], kubeconfig, each, 1)
+        named = {"metadata": {"name": "east-0", "namespace": tenants[0].namespace}}
+        threats.wait_for(lambda: threats.find_status(tenants[0].namespace, "east-0").get("phase"), what=str(named))
+        time.sleep(5)
+        beside = measure_canaries(threats)
+        service = {"manifest": {"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": 80}]}}}
+        other = threats.tenant("other")
+        threats.api.create(make_stack(other.namespace, "shop", {"web": service}))
+        threats.wait_phase(other.namespace, "shop", "CreateComplete", within=10.0)
+        threats.operator.restart()
+        after = measure_canaries(threats)
+
+    assert beside[len(beside) // 2] < max(QUIET * before[-1], FLOOR), (before, beside)
+    assert max(beside[-1], after[-1]) < HELD_UP, (before, beside, after)
