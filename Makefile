@@ -36,7 +36,7 @@ KUBECTL = --kubectl "$$($(CONTROLPLANE) build)/kubectl"
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run kind test test-fast test-ecosystem soak mutants check format cluster cluster-down browser screenshots crds chart reference docs changelog dist image audit bench simulate test-import clean
+.PHONY: help run kind test test-more test-fast test-ecosystem soak mutants check format cluster cluster-down browser screenshots crds chart reference docs changelog dist image audit bench simulate test-import clean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -53,11 +53,14 @@ kind: $(INSTALLED) ## The same on a kind cluster (needs Docker)
 
 ## ---- know that it works
 
-test: check ## All checks, then all tests, including those on the local control plane
-	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest $(PYTEST_ARGS) $(SECOND_TRIES)
+test: check ## All checks, then the tests of every change, some of them on the local control plane: minutes
+	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest $(PYTEST_ARGS) $(SECOND_TRIES) -m "not more"
+
+test-more: $(INSTALLED) ## The other tests: stories in all settings, everything on a real API server, attacks
+	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest $(PYTEST_ARGS) $(SECOND_TRIES) -m more
 
 test-fast: check ## All checks, then the tests that need no control plane
-	@$(BIN)/pytest $(PYTEST_ARGS) -m "not cluster"
+	@$(BIN)/pytest $(PYTEST_ARGS) -m "not cluster and not more"
 
 test-ecosystem: $(INSTALLED) browser ## Long tests, and those with programs of other projects, built from source the first time
 	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest -m "(ecosystem or long) and not soak"

@@ -9,7 +9,10 @@ import zlib
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["support.real.control_plane_fixtures", "support.soak", "support.unseen_failures"]
+pytest_plugins = [
+    *("support.real.control_plane_fixtures", "support.soak", "support.unseen_failures"),
+    "support.tiers",  # after those that mark what needs a control plane
+]
 
 # A busy machine draws slowly, which says nothing about the code: time never decides whether a test passes.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -40,7 +43,7 @@ def is_left_out(item: pytest.Item, asked: str) -> bool:
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One test process more than there are cores where tests compute; each takes seconds to collect all tests."""
-    computes = config.option.markexpr == "not cluster"
+    computes = "not cluster" in config.option.markexpr
     return (os.cpu_count() or 1) + 1 if computes else WAITING
 
 

@@ -72,7 +72,7 @@ async def test_stacks_do_not_notice_an_upgrade_of_their_definition(world: RealWo
 async def test_the_command_that_a_refusal_names_upgrades_them(
     kubeconfig: Path, world: RealWorld, tmp_path: Path
 ) -> None:
-    """Whoever installed the older ones; the operator then runs."""
+    """Any field manager may have installed the older ones; the operator then runs."""
     await world.close()
     older = copy.deepcopy(crd.make_stack_crd())
     schema = older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]

@@ -149,7 +149,7 @@ async def test_a_group_that_is_held(workers: Crew, user: RealUser, paster: Paste
 
 
 async def test_a_pause_that_a_wait_meets(workers: Crew, user: RealUser, paster: Paster) -> None:
-    """The command ends it, and what waited goes on."""
+    """The command ends it, and what waited continues."""
     await workers.hire()
     await user.create(make_stack(user.namespace, paused=True))
     said = await paster.stack.expect("wait", "shop", "--timeout", "60s", code=1)

@@ -166,7 +166,7 @@ def write_named(host: str, number: int) -> str:
 
 @pytest.mark.parametrize("number", [4, 20])
 def test_names_that_no_server_answers_for_hold_up_nobody(threats: ThreatWorld, tmp_path: Path, number: int) -> None:
-    """Neither new Stacks at home, of kinds that nobody has watched yet, nor the first connections of a new process."""
+    """Neither new Stacks at home, of kinds that are not watched yet, nor the first connections of a new process."""
     resolver = tmp_path / "resolv.conf"
     command = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
     program = ("unshare", "--mount", "sh", "-c", command, str(resolver), *threats.operator.program)

@@ -165,7 +165,7 @@ class FakeRemoteClusters:
 
     def _make(self, config: InlineKubeconfig) -> tuple[FakeRemoteCluster, set[str]]:
         name = config.host.partition(".")[0]
-        # A name that nobody has does not answer.
+        # An unknown name does not answer.
         other = self._others.get(name) or OtherServer(FakeServer(asyncio.get_running_loop().time), is_away=True)
         wire, users = OtherWire(other, self._log), set[str]()
         self._wires.append(wire)

@@ -51,7 +51,7 @@ def disown(_server: HostileServer, raw: Object) -> Object:
 
 
 def forge(server: HostileServer, raw: Object) -> Object:
-    """The labels and annotations of another Stack's object, the UIDs of which the server was told."""
+    """The labels and annotations of another Stack's object, the UIDs of which the server received."""
     metadata = raw["metadata"]
     metadata["labels"] = {**(metadata.get("labels") or {}), names.LABEL_STACK_UID: server.chance.choice(server.stolen)}
     keys = [each for each in metadata.get("annotations") or () if each.startswith(names.GROUP)]
@@ -68,7 +68,7 @@ def bloat(_server: HostileServer, raw: Object) -> Object:
 
 
 def undo(_server: HostileServer, raw: Object) -> Object:
-    """Values that nobody wrote."""
+    """Values that no request set."""
     raw["spec" if "spec" in raw else "data"] = {"value": "9"}
     return raw
 

@@ -75,7 +75,7 @@ def make_spec(value: int) -> Object:
 
 
 Attack: TypeAlias = Callable[[FakeWorld, random.Random], Awaitable[None]]
-"""Goes on until it is cancelled."""
+"""Continues until it is cancelled."""
 
 
 def measure(seed: int, *, is_attacked: bool) -> Stopwatch:

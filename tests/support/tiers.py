@@ -1,0 +1,79 @@
+"""Which tests `make test` runs, and which are left to `make test-more`: the mark `more`, given here and nowhere else.
+
+`make test` has all that is quick: checks, units, each story in one of its settings and disturbed at some writes, and on a
+real server the contract tests and a smoke set. `-m more` has everything else but what takes minutes (`LONG` in
+`tests/conftest.py`). A plugin of pytest. Must not know how a test does its work.
+"""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import pytest
+
+MARK = "more"
+ROOT = Path(__file__).resolve().parents[1]
+SETTINGS = (
+    "test_story_with_the_work_divided",
+    "test_story_as_an_account",
+    "test_story_with_events_out_of_time[early]",
+    "test_story_with_events_out_of_time[late]",
+)
+"""The settings in which each story is played beside the plain one: they are independent, so each story has one of them."""
+DISTURBED = ("test_story_disturbed_at_some_writes", "test_restart_at_the_end_writes_nothing")
+DISTURBED_FRACTION = 4
+"""One story in four is disturbed, and restarted."""
+NOTICING = frozenset({"test_story_with_events_out_of_time[finished-before-its-end-late]"})
+"""Settings of stories that notice a broken rule which nothing else notices: see tests/mutants/rules.yaml."""
+SMOKE_FOLDERS = ("contract",)
+"""Tests on a real server that keep the fake one honest."""
+SMOKE_STORIES = frozenset(
+    {
+        "C14-update-replace", "M01-mark-by-name", "P01-suspend-and-resume", "adopt", "breakpoint-create",
+        "collection-rollback", "create", "create-fails-and-recovers", "finished-group", "group-rolling", "keep-claims",
+        "replace-delete-first", "restricted-rollback", "retain-removed", "rollback-by-user", "tree-handover",
+    }
+)  # fmt: skip
+"""Stories on a real server that together take every type of step."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `make test` leaves to `make test-more`."""
+    for item in items:
+        if is_more(item):
+            item.add_marker(MARK)
+
+
+def is_more(item: pytest.Item) -> bool:
+    """Return whether the test belongs to `make test-more`."""
+    place = item.path.relative_to(ROOT).as_posix()
+    if item.get_closest_marker("cluster") is not None:
+        return place.split("/")[0] not in SMOKE_FOLDERS and not is_smoke(place, item)
+    if place in ("test_stories.py", "test_restarts.py"):
+        return is_spare(item)
+    return False
+
+
+def is_smoke(place: str, item: pytest.Item) -> bool:
+    """Return whether a test on a real server belongs to the smoke set."""
+    return place == "integration/operator/test_stories.py" and find_story(item) in SMOKE_STORIES
+
+
+def is_spare(item: pytest.Item) -> bool:
+    """Return whether another test plays the same story in `make test`, in a setting that is as good."""
+    function, story = item.name.partition("[")[0], find_story(item)
+    chosen = zlib.crc32(story.encode())
+    if function in DISTURBED:
+        return chosen % DISTURBED_FRACTION != 0
+    settings = [each for each in SETTINGS if each.partition("[")[0] == function]
+    if not settings or item.name in NOTICING:
+        return False
+    setting = next((each for each in settings if "[" not in each or each.partition("[")[2][:-1] in item.name), "")
+    return SETTINGS[chosen % len(SETTINGS)] != setting
+
+
+def find_story(item: pytest.Item) -> str:
+    """Return the name of the story that the test plays; "" if it plays none."""
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    return str(getattr(parameters.get("played"), "slug", ""))

@@ -1,0 +1,50 @@
+"""The choice of what `make test` runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import yaml
+
+from hearth.engine.writes import step_execution
+from hearth.plan.state import steps
+from support import tiers
+from support.fake_world import fake_world
+from support.stories import story, story_runner
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_smoke_stories_take_every_type_of_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they go on the fake server; a new type of step needs a story that takes it."""
+    taken: set[type] = set()
+    execute = step_execution.execute_step
+
+    async def note(step: steps.Step, **context: object) -> object:
+        taken.add(type(step))
+        return await execute(step, **context)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(step_execution, "execute_step", note)
+    for played in story.load_all():
+        if played.slug in tiers.SMOKE_STORIES:
+            fake_world.run(lambda world, played=played: story_runner.Play(played, world).perform())
+
+    assert taken == set(get_args(steps.Step))
+
+
+def test_the_smoke_stories_are_played_on_a_real_server() -> None:
+    """Each of them exists, and is not of the fake server alone."""
+    real = {played.slug for played in story.load_all() if "fake" not in played.needs}
+
+    assert real >= tiers.SMOKE_STORIES
+
+
+def test_a_broken_rule_is_noticed_by_the_tests_of_every_change() -> None:
+    """The tests that the mutants name are stories, or tests that need no server; `make test` has those."""
+    rules = yaml.safe_load((ROOT / "tests" / "mutants" / "rules.yaml").read_text())
+    named = {each["noticed_by"] for each in rules if each.get("noticed_by")}
+
+    units = {each for each in named if each.startswith("tests/unit/")}
+    assert {each.partition("::")[2] for each in named - units} == tiers.NOTICING
