@@ -1,10 +1,10 @@
-"""Requests of one user to one API server: get, list, watch, patch, create. Must not know what a Stack is."""
+"""Requests of one user to one API server: get, list, watch, patch, create. Must not know what is in a Stack."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Final
 
 import orjson
@@ -13,9 +13,10 @@ from hearth.kube.client import api_requests
 from hearth.kube.client.connection import JSON, Connection
 from hearth.kube.discovery.discovery import Discovery
 from hearth.kube.discovery.schemas import Schemas
+from hearth.kube.objects import installed_crds
 from hearth.kube.watch.watch_events import LineSplitter
-from hearth.kube.well_known_kinds import POD
-from hearth.model import errors
+from hearth.kube.well_known_kinds import POD, STACK
+from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
@@ -28,6 +29,31 @@ RECONNECT: Final = 1.0
 PAGE_SIZE: Final = 500
 
 
+class NotInstalled(errors.ApiStatusError):
+    """Error for a cluster that does not serve a kind of the operator."""
+
+    def __init__(self, kind: Kind) -> None:
+        """Explain what to do. kind: one of our own."""
+        message = (
+            f"this cluster does not serve {kind.plural}.{kind.group}: Hearth is not installed there. Install its "
+            f"definitions ({installed_crds.COMMAND}) and an operator, or name another cluster with --context"
+        )
+        super().__init__(code=404, status={"message": message})
+
+
+@contextlib.contextmanager
+def naming_the_installation(kind: Kind) -> Iterator[None]:
+    """Raise NotInstalled for an answer that no kind of ours is served. A missing object is named in the answer."""
+    try:
+        yield
+    except errors.ApiStatusError as refused:
+        details = (refused.status or {}).get("details")
+        is_object = isinstance(details, dict) and bool(details.get("name"))
+        if not refused.is_not_found or kind.group != names.GROUP or is_object:
+            raise
+        raise NotInstalled(kind) from refused
+
+
 class Session:
     """One connection, and the kinds that its server serves."""
 
@@ -37,15 +63,16 @@ class Session:
         self.kinds = Discovery(connection, self.schemas, on_change=lambda: None)
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Object:
-        """Return the object. Raises ApiStatusError."""
-        return await self.connection.request("GET", api_requests.object_path(kind, namespace, name))
+        """Return the object. Raises ApiStatusError; NotInstalled for a kind of ours that the server does not serve."""
+        with naming_the_installation(kind):
+            return await self.connection.request("GET", api_requests.object_path(kind, namespace, name))
 
     async def find(self, kind: Kind, namespace: str, name: str) -> Object | None:
         """Return the object, or None if there is none."""
         try:
             return await self.get(kind, namespace, name)
         except errors.ApiStatusError as refused:
-            if not refused.is_not_found:
+            if not refused.is_not_found or (isinstance(refused, NotInstalled) and kind == STACK):
                 raise
             return None
 
@@ -58,7 +85,7 @@ class Session:
         fields: str = "",
         only_metadata: bool = False,
     ) -> list[Object]:
-        """Return all objects, page by page; namespace: "" for all. Raises ApiStatusError."""
+        """Return all objects, page by page; namespace: "" for all. Raises as `get`."""
         found: list[Object] = []
         query = {"limit": str(PAGE_SIZE)}
         query |= {"labelSelector": selector} if selector else {}
@@ -66,7 +93,8 @@ class Session:
         path = api_requests.collection_path(kind, namespace)
         accept = f"{METADATA_LIST},{JSON}" if only_metadata else JSON
         while True:
-            answer = await self.connection.request("GET", path, query=query, accept=accept)
+            with naming_the_installation(kind):
+                answer = await self.connection.request("GET", path, query=query, accept=accept)
             # The items of a list state neither.
             found += [{"apiVersion": kind.api_version, "kind": kind.name, **item} for item in answer.get("items") or ()]
             continued = (answer.get("metadata") or {}).get("continue")

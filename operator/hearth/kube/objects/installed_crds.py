@@ -50,17 +50,22 @@ async def check_source(source: CredentialSource) -> None:
     """Raise OutdatedCrds if the server answers, and has older definitions."""
     try:
         async with asyncio.timeout(WITHIN), Connection(source) as connection:
-            await check(ApiClient(connection, None))
+            absent = await check(ApiClient(connection, None))
     except (errors.Unreachable, TimeoutError) as error:
         log.info("cannot read the CustomResourceDefinitions yet; they are checked later", reason=str(error))
+        return
+    if absent:
+        listed = enumeration.enumerate_names(absent, most=NAMED)
+        said = "the CustomResourceDefinitions are not installed; the operator waits for them"
+        log.warning(said, missing=listed, command=COMMAND)
 
 
-async def check(sender: ApiClient) -> None:
-    """Raise OutdatedCrds if a definition is older than this program. Raises `Unreachable` too.
+async def check(sender: ApiClient) -> list[str]:
+    """Return the definitions that are not installed. Raises OutdatedCrds for one that is older than this program, and Unreachable.
 
     One that is not installed is not old, and one that may not be read is not checked.
     """
-    found = []
+    found, absent = [], []
     for wanted in load_own():
         name = wanted["metadata"]["name"]
         try:
@@ -68,6 +73,7 @@ async def check(sender: ApiClient) -> None:
                 "get", CUSTOM_RESOURCE_DEFINITION, api_requests.object_path(CUSTOM_RESOURCE_DEFINITION, "", name)
             )
         except errors.ApiStatusError as error:
+            absent += [name] if error.is_not_found else []
             log.debug("cannot read a CustomResourceDefinition", name=name, reason=str(error))
             continue
         if missing := list(find_missing(wanted, installed)):
@@ -77,6 +83,7 @@ async def check(sender: ApiClient) -> None:
             f"the CustomResourceDefinitions are older than this operator: {'; '.join(found)}. "
             f"Update them: {COMMAND}, then start the operator again"
         )
+    return absent
 
 
 def find_missing(wanted: Object, installed: Object) -> Iterator[str]:
