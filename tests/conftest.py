@@ -9,6 +9,8 @@ import zlib
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support import tiers
+
 pytest_plugins = [
     *("support.real.control_plane_fixtures", "support.soak", "support.unseen_failures"),
     "support.tiers",  # after those that mark what needs a control plane
@@ -42,9 +44,11 @@ def is_left_out(item: pytest.Item, asked: str) -> bool:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One test process more than there are cores where tests compute; each takes seconds to collect all tests."""
-    computes = "not cluster" in config.option.markexpr
-    return (os.cpu_count() or 1) + 1 if computes else WAITING
+    """Few test processes where tests compute, many where they wait; each takes seconds to collect all tests."""
+    cores = os.cpu_count() or 1
+    if "not cluster" in config.option.markexpr:
+        return cores + 1
+    return 2 * cores if config.option.markexpr == f"not {tiers.MARK}" else WAITING
 
 
 def pytest_collection_finish() -> None:

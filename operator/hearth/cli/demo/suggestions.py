@@ -66,7 +66,7 @@ def find_tries(stack: Object, view: StackView, kubectl: str) -> Iterator[tuple[s
         yield "change it by hand: Hearth reverts it", f"{kubectl} set image {workload} '*=example.com/other'"
     wrong = find_wrong(stack)
     if wrong is not None:
-        yield "set an invalid parameter: the status reports it", patch(kubectl, name, {wrong[0]: wrong[1]})
+        yield "set an invalid parameter: Hearth says what is wrong", patch(kubectl, name, {wrong[0]: wrong[1]})
     yield "delete the stack", f"{kubectl} delete stack {name}"
 
 
