@@ -43,6 +43,7 @@ SETTINGS = {
         "org.opencontainers.image.title": "hearth",
         "org.opencontainers.image.version": hearth.__version__,
         "org.opencontainers.image.description": "A Kubernetes operator that keeps Stacks converged",
+        "org.opencontainers.image.licenses": "Apache-2.0",
     },
 }
 FILES = {
@@ -116,6 +117,8 @@ def fetch(architectures: Sequence[str], archive: str = image_debian.ARCHIVE) -> 
 
 def build(output: Path, parts: dict[str, Parts]) -> str:
     """Write layout, bills of materials and licenses; the digest of the image."""
+    # Programs run in other folders, and Python 3.11 names a temporary folder as the argument does.
+    output = output.resolve()
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     layout = Layout(output / "oci")

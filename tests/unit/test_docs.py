@@ -16,7 +16,13 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 CODE = ROOT / "operator" / "hearth"
+DECISIONS = ROOT / "docs" / "decisions"
 LINK = re.compile(r"\]\((?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
+LISTED = re.compile(
+    r"^\| (?P<number>\d+) \| \[(?P<title>.+)\]\((?P<name>[\w-]+\.md)\) \| accepted[^|]* \| \d{4}-\d\d-\d\d \|$",
+    re.MULTILINE,
+)
+"""A line of the index of decisions."""
 MODULE = re.compile(r"`(?P<path>[a-z_]+(?:/[a-z_]+)*\.(?:py|yaml))`")
 
 
@@ -47,11 +53,20 @@ def test_the_map_names_modules_that_exist(name: str) -> None:
 
 def test_decisions_are_numbered_once() -> None:
     """The number in the title is that of the file, and no other record has it."""
-    records = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    records = sorted(DECISIONS.glob("[0-9]*.md"))
     numbers = [int(record.name[:4]) for record in records]
 
     assert [record.name for record in records if not record.read_text().startswith(f"# {int(record.name[:4])}. ")] == []
     assert sorted(set(numbers)) == numbers
+
+
+def test_the_index_of_decisions_has_each_of_them_once() -> None:
+    """With its title, a status and a date."""
+    listed = LISTED.findall((DECISIONS / "index.md").read_text())
+    titles = {path.name: path.read_text().splitlines()[0] for path in DECISIONS.glob("[0-9]*.md")}
+
+    assert {name: f"# {number}. {title}" for number, title, name in listed} == titles
+    assert len(listed) == len(titles)
 
 
 def test_users_find_every_reason_of_a_failed_write() -> None:

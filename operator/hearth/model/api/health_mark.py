@@ -49,14 +49,16 @@ class MarkedObject(ApiModel):
 
 
 class HealthMarkSpec(ApiModel):
-    """The object, its health, and the reason."""
+    """The object, whether it is unhealthy, and why."""
 
     model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [ONE_TARGET, SAME_TARGET]})
 
     stack_name: ObjectName | None = None
-    """The Stack, in the mark's own namespace, that the resource is part of."""
+    """The Stack that contains the resource, in the namespace of the mark."""
     group_name: ObjectName | None = None
-    """The ResourceGroup, in the mark's own namespace, instead of `stackName`. The resource is then the index of a member: `3`."""
+    """The ResourceGroup, in the namespace of the mark, instead of `stackName`. `resource` is then the index of a
+    member, for example `3`.
+    """
     resource: ResourcePath | None = None
     """The name of the resource in the Stack's template; `workers[a]` is a member of a collection, `cache/db` is the resource `db` of the Stack that `cache` is."""
     target: MarkedObject | None = None
@@ -77,13 +79,13 @@ class Successor(ApiModel):
     name: str
     """Its name."""
     namespace: str | None = None
-    """Its namespace, where it has one."""
+    """Its namespace. Absent for cluster-scoped kinds."""
     uid: str
     """Its UID."""
 
 
 class HealthMarkStatus(ApiModel):
-    """The result of the mark."""
+    """Result of the mark."""
 
     observed_generation: int | None = pydantic.Field(default=None, ge=-1, json_schema_extra={"format": "int64"})
     """The `metadata.generation` that this status describes."""
@@ -94,7 +96,7 @@ class HealthMarkStatus(ApiModel):
     group_name: str | None = None
     """The ResourceGroup that this object belongs to, instead of a Stack."""
     resource: str | None = None
-    """The resource that it stands for."""
+    """The resource whose object it is."""
     replaced_by: Successor | None = None
     signature: str | None = None
     """The operator's signature of the fields that it reads back. A status without it is ignored."""
@@ -106,8 +108,8 @@ class HealthMarkStatus(ApiModel):
 
 
 class HealthMark(ApiModel):
-    """A word on the health of one object of a Stack, by a person or a program that sees what the system cannot. It holds for
-    that very object: once it is replaced, the mark means nothing any more.
+    """A statement about the health of one object of a Stack, from a person or a program that sees what the operator
+    cannot. It applies to that object only: once the object is replaced, the mark has no effect.
     """
 
     spec: HealthMarkSpec

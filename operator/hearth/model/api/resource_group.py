@@ -62,27 +62,29 @@ PAUSE_RULE: JsonDict = {
 
 
 class MemberTemplate(ApiModel):
-    """What each member is. Expressions are CEL in `${…}` and name `params`, `stack`, `index` (a number) and `key` (the index as
-    text); `$${` stands for `${` itself.
+    """Template of a member. Expressions are CEL in `${…}` on `params`, `stack`, `index` (a number), and `key` (the
+    index as text); `$${` is a literal `${`.
     """
 
     # One document, as the template of a Stack.
     model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
 
     manifest: Manifest
-    """The object of each member, as for `kubectl apply`. Without `metadata.name` it is called `<group>-<index>`; a stated name
-    must contain `${index}`, or all members would be one object."""
+    """The object of a member, as for `kubectl apply`. `metadata.name` defaults to `<group>-<index>`; a name of your own
+    must contain `${index}`, so that each member has an object of its own.
+    """
     ready_when: list[Expression] | None = pydantic.Field(
         default=None, min_length=1, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """Expressions, without `${}`, that must all be true for a member to be ready; its object is named `member`:
-    `member.status.phase == 'Bound'`."""
+    """Expressions, without `${}`, that must all be true for a member to be ready. `member` denotes its object:
+    `member.status.phase == 'Bound'`.
+    """
     failed_when: list[Expression] | None = pydantic.Field(
         default=None, min_length=1, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """Expressions, without `${}`; a member has failed as soon as one of them is true: `member.status.failed > 3`."""
+    """Expressions, without `${}`. A member has failed as soon as one of them is true: `member.status.failed > 3`."""
     update_policy: ReplacePolicy | None = None
-    """What happens where a member cannot be changed in place."""
+    """How to update a member that cannot be changed in place."""
     drift_policy: Literal["Repair", "Report", "Ignore"] | None = None
     """What happens if another field manager changes a field of a member, as in a Stack."""
     ignore_fields: list[FieldPath] | None = pydantic.Field(
@@ -95,21 +97,24 @@ class MemberTemplate(ApiModel):
 
 
 class RollingUpdate(ApiModel):
-    """How members change one after another. Without it, all change at once."""
+    """How members change one after another. Default: all change at once."""
 
     model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [PAUSE_RULE]})
 
     max_batch_size: Any = pydantic.Field(default=1, json_schema_extra=NUMBER_OR_SHARE)
-    """How many members change at the same time: a number, or a share of all as in `25%`, rounded down and at least 1."""
+    """How many members change at the same time: a number, or a percentage of all members, for example `25%`, rounded
+    down and at least 1.
+    """
     min_in_service: Counter | None = None
-    """How many members stay ready meanwhile. Where a batch leaves fewer, the group grows by some members until the update is
-    done. A member that is not ready anyway may always be changed. Without it: 0."""
+    """How many members stay ready during the update. If a batch would leave fewer, the group has extra members until
+    the update is done. A member that is not ready may always be changed. Default: 0.
+    """
     pause_time: Duration | None = None
-    """The time between two batches, as in `30s`, at most an hour. Without it there is none."""
+    """The time between two batches, for example `30s`; an hour at most. Default: no pause."""
 
 
 class RemovalPolicy(ApiModel):
-    """Members that must go."""
+    """Members to remove."""
 
     resources: list[MemberIndex] = pydantic.Field(
         min_length=1, max_length=limits.REMOVED_MEMBERS, json_schema_extra={"x-kubernetes-list-type": "atomic"}
@@ -118,13 +123,15 @@ class RemovalPolicy(ApiModel):
 
 
 class ResourceGroupSpec(ApiModel):
-    """What is wanted: how many members, and what each of them is."""
+    """Desired state: the number of members, and their template."""
 
     model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [SERVICE_RULE]})
 
     replicas: int = pydantic.Field(default=1, ge=0, le=limits.GROUP_MEMBERS, json_schema_extra={"format": "int32"})
-    """How many members the group has. `kubectl scale`, a HorizontalPodAutoscaler and others may write it through the scale
-    subresource. The group has the lowest indices that no removal policy names; the highest go first."""
+    """Number of members. `kubectl scale`, a HorizontalPodAutoscaler, and others may set it through the scale
+    subresource. The members have the lowest indices that no removal policy names; the highest indices are removed
+    first.
+    """
     template: MemberTemplate
     parameters: dict[str, Any] | None = pydantic.Field(default=None, json_schema_extra={"maxProperties": ENTRIES_LIMIT})
     """Values that the template reads as `params.<name>`."""
@@ -132,48 +139,54 @@ class ResourceGroupSpec(ApiModel):
     removal_policies: list[RemovalPolicy] | None = pydantic.Field(
         default=None, max_length=limits.REMOVAL_POLICIES, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """Members that go, with any index. Their indices are not used again; as long as the size stays, other members take
-    their place."""
+    """Members to remove, by index. An index is not used again; while `replicas` stays the same, new members take their
+    place.
+    """
     removal_policies_mode: Literal["Append", "Update"] | None = None
-    """`Append`, the default: an index that was ever named stays removed. `Update`: only the present list counts."""
+    """`Append`: an index that was ever listed stays removed. `Update`: only the current list counts. Default: `Append`."""
     environment: Environment | None = None
     paused: bool | None = None
-    """While true, no member is written or deleted; what would be done is shown. Edits are kept."""
+    """While true, the operator writes and deletes no member. The status shows the pending steps. Changes of the spec
+    take effect afterward.
+    """
     suspended: bool | None = None
-    """While true, workloads among the members are at nothing, as in a Stack."""
+    """While true, workloads among the members are stopped, as in a Stack."""
     retry: Retry | None = None
     healing: Healing | None = None
     timeout: Duration | None = None
-    """How long a change may take until it counts as failed, as in `90s` or `1h30m`. Without it: any time."""
+    """Maximum time until a change is complete; it fails afterward. E.g. `90s` or `1h30m`. Default: no limit."""
     service_account_name: ServiceAccountName | None = None
-    """The ServiceAccount, in the namespace of the group, that everything about members is done as, as in a Stack."""
+    """ServiceAccount in the namespace of the group that the operator acts as for its members, as in a Stack."""
     kube_config: KubeConfig | None = None
     """Cluster of the members, as in a Stack. Default: the cluster of the group."""
     deletion_policy: Literal["Delete", "Abandon"] | None = None
-    """What becomes of the members when the group is deleted. `Abandon`: all stay as they are, without an owner."""
+    """What happens to the members when the group is deleted. `Abandon`: all stay unchanged, without an owner. Default:
+    they are deleted.
+    """
     adoption_policy: Literal["Refuse", "Adopt"] | None = None
-    """What happens where an object of a member's name is there already and belongs to no Stack or group. `Adopt`: it is taken
-    over. Without it, it is left as it is and the member fails."""
+    """What happens if an object with a member's name exists and belongs to no Stack or group. `Adopt`: the operator
+    adopts it. Default: the object stays unchanged and the member fails.
+    """
 
 
 class ResourceGroupStatus(ConvergenceStatus):
     """The observed state of the group. Its size does not grow with the number of members."""
 
     replicas: Counter | None = None
-    """Members that have an object."""
+    """Number of members that have an object."""
     ready_replicas: Counter | None = None
-    """Members whose object is ready, of any revision."""
+    """Number of members whose object is ready, of any revision."""
     selector: str | None = None
     """The label selector of the members, for autoscalers."""
     summary: str | None = None
-    """Members that are as wanted and ready, of all, as in `12/14`."""
+    """Members that are up to date and ready, of all members, for example `12/14`."""
     members: ResourceCounts | None = None
     problems: list[ProblemEntry] | None = pydantic.Field(
         default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
     """The first 20 members that have a problem."""
     revision: Counter | None = None
-    """Number of the definition that runs; a change of the size is a revision too."""
+    """Number of the definition that runs. A change of `replicas` is a revision as well."""
     last_completed_revision: Counter | None = None
     """The revision that completed last."""
     previous_completed_revision: Counter | None = None
@@ -181,7 +194,7 @@ class ResourceGroupStatus(ConvergenceStatus):
     last_failed_revision: Counter | None = None
     """The revision that failed last, even if it completed since."""
     history_unknown: bool | None = None
-    """Whether it is not known which revision was reached before, as the status was not written by this operator."""
+    """Whether the earlier revisions are unknown, because this operator did not write the status."""
     signature: str | None = None
     """The operator's signature of the fields that it reads back. A status without it counts as lost."""
     target: TargetStatus | None = None
@@ -201,12 +214,12 @@ class ResourceGroupStatus(ConvergenceStatus):
     warnings: list[str] | None = pydantic.Field(
         default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """What is probably not meant so, and hinders nothing."""
+    """Settings that are valid and probably a mistake."""
 
 
 class ResourceGroup(ApiModel):
-    """Any number of objects from one template, the members, kept converged as the resources of a Stack are. They are named by
-    their index, change in batches, and are scaled by `kubectl scale` and autoscalers.
+    """Any number of members: objects made from one template, and converged like the resources of a Stack. Members are
+    named by index, can change in batches, and are scaled with `kubectl scale` or by an autoscaler.
     """
 
     model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [GROUP_NAME_RULE]})

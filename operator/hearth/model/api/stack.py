@@ -148,7 +148,7 @@ class RollingPolicy(ApiModel):
     """How many members change at the same time: a number, or a percentage of all members, for example `25%`, rounded
     down and at least 1."""
     min_ready: Counter | None = None
-    """How many members stay ready meanwhile. A member that is not ready anyway may always be changed. Default: 0."""
+    """How many members stay ready during the update. A member that is not ready may always be changed. Default: 0."""
     pause: Duration | None = None
     """The time between two batches, for example `30s`; an hour at most. Default: no pause."""
 
@@ -160,11 +160,13 @@ class UpdatePolicy(ReplacePolicy):
 
 
 class RunRetry(ApiModel):
-    """How to run again what ran and failed, for example a Job."""
+    """When to run failed work again, for example a Job."""
 
     limit: Counter | None = None
-    """How many times failed work is run again by itself; then it waits for the annotation `hearth.dev/retry`, or for a
-    change. 0: never by itself. Default: without end; `spec.retry.limit` decides when it counts as failed."""
+    """How many times the operator runs failed work again by itself. After that, it waits for the annotation
+    `hearth.dev/retry` or for a change. 0: never. Default: no limit; `spec.retry.limit` decides when the work counts as
+    failed.
+    """
     max_backoff: Duration | None = None
     """Maximum delay between two runs, e.g. `10m`. The first one is 30 seconds. Default: `spec.retry.maxBackoff`."""
 
@@ -247,7 +249,7 @@ class Template(ApiModel):
     parameters: dict[str, Parameter] | None = pydantic.Field(
         default=None, json_schema_extra=named_map("a parameter", limit=ENTRIES_LIMIT)
     )
-    """The parameters that `spec.parameters` may set. In expressions: `params.<name>`."""
+    """Parameters that `spec.parameters` may set. Expressions read them as `params.<name>`."""
     conditions: dict[str, Expression] | None = pydantic.Field(
         default=None, json_schema_extra=named_map("a condition", limit=ENTRIES_LIMIT)
     )
@@ -379,8 +381,8 @@ class StackSpec(ApiModel):
 
 
 class Stack(ApiModel):
-    """A template and its parameters. The operator converges real objects to them, even if something fails, drifts, or
-    is deleted or changed meanwhile.
+    """A template and its parameters. The operator converges real objects to them, and keeps doing so when something
+    fails, drifts, or is deleted.
     """
 
     model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [STACK_NAME_RULE]})

@@ -32,7 +32,7 @@ class Breakpoint(ApiModel):
 
 
 class RestrictedAction(ApiModel):
-    """What must not happen to resources."""
+    """Actions that are denied on resources."""
 
     resource: ResourceGlob
     """The resource, by name or with the wildcards `*` and `?`; `workers[a]` is a member of a collection, `workers[*]` every
@@ -46,14 +46,17 @@ class RestrictedAction(ApiModel):
 
 
 class Environment(ApiModel):
-    """How to go about it, apart from what is built: it is in no revision, and always counts as it stands here."""
+    """How the Stack is rolled out, as opposed to what it contains. It is not part of a revision; the current value
+    always applies.
+    """
 
     breakpoints: list[Breakpoint] | None = pydantic.Field(
         default=None, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """Where resources stop. `hearth.dev/continue: web/PreUpdate` on the Stack passes one of them, once for each revision;
-    taking the entry away passes it as well."""
+    """Where resources stop and wait. The annotation `hearth.dev/continue: web/PreUpdate` on the Stack continues one of
+    them, once per revision; so does the removal of the entry.
+    """
     restricted_actions: list[RestrictedAction] | None = pydantic.Field(
         default=None, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """What must not happen to resources."""
+    """Actions that are denied on resources."""

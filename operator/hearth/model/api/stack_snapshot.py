@@ -19,15 +19,16 @@ SAME_STACK: JsonDict = {
 
 
 class StackSnapshotSpec(ApiModel):
-    """The Stack, and what becomes of its VolumeSnapshots."""
+    """The Stack, and what happens to the VolumeSnapshots."""
 
     model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [SAME_STACK]})
 
     stack_name: ObjectName
-    """The Stack, in the snapshot's own namespace."""
+    """The Stack, in the namespace of the snapshot."""
     deletion_policy: Literal["Delete", "Retain"] | None = None
-    """What becomes of the VolumeSnapshots when the StackSnapshot is deleted. `Retain`: they stay as they are. Without it they
-    are deleted."""
+    """What happens to the VolumeSnapshots when the StackSnapshot is deleted. `Retain`: they stay unchanged. Default:
+    they are deleted.
+    """
 
 
 class SnapshotVolume(ApiModel):
@@ -38,11 +39,11 @@ class SnapshotVolume(ApiModel):
     namespace: str
     """The namespace of both."""
     resource: str
-    """The resource of the template whose object the claim is, or whose StatefulSet uses it."""
+    """The resource whose object is the claim, or whose StatefulSet uses it."""
     snapshot: str
     """The name of the VolumeSnapshot."""
     snapshot_uid: str | None = pydantic.Field(default=None, alias="snapshotUID")
-    """The UID of the VolumeSnapshot once it exists. Another object of that name does not count."""
+    """The UID of the VolumeSnapshot once it exists. Another object of that name is ignored."""
     stateful_set: bool | None = None
     """Whether a StatefulSet made the claim from one of its `volumeClaimTemplates`."""
     ready: bool
@@ -57,11 +58,11 @@ class StackSnapshotStatus(ApiModel):
     observed_generation: int | None = pydantic.Field(default=None, ge=-1, json_schema_extra={"format": "int64"})
     """The `metadata.generation` that this status describes; -1 before the first one."""
     stack_uid: str | None = pydantic.Field(default=None, alias="stackUID")
-    """The UID of the Stack. The snapshot is not one of another Stack with that name."""
+    """The UID of the Stack. The snapshot does not apply to another Stack of that name."""
     revision: Counter | None = None
-    """The revision of the Stack. It is stored as long as the snapshot and the Stack exist."""
+    """The revision of the Stack. It is kept as long as the snapshot and the Stack exist."""
     service_account_name: str | None = None
-    """The ServiceAccount that the Stack named. VolumeSnapshots are deleted as it once the Stack is gone."""
+    """The ServiceAccount of the Stack. The operator acts as it to delete VolumeSnapshots once the Stack is gone."""
     volumes: list[SnapshotVolume] | None = pydantic.Field(
         default=None, max_length=limits.SNAPSHOT_VOLUMES, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )

@@ -18,12 +18,14 @@ PASSED_LIMIT = 500
 
 
 class Condition(ApiModel):
-    """One aspect of the state, in the form that all of Kubernetes uses."""
+    """One aspect of the state, in the standard form of Kubernetes."""
 
     type: str = pydantic.Field(max_length=316)
-    """`Ready`: all is as wanted. `Reconciling`: work is going on. `Stalled`: it will not succeed without a change."""
+    """`Ready`: everything is as wanted. `Reconciling`: the operator is working on it. `Stalled`: it cannot succeed
+    without a change.
+    """
     status: Literal["True", "False", "Unknown"]
-    """Whether it is so."""
+    """`True`, `False`, or `Unknown`."""
     observed_generation: Counter | None = None
     """The `metadata.generation` of the Stack that this condition describes."""
     last_transition_time: Timestamp
@@ -38,19 +40,19 @@ class ResourceCounts(ApiModel):
     """Number of resources by state. All but `obsolete` add up to `total`."""
 
     total: Counter
-    """Resources that are wanted."""
+    """Wanted resources."""
     ready: Counter
-    """As wanted, and ready."""
+    """Resources that are up to date and ready."""
     progressing: Counter
-    """Applied, and not ready yet."""
+    """Resources that are applied and not ready yet."""
     waiting: Counter
-    """Not applied yet, because something that they require is not ready."""
+    """Resources that are not applied yet, because one that they require is not ready."""
     failed: Counter
-    """Rejected by the API server, or their child has failed. Retries continue."""
+    """Resources that the API server rejects, or whose child has failed. Retries continue."""
     stopped: Counter | None = None
-    """At a breakpoint; not there while none is."""
+    """Resources that wait at a breakpoint. Absent if there are none."""
     obsolete: Counter
-    """Children that are no longer wanted and not gone yet."""
+    """Children that are no longer wanted and still exist."""
 
 
 class ProblemEntry(ApiModel):
@@ -61,9 +63,9 @@ class ProblemEntry(ApiModel):
     kind: str
     """The kind of its child."""
     name: str
-    """The name of its child; empty while that is not known."""
+    """The name of its child. Empty until it is known."""
     namespace: str | None = None
-    """The namespace of its child, where it has one."""
+    """The namespace of its child. Absent for cluster-scoped kinds."""
     reason: str
     """The reason in one word, for programs."""
     message: str
@@ -95,11 +97,11 @@ class BreakpointStatus(ApiModel):
     hook: Hook
     """The hook at which it waits; `hearth.dev/continue: <resource>/<hook>` continues it."""
     kind: str | None = None
-    """The kind of its child, as far as that is known."""
+    """The kind of its child, if known."""
     name: str | None = None
-    """The name of its child, as far as that is known."""
+    """The name of its child, if known."""
     stack: str | None = None
-    """The nested Stack that it is a resource of, which must be annotated to continue it."""
+    """The nested Stack that contains the resource. Annotate that Stack to continue it."""
 
 
 class PostDeleteStatus(ApiModel):
@@ -128,13 +130,13 @@ class RollbackStatus(ApiModel):
     """The rollback that `spec.rollback` requests."""
 
     to_revision: Counter
-    """What `spec.rollback.toRevision` says; for a snapshot, its revision."""
+    """The value of `spec.rollback.toRevision`; for a snapshot, its revision."""
     spec_hash: str
     """Keyed hash of the definition in the spec at that time. A different definition is a newer target."""
     revision: Counter
     """The revision that it resolves to."""
     to_snapshot: str | None = None
-    """What `spec.rollback.toSnapshot` says."""
+    """The value of `spec.rollback.toSnapshot`."""
     snapshot_uid: str | None = pydantic.Field(default=None, alias="snapshotUID")
     """The UID of that StackSnapshot."""
     token: str | None = None
@@ -164,7 +166,7 @@ class TargetStatus(ApiModel):
     """The target revision, and why it is the target."""
 
     revision: Counter
-    """Its number; 0 if the first definition failed and was rolled back, so that no children are wanted."""
+    """Number of the revision. 0 if the first definition failed and was rolled back: no children are wanted."""
     cause: Literal["Spec", "Rollback", "AutomaticRollback"]
     """The spec, `spec.rollback.toRevision`, or the failure of the definition in the spec."""
     since: Timestamp
@@ -226,7 +228,7 @@ class ControllerState(ApiModel):
     rollback: RollbackStatus | None = None
     suspend: SuspendStatus | None = None
     failed_hash: str | None = None
-    """Keyed hash of the definition in the spec that failed and is not retried without a request."""
+    """Keyed hash of the definition in the spec that failed. It is not retried without a request."""
     cluster: str | None = pydantic.Field(default=None, max_length=limits.KUBECONFIG_SERVER_LENGTH)
     """URL of the API server that has the children; absent if they are in the cluster of the Stack."""
     cleared_breakpoints: list[str] | None = pydantic.Field(
@@ -234,7 +236,7 @@ class ControllerState(ApiModel):
     )
     """The breakpoints that were cleared for the target, for example `web/PreUpdate`."""
     breakpoint_key: str | None = None
-    """What the stops after changes are recorded under on the children, if not the revision."""
+    """Key under which the children record stops after changes, if it is not the revision."""
     earlier_revision: Counter | None = None
     """The highest revision of all earlier targets, if it is above that of the target."""
     post_delete: list[PostDeleteStatus] | None = pydantic.Field(
@@ -244,7 +246,7 @@ class ControllerState(ApiModel):
     removed_members: list[Counter] | None = pydantic.Field(
         default=None, max_length=limits.REMOVED_MEMBERS, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """The indices of a group that removal policies named, and that no member has any more."""
+    """Indices that removal policies of a group listed, and that no member has."""
     surge: Counter | None = None
     """The members of a group beyond its size, until a rolling update is done."""
     batches: list[BatchStatus] | None = pydantic.Field(
@@ -261,14 +263,15 @@ class ConvergenceStatus(ApiModel):
     """What the status of a Stack and that of a ResourceGroup begin with."""
 
     phase: str | None = None
-    """One word for the whole: `CreateInProgress`, `UpdateComplete`, `DeleteFailed` and so on."""
+    """Summary in one word: `CreateInProgress`, `UpdateComplete`, `DeleteFailed`, and so on."""
     state: str | None = None
-    """What a person should know besides the phase, in words: `paused, drifted`; absent if there is nothing."""
+    """What else a person should know, in words: `paused, drifted`. Absent if there is nothing."""
     observed_generation: int | None = pydantic.Field(default=None, ge=-1, json_schema_extra={"format": "int64"})
     """The `metadata.generation` that this status describes; -1 before the first one."""
     undecided: Counter | None = None
-    """In a tree of nested Stacks: the number of resources that have no object yet, or are a nested Stack that is not
-    written yet. Until there is none, no other operator process deletes an object of the tree that may move here."""
+    """In a tree of nested Stacks: the number of resources that have no object yet. While it is not 0, no operator
+    process deletes an object of the tree that may move here.
+    """
     conditions: list[Condition] | None = pydantic.Field(
         default=None,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
@@ -289,8 +292,9 @@ class StackStatus(ConvergenceStatus):
     last_failed_revision: Counter | None = None
     """The revision that failed last, even if it completed since."""
     history_unknown: bool | None = None
-    """Whether it is not known which revision was reached before, as the status was not written by this operator. Such a
-    Stack is never rolled back to nothing."""
+    """Whether the earlier revisions are unknown, because this operator did not write the status. Such a Stack is never
+    rolled back to an empty one.
+    """
     signature: str | None = None
     """The operator's signature of the fields that it reads back. A status without it counts as lost."""
     target: TargetStatus | None = None
@@ -299,7 +303,7 @@ class StackStatus(ConvergenceStatus):
     """The token of the last handled annotation by request: `retry`, `inheritedRetry` (of a parent),
     `cleanup`, `continue`, `check`."""
     summary: str | None = None
-    """Ready resources of all that are wanted, as in `12/14`."""
+    """Ready resources, of all wanted resources, for example `12/14`."""
     resources: ResourceCounts | None = None
     problems: list[ProblemEntry] | None = pydantic.Field(
         default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
@@ -317,6 +321,6 @@ class StackStatus(ConvergenceStatus):
     warnings: list[str] | None = pydantic.Field(
         default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """What is probably not meant so, and hinders nothing: a breakpoint that names no resource."""
+    """Settings that are valid and probably a mistake, for example a breakpoint that names no resource."""
     outputs: dict[str, Any] | None = None
     """The outputs of the template whose values are known."""
