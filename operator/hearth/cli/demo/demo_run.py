@@ -82,7 +82,9 @@ async def run_demo(plan: DemoOptions, screen: ViewOutput) -> int:
             code = await play(watch)
             screen.print_lines(["stopping the operator"])
         if await cluster.find_stack(plan.namespace, plan.name) is not None:
-            screen.print_lines([f"stack/{plan.name} and its objects stay as long as the cluster does; the next run on it uses them"])
+            screen.print_lines(
+                [f"stack/{plan.name} and its objects stay as long as the cluster does; the next run on it uses them"]
+            )
     return code
 
 
