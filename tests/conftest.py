@@ -9,8 +9,6 @@ import zlib
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support import tiers
-
 pytest_plugins = [
     *("support.real.control_plane_fixtures", "support.soak", "support.unseen_failures"),
     "support.tiers",  # after those that mark what needs a control plane
@@ -48,7 +46,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     cores = os.cpu_count() or 1
     if "not cluster" in config.option.markexpr:
         return cores + 1
-    return 2 * cores if config.option.markexpr == f"not {tiers.MARK}" else WAITING
+    return 3 * cores if config.option.markexpr == "not more" else WAITING
 
 
 def pytest_collection_finish() -> None:
