@@ -46,7 +46,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     cores = os.cpu_count() or 1
     if "not cluster" in config.option.markexpr:
         return cores + 1
-    return 3 * cores if config.option.markexpr == "not more" else WAITING
+    return 2 * cores + 1 if config.option.markexpr == "not more" else WAITING
 
 
 def pytest_collection_finish() -> None:

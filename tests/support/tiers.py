@@ -22,10 +22,19 @@ SETTINGS = (
 )
 """The settings in which each story is played beside the plain one: they are independent, so each story has one of them."""
 DISTURBED = ("test_story_disturbed_at_some_writes", "test_restart_at_the_end_writes_nothing")
-DISTURBED_FRACTION = 6
-"""One story in six is disturbed, and restarted."""
+DISTURBED_FRACTION = 8
+"""One story in eight is disturbed, and restarted."""
 NOTICING = frozenset({"test_story_with_events_out_of_time[finished-before-its-end-late]"})
 """Settings of stories that notice a broken rule which nothing else notices: see tests/mutants/rules.yaml."""
+SLOW = frozenset(
+    {
+        "test_every_target_comes_true_in_a_tree", "test_every_target_comes_true_after_an_adversary",
+        "test_restart_after_a_change_of_one_of_many_writes_nothing",
+        "test_the_slowest_edits_beside_a_hostile_tenant_are_hardly_slower",
+        "test_what_an_object_costs_in_a_day_hardly_grows",
+    }
+)  # fmt: skip
+"""Tests without a server that take ten seconds of CPU each, and have a quicker relative in `make test`."""
 SMOKE_FOLDERS = ("contract",)
 """Tests on a real server that keep the fake one honest."""
 SMOKE_STORIES = frozenset(
@@ -50,9 +59,7 @@ def is_more(item: pytest.Item) -> bool:
     place = item.path.relative_to(ROOT).as_posix()
     if item.get_closest_marker("cluster") is not None:
         return place.split("/")[0] not in SMOKE_FOLDERS and not is_smoke(place, item)
-    if place in ("test_stories.py", "test_restarts.py"):
-        return is_spare(item)
-    return False
+    return item.name.partition("[")[0] in SLOW or is_spare(item)
 
 
 def is_smoke(place: str, item: pytest.Item) -> bool:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -24,6 +25,12 @@ _NAMES = {
     Type.NUMBER: "a number",
     Type.BOOLEAN: "true or false",
 }
+QUOTED = {
+    Type.INTEGER: re.compile(r"[+-]?[0-9]{1,18}"),
+    Type.NUMBER: re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?"),
+    Type.BOOLEAN: re.compile(r"true|false|yes|no|on|off", re.IGNORECASE),
+}
+"""Texts that are such a value without their quotes."""
 
 
 def check(value: Any, shape: Shape, *, path: str, effort: Effort) -> Iterator[Mistake]:
@@ -102,7 +109,8 @@ def suggest(value: Any, shape: Shape) -> str:
     if shape.type is Type.STRING and isinstance(value, bool | int | float):
         return "; put it in quotes"
     if shape.type is not Type.STRING and isinstance(value, str):
-        return "; remove the quotes" if shape.type in (Type.INTEGER, Type.NUMBER, Type.BOOLEAN) else ""
+        pattern = QUOTED.get(shape.type)
+        return "; remove the quotes" if pattern is not None and pattern.fullmatch(value) else ""
     return ""
 
 

@@ -38,6 +38,7 @@ from support.units.templates.invalid_templates import (
             in_deployment("{replicas: '3'}"),
             [(f"{SPEC}.replicas", "must be an integer, found the text '3'; remove the quotes")],
         ),
+        (in_deployment("{replicas: 'two'}"), [(f"{SPEC}.replicas", "must be an integer, found the text 'two'")]),
         (in_deployment("{replicas: 1.5}"), [(f"{SPEC}.replicas", "must be an integer, found the number 1.5")]),
         (
             in_deployment("{paused: 'yes'}"),
