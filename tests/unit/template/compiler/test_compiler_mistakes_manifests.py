@@ -117,6 +117,7 @@ from support.units.templates.invalid_templates import (
         "unknown field",
         "deep in a list",
         "a number in quotes",
+        "a word for a number",
         "no whole number",
         "a truth in quotes",
         "a list for a map",
