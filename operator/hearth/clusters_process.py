@@ -54,6 +54,8 @@ SETTLED_AFTER = 600.0
 PAGE = resource.getpagesize()
 NICENESS = 10
 """Beside a busy home process, it gets a tenth of a core's time."""
+FEW_ARENAS = {"MALLOC_ARENA_MAX": "2"}
+"""The C library maps 64 MiB for each group of threads, which would count against the limit."""
 FIRST_VICTIM = "1000"
 """The kernel kills it first where memory is short."""
 
@@ -116,7 +118,11 @@ class ClustersProcess:
     async def _serve(self) -> str:
         """Run one process to its end; return why it ended, "" if no Stack needs it any more."""
         inner = await asyncio.create_subprocess_exec(
-            *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True
+            *self._command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            env=os.environ | FEW_ARENAS,
         )
         try:
             await send(inner, self._settings)

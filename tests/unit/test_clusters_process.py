@@ -86,6 +86,36 @@ async def test_a_process_that_fails_is_replaced(body: str, reason: str) -> None:
         assert reason in await ends.get()
 
 
+THREADS = """
+import ctypes, threading
+library = ctypes.CDLL(None)
+library.malloc.restype = ctypes.c_void_p
+begun, ended = threading.Barrier(33), threading.Event()
+def work():
+    library.malloc(1000)
+    begun.wait()
+    ended.wait()
+for _ in range(32):
+    threading.Thread(target=work, daemon=True).start()
+begun.wait()
+mapped = next(line for line in open("/proc/self/status") if line.startswith("VmSize"))
+say(mapped.encode())
+time.sleep(60)
+"""
+THREAD_MIB = 32 * 8
+"""What the stacks of that many threads map."""
+
+
+async def test_threads_that_wait_do_not_use_up_its_memory() -> None:
+    """The C library would map 64 MiB for each of them, up to eight times the number of cores."""
+    async with running(THREADS) as (process, _):
+        while not process.metrics:  # noqa: ASYNC110 -- of another process
+            await asyncio.sleep(0.05)
+        mapped = int(process.metrics.split()[1]) // 1024
+
+    assert mapped < THREAD_MIB + 400
+
+
 async def test_a_process_that_hangs_is_replaced() -> None:
     """Its loop gives no sign of life."""
     async with running("say(b''); time.sleep(1000)", silent_after=3.0) as (_, ends):

@@ -190,8 +190,8 @@ CLUSTERS_PER_NAMESPACE = 20
 """Other clusters that the Stacks of one namespace use at once, by distinct credentials."""
 CLUSTERS = 200
 """The same in all namespaces. Each has a pool of connections, one watch per kind, and its own kinds and schemas."""
-CLUSTERS_MEMORY = 512
-"""MiB of memory that the process for other clusters may take, unless a flag says otherwise: 100 clusters take 410."""
+CLUSTERS_MEMORY = 640
+"""MiB of memory that the process for other clusters may take, unless a flag says otherwise: 100 clusters take 510."""
 CLUSTERS_MEMORY_SLACK = 2
 """Times that memory which it may map at once. Mapped memory that is not used costs nothing."""
 CLUSTER_WRITES = 8
