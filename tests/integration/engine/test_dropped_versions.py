@@ -1,0 +1,67 @@
+"""A version leaves the CustomResourceDefinition of objects, on a real API server: only what happened is reported."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from support.real import user_shell
+from support.real.operator_fleet import Crew
+from support.real.real_user import RealUser
+from support.real.stack_command import StackCommand
+
+OBJECTS = 5
+QUIET_SECONDS = 5
+"""In which a watch that the API server ended has begun again, and listed all objects."""
+SCHEMA = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+
+
+def make_definition(group: str, *versions: str) -> dict[str, Any]:
+    served = [{"name": each, "served": True, "storage": each == "v1", "schema": SCHEMA} for each in versions]
+    names = {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
+    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": served}
+    metadata = {"name": f"things.{group}"}
+    kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    return {**kind, "metadata": metadata, "spec": spec}
+
+
+async def test_objects_of_a_kind_that_loses_a_version_did_not_vanish(
+    workers: Crew, user: RealUser, kubeconfig: Path, namespace: str, tmp_path: Path
+) -> None:
+    """They keep their UIDs, nothing is written, and no Event says that one was created again."""
+    await workers.hire()
+    environment = user_shell.make_environment(kubeconfig, namespace, tmp_path)
+    stack = StackCommand(kubeconfig=kubeconfig, namespace=namespace)
+    group = f"{namespace}.example.com"
+    await call("kubectl apply -f -", environment, make_definition(group, "v1alpha1", "v1"))
+    await call(f"kubectl wait crd/things.{group} --for=condition=Established --timeout=60s", environment)
+    thing = {"manifest": {"apiVersion": f"{group}/v1", "kind": "Thing", "spec": {"size": 1}}, "readyWhen": ["true"]}
+    metadata = {"name": "shop", "namespace": namespace}
+    template = {"resources": {f"t{number}": thing for number in range(OBJECTS)}}
+    body = {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "metadata": metadata, "spec": {"template": template}}
+    await user.create(body)
+    await stack.expect("wait", "shop", "--timeout", "60s")
+    show = f"kubectl get things.{group} -o jsonpath='{{.items[*].metadata.uid}} {{.items[*].metadata.resourceVersion}}'"
+    before = await call(show, environment)
+    assert len(before.split()) == 2 * OBJECTS
+
+    await call("kubectl apply -f -", environment, make_definition(group, "v1"))
+    await asyncio.sleep(QUIET_SECONDS)
+
+    assert await call(show, environment) == before
+    events = await call("kubectl get events -o jsonpath='{.items[*].message}'", environment)
+    assert "again" not in events
+    assert "did not exist" not in events
+    await call(f"kubectl delete stack shop --timeout=60s && kubectl delete crd things.{group}", environment)
+
+
+async def call(command: str, environment: dict[str, str], stdin: object = None) -> str:
+    """What a command of a user's shell prints. Raises CalledProcessError."""
+    text = json.dumps(stdin) if stdin is not None else None
+    done = await asyncio.to_thread(
+        subprocess.run, ["bash", "-c", command], input=text, capture_output=True, text=True, check=True, env=environment
+    )
+    return str(done.stdout)
