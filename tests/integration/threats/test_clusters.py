@@ -150,11 +150,12 @@ def test_an_administrator_can_switch_other_clusters_off(threats: ThreatWorld) ->
 
 
 @contextlib.contextmanager
-def run_silent_name_server() -> Iterator[str]:
-    """A name server that takes each question and answers none; its address."""
+def run_silent_name_server(number: int) -> Iterator[str]:
+    """A name server that takes each question and answers none; its address. number: no other test uses it."""
+    address = f"127.0.53.{number}"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
-        listener.bind(("127.0.0.9", 53))
-        yield "127.0.0.9"
+        listener.bind((address, 53))
+        yield address
 
 
 def write_named(host: str, number: int) -> str:
@@ -170,7 +171,7 @@ def test_names_that_no_server_answers_for_hold_up_nobody(threats: ThreatWorld, t
     resolver = tmp_path / "resolv.conf"
     command = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
     program = ("unshare", "--mount", "sh", "-c", command, str(resolver), *threats.operator.program)
-    with run_silent_name_server() as address:
+    with run_silent_name_server(number) as address:
         resolver.write_text(f"nameserver {address}\noptions timeout:5 attempts:2\n")
         threats.operator.program = program
         threats.operator.restart()
