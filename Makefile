@@ -124,8 +124,11 @@ docs: $(INSTALLED) reference ## Build the documentation as a site into build/sit
 changelog: $(INSTALLED) ## Turn the fragments of docs/changelog.d into the section of the current version
 	@$(BIN)/towncrier build --yes
 
-dist: $(INSTALLED) ## Build the wheel and the sdist into dist/
+dist: $(INSTALLED) ## Build the wheel, the sdist, and kubectl-stack as one file into dist/
 	@$(BIN)/python -m hatchling build --directory dist
+	@mkdir -p build && sed -n 's/^\([A-Za-z0-9_.-]*==[^ ;]*\).*/\1/p' requirements.lock > build/constraints.txt
+	@PIP_CONSTRAINT=build/constraints.txt $(BIN)/shiv --quiet --console-script kubectl-stack --python '/usr/bin/env python3' \
+		--compressed --reproducible --output-file dist/kubectl-stack dist/hearth-$(VERSION)-py3-none-any.whl
 	@ls -l dist
 
 ifdef ENGINE

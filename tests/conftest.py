@@ -6,6 +6,9 @@ import gc
 import os
 import zlib
 
+# Before anything of Hearth is imported, here and in the processes that tests start.
+os.environ["HEARTH_CHECK_FROZEN"] = "1"
+
 import pytest
 from hypothesis import HealthCheck, settings
 

@@ -143,6 +143,8 @@ class HarassedPlay(story_runner.Play):
         world = self.world
         assert isinstance(world, FakeWorld)
         chance = random.Random(self._story.slug)
+        # They, and not the operator, take members out of service.
+        world.oversight.forget_service()
         self.deeds = tuple(chance.sample([*adversaries.DEEDS, *WITHIN], 2))
         adversary = FakeAdversary(world, self.deeds, chance=chance, kinds=("ConfigMap", "Probe", "Deployment"))
         since = len(world.traffic.requests)

@@ -15,11 +15,20 @@ ACCOUNT = "deployer"
 USER = f"system:serviceaccount:default:{ACCOUNT}"
 ABOUT_CHILDREN = frozenset({"apply", "change", "delete", "release", "mark", "dry-run", "get", "source"})
 """The verbs of requests about children and sources."""
-OWN_KINDS = frozenset({"Namespace", "ControllerRevision"})
+OWN_KINDS = frozenset({"Namespace", "ControllerRevision", "StackTemplate"})
 OWN_SOURCES = frozenset({"hearth-health-rules"})
 """What the operator reads for itself."""
 WITHOUT_ACCOUNT = frozenset(
-    {"isolated", "isolated-later", "rights-granted", "account", "account-blind", "account-nested", "strict"}
+    {
+        "external-forbidden",
+        "isolated",
+        "isolated-later",
+        "rights-granted",
+        "account",
+        "account-blind",
+        "account-nested",
+        "strict",
+    }
 )
 """What these stories tell is otherwise with an account."""
 IN_PARTS = frozenset({"rollback-half-way", "rollback-sensitive", "revisions-gone", "template-source-deleted"})

@@ -17,8 +17,7 @@ import structlog
 from hearth import settings as settings_module
 from hearth import supervision
 from hearth.engine.admission import reviewer
-from hearth.engine.admission.author_check import AuthorCheck
-from hearth.engine.admission.reviewer import Reviewer
+from hearth.engine.admission.reviewer import AuthorCheck, Reviewer
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.work_queue import WorkQueue
 from hearth.handlers.callbacks import AdmissionCallbacks
@@ -28,6 +27,7 @@ from hearth.kube.cache.source_cache import SourceCache
 from hearth.kube.cache.stack_cache import StackCache
 from hearth.kube.client import api_client
 from hearth.kube.client.connection import Connection
+from hearth.kube.discovery.single_flight import KindRefresh
 from hearth.kube.management_cluster import KubeManagementCluster
 from hearth.kube.objects import access_review
 from hearth.kube.webhook import certificates, webhook_configuration
@@ -71,25 +71,23 @@ class AdmissionService:
         self._evaluations = Pool(notify=lambda _uid: None, on_limit=observer.on_limit)
         sender = api_client.ApiClient(self._connection, observer)
         self._secret = CertificateSecret(
-            sender=sender, namespace=settings.operator_namespace, name=settings.webhook_secret
+            client=sender, namespace=settings.operator_namespace, name=settings.webhook_secret
         )
         self._configurations = WebhookConfigurations(connection=self._connection, name=settings.webhook_configuration)
         self._home = self._make_home()
         self._server = WebhookServer(address.host, address.port, on_limit=observer.on_limit)
         self._hasher: KeyedHasher | None = None
         self._reviewer: Reviewer | None = None
-        self._served: CertificateSet | None = None
+        self._certificates: CertificateSet | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._refreshing: asyncio.Task[None] | None = None
+        self._kind_refresh = KindRefresh(self._cluster.refresh_changed_kinds, where="admission")
 
     @property
     def callbacks(self) -> AdmissionCallbacks:
         """The server, and the reviews that it asks for."""
         return AdmissionCallbacks(
             server=self._server,
-            review_stack=self._review_stack,
-            review_mark=self._review_mark,
-            review_snapshot=self._review_snapshot,
+            review=self._review,
         )
 
     def start(self) -> None:
@@ -98,18 +96,16 @@ class AdmissionService:
 
     async def stop(self) -> None:
         """Stop. A review that is cut off allows its write."""
-        running = [*self._tasks, *([self._refreshing] if self._refreshing is not None else [])]
-        for task in running:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await asyncio.gather(*self._tasks, self._kind_refresh.close(), return_exceptions=True)
         await self._evaluations.close()
         await asyncio.gather(self._cluster.close(), self._connection.close())
 
     def on_kinds(self) -> None:
         """Handle a change of the served kinds."""
-        is_open = self._reviewer is not None
-        if is_open and (self._refreshing is None or self._refreshing.done()):
-            self._refreshing = supervision.spawn("admission", self._refresh_kinds, name="refresh kinds for reviews")
+        if self._reviewer is not None:
+            self._kind_refresh.on_change()
 
     def find_not_ready(self) -> Sequence[str]:
         """Return why no review is served."""
@@ -126,20 +122,10 @@ class AdmissionService:
             observer=self._observer,
         )
 
-    async def _review_stack(self, review: Review) -> ReviewResult:
+    async def _review(self, review: Review) -> ReviewResult:
         if self._reviewer is None:
             return reviewer.allow_unreviewed("the operator is starting")
-        return await self._reviewer.review_stack(review)
-
-    async def _review_mark(self, review: Review) -> ReviewResult:
-        if self._reviewer is None:
-            return reviewer.allow_unreviewed("the operator is starting")
-        return await self._reviewer.review_mark(review)
-
-    async def _review_snapshot(self, review: Review) -> ReviewResult:
-        if self._reviewer is None:
-            return reviewer.allow_unreviewed("the operator is starting")
-        return await self._reviewer.review_snapshot(review)
+        return await self._reviewer.review(review)
 
     async def _run(self) -> None:
         hasher = await self._open()
@@ -206,24 +192,18 @@ class AdmissionService:
             await self._configurations.update(kind, raw, authorities=found.authorities, path=path)
             for kind, raw in installed
         ]
-        if self._served is not None and any(updates):
+        if self._certificates is not None and any(updates):
             # API servers read the change a moment later; until then they may not trust the new certificate.
-            return found == self._served
-        if found != self._served:
+            return found == self._certificates
+        if found != self._certificates:
             await self._serve(found, path=path)
         return True
 
-    async def _serve(self, found: CertificateSet, *, path: str) -> None:
+    async def _serve(self, certificate_set: CertificateSet, *, path: str) -> None:
         try:
-            await asyncio.to_thread(self._server.load, found, path=path)
+            await asyncio.to_thread(self._server.load, certificate_set, path=path)
         except OSError as error:
             logger.warning("the webhook certificate cannot be used", error=supervision.name_type(error))
             return
-        self._served = found
-        logger.info("serving the webhook certificate", expires=str(certificates.find_expiration(found)))
-
-    async def _refresh_kinds(self) -> None:
-        try:
-            await self._cluster.refresh_changed_kinds()
-        except (errors.ApiStatusError, errors.Unreachable) as error:
-            logger.warning("discovery failed", error=str(error))
+        self._certificates = certificate_set
+        logger.info("serving the webhook certificate", expires=str(certificates.find_expiration(certificate_set)))

@@ -93,10 +93,10 @@ BuildRuntime: TypeAlias = Callable[[Settings, CredentialSource, Metrics, Callabl
 
 
 def build_runtime(
-    settings: Settings, source: CredentialSource, observer: Metrics, on_elsewhere: Callable[[], None]
+    settings: Settings, source: CredentialSource, metrics: Metrics, on_elsewhere: Callable[[], None]
 ) -> Runtime:
     """Build the engine on a real cluster. on_elsewhere: called for a Stack that the process for other clusters serves."""
-    return runtime.KubeRuntime(settings, source, observer, on_elsewhere)
+    return runtime.KubeRuntime(settings, source, metrics, on_elsewhere)
 
 
 def run(settings: Settings, *, build: BuildRuntime = build_runtime, grace: float = SHUTDOWN_TIMEOUT) -> int:
@@ -165,16 +165,16 @@ def make_observer() -> Metrics:
     return observer
 
 
-def sample(observer: Metrics, engine: Runtime) -> None:
+def sample(metrics: Metrics, runtime: Runtime) -> None:
     """Let the observer read the measures of the engine."""
-    observer.sample(
-        cached_objects=engine.count_cached_objects,
-        cached_bytes=engine.count_cached_bytes,
-        stacks=engine.count_stacks,
-        conditions=engine.count_conditions,
-        actions=engine.measure_actions,
-        writes=engine.count_writes,
-        clusters=engine.measure_clusters,
+    metrics.sample(
+        cached_objects=runtime.count_cached_objects,
+        cached_bytes=runtime.count_cached_bytes,
+        stacks=runtime.count_stacks,
+        conditions=runtime.count_conditions,
+        actions=runtime.measure_actions,
+        writes=runtime.count_writes,
+        clusters=runtime.measure_clusters,
     )
 
 
@@ -188,21 +188,21 @@ async def find_checked_source(settings: Settings) -> CredentialSource:
     return source
 
 
-def make_admission(settings: Settings, source: CredentialSource, observer: Metrics) -> AdmissionService | None:
+def make_admission(settings: Settings, source: CredentialSource, metrics: Metrics) -> AdmissionService | None:
     """Make the admission webhook; None if there is none."""
     if settings.webhook_address is None:
         return None
     # Imported here, since the certificates need a large library.
     from hearth import admission
 
-    return admission.AdmissionService(settings, settings.webhook_address, source, observer)
+    return admission.AdmissionService(settings, settings.webhook_address, source, metrics)
 
 
 def make_kopf(
     source: CredentialSource,
-    engine: Runtime,
+    runtime: Runtime,
     leader: Leadership,
-    observer: Metrics,
+    metrics: Metrics,
     *,
     admission: AdmissionService | None,
 ) -> KopfSupervisor:
@@ -212,11 +212,11 @@ def make_kopf(
         if admission is not None:
             admission.on_kinds()
         if leader.acquired.is_set():
-            engine.on_kinds()
+            runtime.on_kinds()
 
     return kopf_supervisor.make_supervisor(
         source,
-        kopf_supervisor.KopfCallbacks(on_kinds=on_kinds, on_restart=observer.on_kopf_restart),
+        kopf_supervisor.KopfCallbacks(on_kinds=on_kinds, on_restart=metrics.on_kopf_restart),
         admission=admission.callbacks if admission is not None else None,
     )
 
@@ -228,9 +228,9 @@ def find_frame(settings: Settings, kopf: KopfSupervisor) -> KopfSupervisor | Non
 
 
 def make_endpoints(
-    engine: Runtime,
+    runtime: Runtime,
     leader: Leadership,
-    observer: Metrics,
+    metrics: Metrics,
     lateness: event_loop_lag.Lateness,
     *,
     others: ClustersProcess,
@@ -239,25 +239,25 @@ def make_endpoints(
     """Make the HTTP endpoints. A standby is ready when it knows the leader, and either when it serves the webhook."""
 
     def find_not_ready() -> Sequence[str]:
-        unready = engine.find_not_ready() if leader.acquired.is_set() else leader.find_not_ready()
+        unready = runtime.find_not_ready() if leader.acquired.is_set() else leader.find_not_ready()
         return [*unready, *(admission.find_not_ready() if admission is not None else ())]
 
     return http_server.Endpoints(
-        alive=lambda: [*engine.find_dead_watches(), *lateness.find_trouble()],
+        alive=lambda: [*runtime.find_dead_watches(), *lateness.find_trouble()],
         ready=find_not_ready,
-        metrics=lambda: metrics_merge.merge(observer.render(), others.metrics),
+        metrics=lambda: metrics_merge.merge(metrics.render(), others.metrics),
     )
 
 
 @contextlib.asynccontextmanager
 async def run_http(
-    endpoints: http_server.Endpoints, settings: Settings, observer: Metrics
+    endpoints: http_server.Endpoints, settings: Settings, metrics: Metrics
 ) -> AsyncIterator[Address | None]:
     """Serve the HTTP endpoints; those of a process for other clusters are part of its parent's."""
     if settings.share.place is Place.ELSEWHERE:
         yield None
         return
-    http = http_server.HttpServer(endpoints, on_limit=observer.on_limit)
+    http = http_server.HttpServer(endpoints, on_limit=metrics.on_limit)
     address = await http.start(settings.http_address)
     try:
         yield address
@@ -281,23 +281,23 @@ async def run_admission(admission: AdmissionService | None, kopf: KopfSupervisor
 
 @contextlib.asynccontextmanager
 async def run_active(
-    engine: Runtime,
+    runtime: Runtime,
     kopf: KopfSupervisor | None,
     others: ClustersProcess,
-    observer: Metrics,
+    metrics: Metrics,
     lateness: event_loop_lag.Lateness,
 ) -> AsyncIterator[None]:
     """Run the parts that only the active process has. kopf: None if every process runs it, or this one none."""
-    observer.on_leading()
-    await engine.start()
-    others.start(engine.count_elsewhere)
+    metrics.on_leading()
+    await runtime.start()
+    others.start(runtime.count_elsewhere)
     if kopf is not None:
         kopf.start()
 
     heap = heap_trim.HeapTrimmer(heap_trim.find_trim())
 
     def note_lag(seconds: float) -> None:
-        observer.on_lag(seconds)
+        metrics.on_lag(seconds)
         lateness.note(seconds)
         heap.look()
 
@@ -307,7 +307,7 @@ async def run_active(
     finally:
         measuring.cancel()
         # Together: kopf takes its time, in which the engine must not work on.
-        await asyncio.gather(engine.stop(), others.stop(), *([kopf.stop()] if kopf is not None else []))
+        await asyncio.gather(runtime.stop(), others.stop(), *([kopf.stop()] if kopf is not None else []))
 
 
 async def wait_any(*events: asyncio.Event) -> None:

@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, Final
 import structlog
 
 from hearth import supervision
-from hearth.model import limits
+from hearth.model import growing_delay, limits
 from hearth.model.sharding import Place
 from hearth.settings import Settings
 
@@ -109,7 +109,7 @@ class ClustersProcess:
             if not reason:
                 continue
             failures = 1 if time.monotonic() - begun > SETTLED_AFTER else failures + 1
-            pause = min(MAX_BACKOFF, FIRST_BACKOFF * 2.0 ** min(failures - 1, 16))
+            pause = growing_delay.find(failures, first=FIRST_BACKOFF, longest=MAX_BACKOFF)
             self._on_end(reason)
             log.warning("process for other clusters ended; it is replaced", reason=reason, seconds=pause)
             await asyncio.sleep(pause)

@@ -24,7 +24,7 @@ from hearth import supervision
 from hearth.kube.client.api_client import ApiClient
 from hearth.kube.client.connection import Connection
 from hearth.kube.leader_election import leader_elector
-from hearth.kube.leader_election.active_leader import ActiveLeader, Scope
+from hearth.kube.leader_election.active_leader import ActiveLeader, Presence, Scope
 from hearth.kube.leader_election.leader_elector import LeaderElectionConfig, LeaderElector
 from hearth.model import errors
 
@@ -65,13 +65,22 @@ class Leadership(Protocol):
 
 
 class AlwaysLeader:
-    """Takes no part in an election, and leaves the work to an active leader if it finds one at the start."""
+    """Takes no part in an election, and leaves the work to an active leader, or to a process like this that came first."""
 
-    def __init__(self, find_leader: Callable[[], Awaitable[str]] | None) -> None:
-        """find_leader: describes the active leader, "" if there is none; None to look for none."""
+    def __init__(
+        self,
+        find_leader: Callable[[], Awaitable[str]] | None,
+        *,
+        find_other: Callable[[], Awaitable[str]] | None = None,
+    ) -> None:
+        """find_leader: describes the active leader, "" if there is none; None to look for none.
+
+        find_other: runs while this process works, and describes another one without an election that is at work.
+        """
         self.acquired = asyncio.Event()
         self.lost = asyncio.Event()
         self._find_leader = find_leader
+        self._find_other = find_other
         self._leader = ""
         self._search: asyncio.Task[None] | None = None
 
@@ -102,8 +111,13 @@ class AlwaysLeader:
         return [] if self.acquired.is_set() else ["checks whether another operator leads the same Stacks"]
 
     async def _look(self, find_leader: Callable[[], Awaitable[str]]) -> None:
-        self._leader = await find_leader()
-        (self.lost if self._leader else self.acquired).set()
+        if not self.acquired.is_set():
+            self._leader = await find_leader()
+        if not self._leader:
+            self.acquired.set()
+            self._leader = await self._find_other() if self._find_other is not None else ""
+        if self._leader:
+            self.lost.set()
 
 
 class LeaseLeadership:
@@ -113,7 +127,7 @@ class LeaseLeadership:
         self,
         source: CredentialSource,
         config: LeaderElectionConfig,
-        observer: Metrics,
+        metrics: Metrics,
         *,
         grace: float,
         end_by_force: Callable[[int], object] = os._exit,
@@ -124,7 +138,7 @@ class LeaseLeadership:
         self._reason = ""
         self._source = source
         self._config = config
-        self._observer = observer
+        self._observer = metrics
         self._grace = grace
         self._end_by_force = end_by_force
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -235,20 +249,35 @@ class LeaseLeadership:
             self._loop.call_soon_threadsafe(action)
 
 
-def make_leadership(settings: Settings, source: CredentialSource, observer: Metrics, *, grace: float) -> Leadership:
+def make_leadership(settings: Settings, source: CredentialSource, metrics: Metrics, *, grace: float) -> Leadership:
     """Make the leadership that the settings require. grace: seconds that the end of the work may take."""
     if not settings.leader_election:
-        return AlwaysLeader(None if settings.ignore_leader else lambda: find_leader(settings, source, observer))
+        if settings.ignore_leader:
+            return AlwaysLeader(None)
+        return AlwaysLeader(
+            lambda: find_leader(settings, source, metrics), find_other=lambda: find_other(settings, source)
+        )
     spare = (settings.lease_duration - settings.renew_deadline).total_seconds()
-    return LeaseLeadership(source, make_election_config(settings), observer, grace=min(grace, spare))
+    return LeaseLeadership(source, make_election_config(settings), metrics, grace=min(grace, spare))
 
 
-async def find_leader(settings: Settings, source: CredentialSource, observer: Metrics) -> str:
+async def find_leader(settings: Settings, source: CredentialSource, metrics: Metrics) -> str:
     """Describe the active leader of the Stacks that the settings name; "" if there is none."""
     scope = Scope(share=settings.share, namespace=settings.namespace or "")
     async with Connection(source) as connection:
-        sender = ApiClient(connection, observer)
+        sender = ApiClient(connection, metrics)
         return await ActiveLeader(sender, settings.operator_namespace, scope).find()
+
+
+async def find_other(settings: Settings, source: CredentialSource) -> str:
+    """Show that this process works without an election; describe another one that does, once it is seen."""
+    scope = Scope(share=settings.share, namespace=settings.namespace or "")
+    config = make_election_config(settings)
+    async with Connection(source) as connection:
+        presence = Presence(
+            ApiClient(connection, None), config.namespace, f"{config.name}-alone", config.identity, scope
+        )
+        return await presence.hold()
 
 
 def make_election_config(settings: Settings) -> LeaderElectionConfig:

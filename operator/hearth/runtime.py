@@ -31,10 +31,11 @@ from hearth.kube.cache.stack_cache import StackCache
 from hearth.kube.cache.stack_snapshot_cache import StackSnapshotCache
 from hearth.kube.client.api_client import ApiClient
 from hearth.kube.client.connection import Connection
+from hearth.kube.discovery.single_flight import KindRefresh
 from hearth.kube.health_mark_client import KubeHealthMarkClient
 from hearth.kube.management_cluster import KubeManagementCluster
 from hearth.kube.objects import installed_crds
-from hearth.kube.remote import remote_measures
+from hearth.kube.remote import remote_clusters
 from hearth.kube.remote.remote_clusters import KubeRemoteClusters
 from hearth.kube.stack_snapshot_client import KubeSnapshotClient
 from hearth.kube.well_known_kinds import RESOURCE_GROUP
@@ -146,10 +147,10 @@ class KubeRuntime:
             find_namespace=self._queue.find_namespace,
         )
         self._remote_clusters: KubeRemoteClusters | None = None
-        self._engine: StackController | None = None
+        self._controller: StackController | None = None
         self._beginning: asyncio.Task[None] | None = None
         self._unready = "has not started"
-        self._refreshing: asyncio.Task[None] | None = None
+        self._kind_refresh = KindRefresh(self._cluster.refresh_changed_kinds, where="discovery")
 
     async def start(self) -> None:
         """Start, and wait for the API server and the CRDs where they are missing."""
@@ -157,12 +158,12 @@ class KubeRuntime:
 
     async def stop(self) -> None:
         """Stop. Requests in flight may be cut off, because the next start finishes the work."""
-        running = [task for task in (self._beginning, self._refreshing) if task is not None]
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-        if self._engine is not None:
-            await self._engine.stop()
+        if self._beginning is not None:
+            self._beginning.cancel()
+            await asyncio.gather(self._beginning, return_exceptions=True)
+        await self._kind_refresh.close()
+        if self._controller is not None:
+            await self._controller.stop()
         await self._evaluations.close()
         if self._remote_clusters is not None:
             await self._remote_clusters.close()
@@ -179,14 +180,13 @@ class KubeRuntime:
 
     def on_kinds(self) -> None:
         """Refresh the served kinds, which may have changed."""
-        if self._refreshing is None or self._refreshing.done():
-            self._refreshing = supervision.spawn("discovery", self._refresh, name="refresh kinds")
+        self._kind_refresh.on_change()
 
     def find_dead_watches(self) -> Sequence[str]:
         """Return the watches that have been silent for longer than any working one."""
         return [
             *(f"the task {name} has ended" for name in supervision.current().find_dead()),
-            *(self._engine.find_stalls() if self._engine is not None else ()),
+            *(self._controller.find_stalls() if self._controller is not None else ()),
             *self._find_silent(),
         ]
 
@@ -210,7 +210,8 @@ class KubeRuntime:
     def count_cached_objects(self) -> Mapping[str, float]:
         """Return the number of cached objects, by kind."""
         counted = collections.Counter[str]()
-        for each in (*self._watches(), *self._marks.health(), *self._stack_snapshots.health(), *self._sources.health()):
+        others = (self._marks, self._stack_snapshots, self._sources, self._cluster.externals)
+        for each in (*self._watches(), *(each for cache in others for each in cache.health())):
             counted[each.kind] += each.objects
         return {kind: float(count) for kind, count in counted.items()}
 
@@ -241,13 +242,13 @@ class KubeRuntime:
 
     def count_writes(self) -> Mapping[str, float]:
         """Count the writes of children by their state."""
-        return self._engine.count_writes() if self._engine is not None else {}
+        return self._controller.count_writes() if self._controller is not None else {}
 
     def measure_clusters(self) -> Mapping[str, Mapping[str, float]]:
         """Return measures of the other clusters, by name and then by host. Clusters with the same host are added up."""
-        measured: dict[str, dict[str, float]] = {name: {} for name in remote_measures.NAMES}
+        measured: dict[str, dict[str, float]] = {name: {} for name in remote_clusters.NAMES}
         for remote, users in self._remote_clusters.count_users() if self._remote_clusters is not None else ():
-            for name, number in remote_measures.measure(remote, users=users).items():
+            for name, number in remote_clusters.measure(remote, users=users).items():
                 by_host = measured[name]
                 by_host[remote.host] = by_host.get(remote.host, 0.0) + number
         return measured
@@ -259,12 +260,6 @@ class KubeRuntime:
         yield from self._groups.health()
         yield from self._revisions.health()
         yield from self._cluster.caches.health()
-
-    async def _refresh(self) -> None:
-        try:
-            await self._cluster.refresh_changed_kinds()
-        except (errors.ApiStatusError, errors.Unreachable) as error:
-            logger.warning("discovery failed", error=str(error))
 
     async def _start_up(self) -> None:
         hasher = await self._prepare()
@@ -282,13 +277,13 @@ class KubeRuntime:
         # A request to restore a snapshot would be rejected for a moment. Without the right to list them, it is anyway.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stack_snapshots.wait_synced(), SNAPSHOTS_WITHIN)
-        if self._engine is not None:
+        if self._controller is not None:
             # It could not start completely.
-            await self._engine.stop()
+            await self._controller.stop()
         if self._remote_clusters is not None:
             await self._remote_clusters.close()
-        self._engine = self._build(hasher)
-        await self._engine.start()
+        self._controller = self._build(hasher)
+        await self._controller.start()
         self._unready = ""
 
     async def _prepare(self) -> KeyedHasher:

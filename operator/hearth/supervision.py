@@ -21,7 +21,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import structlog
 
-from hearth.model import limits
+from hearth.model import growing_delay, limits
 
 log = structlog.get_logger(__name__)
 
@@ -84,7 +84,7 @@ class Supervisor:
 
     def find_backoff(self, failures: int) -> float:
         """Return the seconds to wait after that many failures in a row."""
-        longest = min(MAX_BACKOFF, FIRST_BACKOFF * 2.0 ** min(failures - 1, 16))
+        longest = growing_delay.find(failures, first=FIRST_BACKOFF, longest=MAX_BACKOFF)
         return longest * (0.5 + 0.5 * self._jitter())
 
     async def run_forever(self, where: str, work: Work) -> None:
@@ -321,8 +321,20 @@ def handle_loop_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any])
     if error is None:
         # For example, a future that is destroyed while pending; the text is asyncio's own and holds no values.
         log.error("event loop", detail=str(context.get("message", "")))
+    elif is_of_closed_connection(error):
+        log.debug("data for a connection that is closed already", error=name_type(error))
     else:
         report("loop", error)
+
+
+def is_of_closed_connection(error: BaseException) -> bool:
+    """Return whether the event loop's own TLS code met a connection that was closed a moment before: nothing is lost."""
+    trace, places = error.__traceback__, list[str]()
+    while trace is not None:
+        places.append(trace.tb_frame.f_code.co_name)
+        trace = trace.tb_next
+    is_within = any("SSLProtocol" in each for each in places)
+    return isinstance(error, RuntimeError) and is_within and places[-1].endswith("UVHandle._ensure_alive")
 
 
 def is_being_canceled() -> bool:

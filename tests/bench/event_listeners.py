@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import kopf
 import uvloop
 
-from hearth.handlers import configuration, login
+from hearth.handlers import kopf_run
 from hearth.kube.auth import credentials
 from hearth.kube.auth.credentials import CredentialSource
 from hearth.kube.cache.stack_cache import StackCache
@@ -66,14 +66,14 @@ async def listen_by_kopf(source: CredentialSource, namespace: str, count: Count)
     registry = kopf.OperatorRegistry()
 
     async def log_in(**_: Any) -> kopf.ConnectionInfo:
-        return login.make_connection_info(await asyncio.to_thread(source.load))
+        return kopf_run.make_connection_info(await asyncio.to_thread(source.load))
 
     async def hear(**_: Any) -> None:
         count.add()
 
     kopf.on.login(id="log-in", registry=registry)(log_in)
     kopf.on.event(names.GROUP, names.VERSION, "stacks", id="hear", registry=registry)(hear)
-    settings = configuration.make_settings()
+    settings = kopf_run.make_settings()
     await kopf.operator(registry=registry, settings=settings, standalone=True, namespaces=[namespace])
 
 

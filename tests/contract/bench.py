@@ -73,9 +73,9 @@ class Ears:
     def on_stack_snapshot(self, uid: str) -> None:
         """As the port says."""
 
-    def on_retry_trigger(self, cause: RetryTrigger) -> None:
+    def on_retry_trigger(self, trigger: RetryTrigger) -> None:
         """As the port says."""
-        self.causes.append(cause)
+        self.causes.append(trigger)
 
 
 @dataclass(frozen=True, slots=True)

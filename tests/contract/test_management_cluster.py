@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from contract import bench as benches
 from contract.bench import Bench, Refusal
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.model import names
+from hearth.model import names, source_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from support.stories.world import Address
@@ -211,6 +213,29 @@ async def test_source_that_is_a_secret(bench: Bench) -> None:
     await bench.user.patch(Address.of(manifest), {"data": {"a": "Mw=="}})
     assert await bench.home.get_source(ref) == {"a": "Mw=="}
     assert bench.ears.sources == []
+
+
+async def test_source_that_is_a_template(bench: Bench) -> None:
+    """Has no namespace; its template comes as JSON, and its changes are reported."""
+    template = {"parameters": {"size": {"type": "integer", "default": 1}}, "resources": {}}
+    manifest: Object = {
+        "apiVersion": "hearth.dev/v1alpha1",
+        "kind": "StackTemplate",
+        "metadata": {"name": f"template-{bench.namespace}"},
+        "spec": {"template": template},
+    }
+    ref = source_kinds.make_template_ref(manifest["metadata"]["name"])
+    bench.home.follow_sources("s1", [ref])
+    assert (await benches.refused(bench.home.get_source(ref))).code == 404
+    await bench.user.create(manifest)
+    await bench.until(lambda: ref in bench.ears.sources)
+    assert json.loads((await bench.home.get_source(ref))["spec.template"]) == template
+    bench.ears.sources.clear()
+    await bench.user.patch(Address.of(manifest), {"spec": {"template": {"parameters": {"size": {"default": 2}}}}})
+    await bench.until(lambda: ref in bench.ears.sources)
+    found = json.loads((await bench.home.get_source(ref))["spec.template"])
+    assert found["parameters"]["size"]["default"] == 2
+    await bench.user.delete(Address.of(manifest))
 
 
 async def test_event_never_raises(bench: Bench) -> None:

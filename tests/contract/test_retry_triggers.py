@@ -24,9 +24,9 @@ def quota(bench: Bench) -> Object:
     return {**QUOTA, "metadata": {"name": "small", "namespace": bench.namespace}}
 
 
-async def begin(bench: Bench, cause: RetryTrigger) -> None:
+async def begin(bench: Bench, trigger: RetryTrigger) -> None:
     """Watch it, until each of its watches has reported that it is there, and forget what was reported."""
-    bench.cluster.watch_trigger(cause)
+    bench.cluster.watch_trigger(trigger)
     await bench.until(lambda: bool(bench.ears.causes))
     while bench.ears.causes:
         bench.ears.causes.clear()
@@ -79,7 +79,7 @@ async def test_only_what_is_followed_is_notified_of(bench: Bench, kept: bool) ->
     assert kept or limits not in bench.ears.causes
 
 
-async def waited(bench: Bench, cause: RetryTrigger) -> bool:
+async def waited(bench: Bench, trigger: RetryTrigger) -> bool:
     """True, once it was reported."""
-    await bench.until(lambda: cause in bench.ears.causes)
+    await bench.until(lambda: trigger in bench.ears.causes)
     return True

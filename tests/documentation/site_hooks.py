@@ -11,6 +11,12 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\((?P<path>(?:\.\./)+[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 FOLDER = "repository"
+SHIM = "https://unpkg.com/iframe-worker/shim"
+"""What the plugin `offline` loads."""
+LATER = ("decisions/", "changelog")
+"""Pages that a search shows after the guides."""
+ROW = re.compile(r"^\|.*\|$", re.MULTILINE)
+CODE = re.compile(r"`[^`]+`")
 
 
 def on_files(files: Any, *, config: Any, **_: Any) -> Any:
@@ -28,7 +34,9 @@ def on_files(files: Any, *, config: Any, **_: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Point links to files outside docs/ at their copies in the site."""
+    """Point links to files outside docs/ at their copies in the site, and make the page what the site needs."""
+    if page.file.src_uri.startswith(LATER):
+        page.meta["search"] = {"boost": 0.1}
 
     def replace(link: re.Match[str]) -> str:
         outside = find_outside(page.file.src_uri, link["path"])
@@ -37,7 +45,12 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
         up = "../" * (len(PurePosixPath(page.file.src_uri).parts) - 1)
         return f"]({up}{FOLDER}/{outside}.txt)"
 
-    return LINK.sub(replace, markdown)
+    return unescape_tables(LINK.sub(replace, markdown))
+
+
+def unescape_tables(markdown: str) -> str:
+    """Return the page with plain bars in the code of its tables. Code hosts want a backslash there, which the site shows."""
+    return ROW.sub(lambda row: CODE.sub(lambda code: code[0].replace("\\|", "|"), row[0]), markdown)
 
 
 def find_outside(page: str, link: str) -> str | None:
@@ -47,3 +60,9 @@ def find_outside(page: str, link: str) -> str | None:
     if not resolved.is_file() or resolved.is_relative_to(ROOT / "docs"):
         return None
     return resolved.relative_to(ROOT).as_posix()
+
+
+def on_post_page(output: str, *, page: Any, **_: Any) -> str:
+    """Let the search of a page that was opened from a folder use our own script instead of one from the Internet."""
+    up = "../" * (len(PurePosixPath(page.file.src_uri).parts) - 1)
+    return output.replace(SHIM, f"{up}javascripts/local-worker.js")

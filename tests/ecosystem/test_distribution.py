@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
 import sys
+import tomllib
 import venv
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def run(*command: str | Path) -> str:
     """The output of a command. Raises AssertionError with both outputs if it fails."""
-    done = subprocess.run([*map(str, command)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run([*map(str, command)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -52,3 +56,40 @@ def test_the_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) ->
     assert (described["version"], described["apiVersion"]) == (hearth.__version__, "hearth.dev/v1alpha1")
     assert "kubectl stack" in run(programs / "kubectl-stack", "--help")
     assert "stacks.hearth.dev" in run(programs / "hearth", "crds")
+
+
+def find_newest() -> Path:
+    """The newest Python of this machine that the package supports; that of the tests where there is no other."""
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    versions = [each.rpartition(" ")[2] for each in classifiers if re.fullmatch(r".*:: 3\.\d+", each)]
+    for version in sorted(versions, key=lambda each: int(each.partition(".")[2]), reverse=True):
+        folders = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin"))
+        if found := shutil.which(f"python{version}") or next((each / "python" for each in folders), None):
+            return Path(found)
+    return Path(sys.executable)
+
+
+@pytest.mark.parametrize("find_python", [lambda: Path(sys.executable), find_newest], ids=["oldest", "newest"])
+def test_the_command_is_one_file(tmp_path: Path, find_python: Callable[[], Path]) -> None:
+    """Made by `make dist` as it is written; it needs nothing but Python, and no folder of this checkout."""
+    python = find_python()
+    if python == Path(sys.executable):
+        run("make", "dist")
+    else:
+        run("make", f"PYTHON={python}", f"VENV={tmp_path / 'environment'}", "dist")
+    program = tmp_path / "kubectl-stack"
+    shutil.copy(ROOT / "dist" / "kubectl-stack", program)
+    stack = tmp_path / "stack.yaml"
+    shutil.copy(ROOT / "manifests" / "examples" / "guestbook.yaml", stack)
+
+    done = subprocess.run(
+        [str(python), "-I", str(program), "lint", "-f", str(stack)],
+        cwd=tmp_path,
+        env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    assert (done.returncode, done.stdout) == (0, "1 Stack: no mistake\n"), done.stderr

@@ -127,7 +127,7 @@ def look(status: Any, *, is_signed: bool) -> None:
     status_changes.is_progress_only(before, after)
     status_changes.is_repair_only(before, after)
     status_changes.find_changes(before, after)
-    check_result.make_event(before, after)
+    check_result.describe_news(before, after)
     conditions.find(before, "Ready")
 
 

@@ -74,7 +74,7 @@ def survive(pieces: list[bytes]) -> None:
 
     async def test() -> None:
         children = ChildCache(
-            ScriptedConnection(streams=list(script)), ServedKinds(), Deaf(), rules=scripted_watch.RULES
+            ScriptedConnection(streams=list(script)), ServedKinds(), Deaf(), options=scripted_watch.RULES
         )
         children.follow(CONFIG_MAP, [("data",), ("status", "phase")])
         await scripted_watch.elapse(100.0)
@@ -92,7 +92,7 @@ def survive_stacks(pieces: list[bytes]) -> None:
     script = [Stream(*end, *pieces).end(), *(Stream(*end) for _ in range(8))]
 
     async def test() -> None:
-        stacks = StackCache(ScriptedConnection(streams=list(script)), Deaf(), rules=scripted_watch.RULES)
+        stacks = StackCache(ScriptedConnection(streams=list(script)), Deaf(), options=scripted_watch.RULES)
         stacks.start()
         await scripted_watch.elapse(100.0)
         assert "z" in stacks.stacks()

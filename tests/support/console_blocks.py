@@ -2,9 +2,8 @@
 
 A block ```` ```console ```` holds commands after `$ `, each followed by lines of its output, where `…` stands for any
 text. Ages and generated parts of names stand for any others. A comment `# exits 1` states another exit code than 0. A
-block with a title is a file. Two comments, which no reader of the rendered page sees, belong to the tests:
-`<!-- setup` holds commands that bring the cluster to where the page begins, and `<!-- not run: reason -->` before a
-block says why its commands cannot run in a test.
+block with a title is a file. `<!-- not run: reason -->` before a block, which no reader of the rendered page sees, says
+why its commands cannot run in a test. Nothing else is hidden: what a page needs, it shows.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ BLOCK = re.compile(
     r"""
     (?:^[ ]*<!--\ not\ run:\ (?P<reason>[^>]+?)\ -->\n\s*)?
     ^(?P<indent>[ ]*)```(?P<kind>\w*)(?:\ title="(?P<title>[^"]+)")?\n(?P<text>.*?)^(?P=indent)```$
-    | ^<!--\ setup\n(?P<setup>.*?)^-->$
     """,
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
@@ -39,8 +37,8 @@ VARYING = {ANY: ".*", AGE: AGE, POD: POD, r"-(?=[a-z]*\d)[a-z0-9]{8}\b": GENERAT
 SPLIT = re.compile("|".join(f"(?P<v{number}>{each})" for number, each in enumerate(VARYING)))
 LIMIT_SECONDS = 180
 """More than any timeout that a command of the pages states."""
-NAMESPACE = re.compile(r"\bprod\b")
-"""The namespace that pages name; the tests have one of their own."""
+NAMESPACE = re.compile(r"\bprod\b|(?<= in )default(?=  )|(?<=deleted from )default(?= namespace)")
+"""The namespace that pages name, or show as that of a Stack; the tests have one of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,16 +68,16 @@ def read_files(page: str) -> dict[str, str]:
 
 def read_blocks(page: str) -> list[Block]:
     """Return the blocks that a reader sees, without files."""
-    found = [each for each in BLOCK.finditer(page) if each["setup"] is None and not each["title"]]
+    found = [each for each in BLOCK.finditer(page) if not each["title"]]
     return [Block(kind=each["kind"], text=textwrap.dedent(each["text"]), reason=each["reason"] or "") for each in found]
 
 
 def read_commands(page: str) -> list[Command]:
     """Return the commands of a page that run in a test, in their order."""
     texts = [
-        found["setup"] or textwrap.dedent(found["text"])
+        textwrap.dedent(found["text"])
         for found in BLOCK.finditer(page)
-        if found["setup"] or (found["kind"] == "console" and not found["reason"])
+        if found["kind"] == "console" and not found["reason"]
     ]
     return [command for text in texts for command in split_commands(text)]
 

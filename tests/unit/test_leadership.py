@@ -147,3 +147,22 @@ def test_no_two_processes_stand_under_one_name() -> None:
 
     assert first.identity != second.identity
     assert (first.duration, first.deadline, first.retry) == (15, 10, 2)
+
+
+async def test_an_operator_ends_when_another_one_is_seen_at_work() -> None:
+    """Also in the middle of its work: of two without an election, the later one."""
+    seen: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def find() -> str:
+        return ""
+
+    leader = AlwaysLeader(find, find_other=lambda: asyncio.wait_for(seen, 10))
+    leader.start()
+    async with asyncio.timeout(10):
+        await leader.acquired.wait()
+    assert not leader.lost.is_set()
+    seen.set_result("lease/hearth-alone in namespace ops is held by laptop_1")
+    async with asyncio.timeout(10):
+        await leader.lost.wait()
+    assert "laptop_1" in str(leader.explain_loss())
+    await leader.stop()

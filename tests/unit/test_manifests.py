@@ -211,7 +211,7 @@ def test_the_webhook_is_that_of_the_program(pod: dict[str, Any]) -> None:
     assert all(each["clientConfig"]["service"]["name"] == service["metadata"]["name"] for each in webhooks)
     assert service["spec"]["ports"][0]["targetPort"] in [port["name"] for port in pod["containers"][0]["ports"]]
     registry = kopf.OperatorRegistry()
-    callbacks = AdmissionCallbacks(server=None, review_stack=None, review_mark=None, review_snapshot=None)  # type: ignore[arg-type]  # none is called
+    callbacks = AdmissionCallbacks(server=None, review=None)  # type: ignore[arg-type]  # none is called
     admission_handlers.register(callbacks, registry)
     # One webhook may be for several kinds.
     assert sorted(each["name"] for each in webhooks) == sorted(

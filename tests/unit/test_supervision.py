@@ -7,9 +7,10 @@ import asyncio
 import contextlib
 import gc
 import pathlib
+import types
 import weakref
 from collections.abc import Callable, Iterator, MutableMapping
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import structlog
@@ -378,3 +379,33 @@ def test_what_nothing_guards_is_reported_by_the_loop() -> None:
         virtual_time.run(story)
     assert counted == ["loop"]
     assert SECRET not in repr(events)
+
+
+@pytest.mark.parametrize(
+    ("places", "is_reported"),
+    [
+        pytest.param(
+            ("uvloop.loop.SSLProtocol._do_read", "uvloop.loop.UVHandle._ensure_alive"), False, id="of the loop"
+        ),
+        pytest.param(("HttpConnection.request", "uvloop.loop.UVHandle._ensure_alive"), True, id="of our own"),
+        pytest.param(("uvloop.loop.SSLProtocol._do_read", "HttpConnection.data_received"), True, id="of a protocol"),
+    ],
+)
+def test_data_for_a_closed_connection_is_no_fault(places: tuple[str, str], is_reported: bool) -> None:
+    """The event loop raises that from its own TLS code, when a server speaks at the moment of the end."""
+
+    def fail_closed() -> None:
+        raise RuntimeError("the handler is closed")
+
+    inner = types.FunctionType(fail_closed.__code__.replace(co_name=places[1]), {"RuntimeError": RuntimeError})
+
+    def call_inner() -> None:
+        inner()
+
+    outer = types.FunctionType(call_inner.__code__.replace(co_name=places[0]), {}, None, None, call_inner.__closure__)
+    with supervised() as (counted, _):
+        try:
+            outer()
+        except RuntimeError as error:
+            supervision.handle_loop_error(cast(Any, None), {"exception": error})
+    assert counted == (["loop"] if is_reported else [])

@@ -42,6 +42,7 @@ def test_definitions_are_written_under_fixed_names(tmp_path: Path) -> None:
         "healthmarks.hearth.dev.yaml",
         "resourcegroups.hearth.dev.yaml",
         "stacksnapshots.hearth.dev.yaml",
+        "stacktemplates.hearth.dev.yaml",
     }
 
 

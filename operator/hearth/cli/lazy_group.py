@@ -48,6 +48,18 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(entry.module), entry.attribute)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the subcommand; of a mistyped one, name the nearest."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from hearth.template.text import error_hints
+
+            hint = error_hints.did_you_mean(args[0], [*self.entries, *self.aliases])
+            raise click.UsageError(error.message.rstrip(".") + hint, ctx) from error
+
     def format_commands(
         self,
         ctx: click.Context,  # noqa: ARG002 -- click calls it so

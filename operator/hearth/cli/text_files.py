@@ -15,8 +15,21 @@ import click
 from hearth.model import limits, packing
 
 STANDARD_INPUT: Final = "-"
+MANIFESTS: Final = (".yaml", ".yml", ".json")
+"""Ends of the names of files in a folder that are read."""
 GZIP_MAGIC: Final = b"\x1f\x8b"
 """The first bytes of every gzip file."""
+
+
+def find(named: str) -> list[str]:
+    """Return the files that an argument names: itself, or the manifests in a folder, as kubectl takes them."""
+    folder = Path(named)
+    if named == STANDARD_INPUT or not folder.is_dir():
+        return [named]
+    found = sorted(str(each) for each in folder.iterdir() if each.suffix in MANIFESTS and each.is_file())
+    if not found:
+        raise click.ClickException(f"there is no {', '.join(MANIFESTS)} file in folder {quote(named)}")
+    return found
 
 
 def read(file: str) -> str:

@@ -33,22 +33,22 @@ class NamedTasks:
         """Return whether an action whose name begins like this is running."""
         return any(name.startswith(prefix) and not task.done() for name, task in self._running.items())
 
-    def run(self, name: str, action: supervision.Work) -> None:
-        """Start `action` unless an action of that name is running."""
+    def run(self, name: str, work: supervision.Work) -> None:
+        """Start `work` unless an action of that name is running."""
         running = self._running.get(name)
         # A finished task may still be registered. It must not swallow this new request.
         if running is None or running.done():
             task = supervision.spawn(
                 "task",
-                lambda: self._act(name, action),
+                lambda: self._act(name, work),
                 name=name,
                 on_error=lambda error: self._on_error(name, error),
             )
             self._running[name] = task
             task.add_done_callback(lambda ended: self._end(name, ended))
 
-    async def _act(self, name: str, action: supervision.Work) -> None:
-        await action()
+    async def _act(self, name: str, work: supervision.Work) -> None:
+        await work()
         self._on_success(name)
 
     async def wait(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from hearth.engine.cluster_objects import HealthMarkObject, Revision, StackObject
 from hearth.model import names
 from hearth.model.child import Child, Object, Path
+from hearth.model.external_objects import ExternalQuery, ExternalView
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.stack_tree import StackTree
 from hearth.model.tenancy import Boundary
@@ -47,7 +48,7 @@ class CacheListener(Protocol):
     def on_stack_snapshot(self, uid: str) -> None:
         """Handle a StackSnapshot that was added, changed or deleted, or a change of one of its VolumeSnapshots."""
 
-    def on_retry_trigger(self, cause: RetryTrigger) -> None:
+    def on_retry_trigger(self, trigger: RetryTrigger) -> None:
         """Handle a trigger of `watch_trigger` that changed, or may have changed before its watch started."""
 
 
@@ -92,6 +93,16 @@ class WorkloadCluster(Protocol):
 
     def children_of(self, stack_uid: str, resource: str) -> tuple[Child, ...]:
         """Return the same for one resource; cheap."""
+
+    def follow_externals(self, stack_uid: str, queries: Mapping[str, ExternalQuery], *, namespace: str) -> None:
+        """Set everything that a Stack only reads, by name in its template; cheap if unchanged. namespace: of the Stack.
+
+        `on_child` is called with the name when a field that it reads changes, at once for the first of several changes.
+        What no Stack reads is no longer watched.
+        """
+
+    def find_external(self, stack_uid: str, name: str) -> ExternalView:
+        """Return what is known of the objects that a Stack reads under a name of its template; cheap."""
 
     async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
         """Apply a complete manifest (name, namespace and labels included) by server-side apply.
@@ -166,8 +177,11 @@ class WorkloadCluster(Protocol):
     async def is_allowed(self, verb: str, *, kind: Kind, namespace: str, name: str = "") -> bool:
         """Return whether the account may do that (SelfSubjectAccessReview). name: of the object, "" for all."""
 
-    async def may_get(self, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
-        """Return whether the account of that boundary may get the object (SubjectAccessReview). name: "" for all."""
+    async def may(self, verb: str, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
+        """Return whether the account of that boundary may do that (SubjectAccessReview). name: "" for all objects."""
+
+    async def is_kind_going(self, kind: Kind) -> bool:
+        """Return whether the kind is being removed, or is not served any more, so that its objects go one by one."""
 
     async def list_pods(self, namespace: str, *, labels: str) -> list[Object]:
         """Return the first pods with these labels, a selector; the account needs the right to list them."""
@@ -175,7 +189,7 @@ class WorkloadCluster(Protocol):
     async def get_log_end(self, ref: ObjectRef, *, container: str, limit: int) -> str:
         """Return the last lines of the log of a container, `limit` bytes at most. ref: the pod."""
 
-    def watch_trigger(self, cause: RetryTrigger) -> None:
+    def watch_trigger(self, trigger: RetryTrigger) -> None:
         """Report later changes to `on_retry_trigger`, as far as the account may see them; cheap if already watched."""
 
     def retain_triggers(self, causes: Collection[RetryTrigger]) -> None:

@@ -16,7 +16,7 @@ import structlog
 from hearth import supervision
 from hearth.engine.ports import Clock, WorkloadCluster
 from hearth.engine.work_queue import DirtyScope, WorkQueue
-from hearth.model import limits, value_class
+from hearth.model import limits, tenancy, value_class
 from hearth.model.child import Child
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind
@@ -37,15 +37,16 @@ SHARE = 10.0
 REFRESH = 600.0
 """Seconds after which they are asked again in any case: other authorizers than RBAC, and RBAC that may not be watched."""
 
-Key: TypeAlias = tuple[str, str, str, str, str]
-"""Namespace and name of the account, kind, namespace and name of the object ("" for all)."""
+Key: TypeAlias = tuple[str, str, str, str, str, str]
+"""Namespace and name of the account, verb, kind, namespace and name of the object ("" for all)."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Question:
-    """Whether an account may get one object, or all of a namespace."""
+    """Whether an account may get one object, or get, list or watch all of a namespace."""
 
     boundary: Boundary
+    verb: str
     kind: Kind
     namespace: str
     name: str
@@ -98,6 +99,21 @@ class ReadRights:
                 return Access.GRANTED
         return Access.DENIED
 
+    def find_at(self, stack_uid: str, kind: Kind, namespace: str, name: str, boundary: Boundary) -> Access:
+        """Return whether the account may get an object that need not exist, or list and watch all (name: "")."""
+        # An account that may get all objects is not asked about each; a list needs both verbs.
+        is_single = bool(name)
+        questions = (
+            [(tenancy.READING, ""), (tenancy.READING, name)] if name else [(verb, "") for verb in tenancy.LISTING]
+        )
+        for verb, place in questions:
+            answer = self.find_answer(stack_uid, boundary, kind=kind, namespace=namespace, name=place, verb=verb)
+            if answer is None:
+                return Access.UNKNOWN
+            if answer is is_single:
+                return Access.GRANTED if is_single else Access.DENIED
+        return Access.DENIED if is_single else Access.GRANTED
+
     def is_asking(self, stack_uid: str) -> bool:
         """Return whether an answer that concerns the Stack is not there yet. Nearly always there is no question at all."""
         if not self._new and not self._failed:
@@ -130,13 +146,20 @@ class ReadRights:
             await asyncio.gather(task, return_exceptions=True)
 
     def find_answer(
-        self, stack_uid: str, boundary: Boundary, *, kind: Kind, namespace: str, name: str = ""
+        self,
+        stack_uid: str,
+        boundary: Boundary,
+        *,
+        kind: Kind,
+        namespace: str,
+        name: str = "",
+        verb: str = tenancy.READING,
     ) -> bool | None:
         """Return the answer, None while it is unknown. name: of the object, "" for all."""
-        key = (boundary.namespace, boundary.account, kind.key, namespace, name)
+        key = (boundary.namespace, boundary.account, verb, kind.key, namespace, name)
         question = self._questions.get(key)
         if question is None:
-            question = Question(boundary=boundary, kind=kind, namespace=namespace, name=name)
+            question = Question(boundary=boundary, verb=verb, kind=kind, namespace=namespace, name=name)
             self._ask_for(key, question)
         if stack_uid not in question.stacks:
             self._note_user(stack_uid, key, question)
@@ -212,8 +235,12 @@ class ReadRights:
         question = self._questions.get(key)
         if question is not None:
             try:
-                answer = await self._cluster.may_get(
-                    question.boundary, kind=question.kind, namespace=question.namespace, name=question.name
+                answer = await self._cluster.may(
+                    question.verb,
+                    question.boundary,
+                    kind=question.kind,
+                    namespace=question.namespace,
+                    name=question.name,
                 )
             except (ApiStatusError, Unreachable) as error:
                 self._note_failure(error)
@@ -256,3 +283,7 @@ class StackReadRights:
     def find(self, child: Child, boundary: Boundary) -> Access:
         """Return whether the account of that boundary may get the object. Asks if that is unknown; cheap."""
         return self.rights.find(self.stack_uid, child, boundary)
+
+    def find_at(self, kind: Kind, namespace: str, name: str, boundary: Boundary) -> Access:
+        """Return the same for an object that need not exist, or for a list (name: "") in a namespace, "" for all."""
+        return self.rights.find_at(self.stack_uid, kind, namespace, name, boundary)

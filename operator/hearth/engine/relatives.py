@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.ports import ManagementCluster
@@ -122,9 +122,9 @@ class Relatives:
     _trees: tuple[int, dict[str, Mapping[str, Node]]] = (-1, {})
     """The generation of all trees, and by UID of any Stack its tree as of then."""
 
-    def join(self, uid: str, reconciler: LoadedStack) -> None:
+    def join(self, uid: str, loaded: LoadedStack) -> None:
         """Add a Stack that was loaded."""
-        self._loaded[uid] = reconciler
+        self._loaded[uid] = loaded
         self._idle.pop(uid, None)
 
     def leave(self, uid: str, *, idle_since: int | None = None) -> None:
@@ -297,8 +297,8 @@ class Relatives:
                 return True
         return False
 
-    def _is_changing_above(self, parent: LoadedStack, services: TreeServices) -> bool:
-        node = services.management_cluster.tree.find(parent.uid)
+    def _is_changing_above(self, loaded: LoadedStack, services: TreeServices) -> bool:
+        node = services.management_cluster.tree.find(loaded.uid)
         return node is not None and bool(node.parent) and self._is_changing(node, services)
 
     def is_related(self, uid: str, other: str, services: TreeServices) -> bool:
@@ -367,17 +367,17 @@ def identify(stack: StackObject) -> StackIdentity:
     return StackIdentity(name=stack.name, namespace=stack.namespace, uid=stack.uid)
 
 
-def summarize(member: LoadedStack) -> tuple[object, ...]:
+def summarize(loaded: LoadedStack) -> tuple[object, ...]:
     """Return what changes whenever a Stack may name other objects."""
-    planner = member.planner
+    planner = loaded.planner
     if planner is None:
-        return (member.definition.generation, member.definition.rejection is None)
+        return (loaded.definition.generation, loaded.definition.rejection is None)
     nested = [
         (status.state, status.child.hash if status.child is not None else "")
         for status in map(planner.statuses.get, planner.nested)
         if status is not None
     ]
-    return (member.definition.generation, member.definition.rejection is None, planner.wanted.generation, *nested)
+    return (loaded.definition.generation, loaded.definition.rejection is None, planner.wanted.generation, *nested)
 
 
 def find_naming(node: Node, planner: StackPlanner, child: Child) -> Iterator[TreeClaim]:
@@ -445,3 +445,54 @@ def describe_wait(node: Node) -> str:
         f"belongs to the Stack {node} of the same tree; it is taken over once that Stack does not want it any more "
         f"(if both name it, remove it from one of the two)"
     )
+
+
+# Which Stacks read objects of which others, so that a circle is noticed. Only UIDs.
+
+NO_STACKS: Final = frozenset[str]()
+MOST_READ: Final = 1_000
+"""Stacks that are looked at: a circle has two or three."""
+
+
+@dataclass(slots=True)
+class ReadCircles:
+    """What all loaded Stacks read."""
+
+    _reads: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By Stack, those whose objects it reads."""
+
+    def note(self, uid: str, read: frozenset[str]) -> set[str]:
+        """Record whose objects a Stack reads now; return the other Stacks of a circle that came or went with it."""
+        if self._reads.get(uid, NO_STACKS) == read:
+            return set()
+        before = self.find(uid)
+        if read:
+            self._reads[uid] = read
+        else:
+            self._reads.pop(uid, None)
+        return set(before) ^ set(self.find(uid))
+
+    def find(self, uid: str) -> tuple[str, ...]:
+        """Return the Stacks of a shortest circle, from the one whose object this Stack reads; () without one."""
+        if uid not in self._reads:
+            return ()
+        came_from: dict[str, str] = {}
+        layer = [uid]
+        while layer and len(came_from) < MOST_READ:
+            next_layer = []
+            for each in layer:
+                for read in sorted(self._reads.get(each, ())):
+                    if read == uid:
+                        return self._retrace(each, uid, came_from)
+                    if read not in came_from:
+                        came_from[read] = each
+                        next_layer.append(read)
+            layer = next_layer
+        return ()
+
+    def _retrace(self, last: str, uid: str, came_from: dict[str, str]) -> tuple[str, ...]:
+        way = []
+        while last != uid:
+            way.append(last)
+            last = came_from[last]
+        return tuple(reversed(way))

@@ -11,9 +11,8 @@ from hearth.engine.clusters.cluster_links import ClusterLink, ClusterLinks
 from hearth.engine.clusters.remote_ports import RemoteClusters
 from hearth.engine.ports import Clock, Evaluations, HealthMarkClient, ManagementCluster, WorkloadCluster
 from hearth.engine.read_rights import ReadRights
-from hearth.engine.relatives import Relatives
+from hearth.engine.relatives import ReadCircles, Relatives
 from hearth.engine.snapshot_ports import SnapshotClient
-from hearth.engine.unassisted import Unassisted
 from hearth.engine.work_queue import DirtyItem, WorkQueue
 from hearth.model import value_class
 from hearth.model.child import Child
@@ -22,6 +21,22 @@ from hearth.model.tenancy import Boundary, Tenancy
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.retry.backoff import BackoffPolicy
+from hearth.template.cel.evaluation import Alone
+
+# The port `Evaluations` without a helper process: slow expressions are reported as not evaluated.
+
+
+class Unassisted(Alone):
+    """The evaluator without a helper process."""
+
+    def begin(self, stack_uid: str) -> None:
+        """Ignore the Stack: every Stack gets the same answer."""
+
+    async def wait(self, stack_uid: str) -> None:
+        """Return at once: no evaluation is ever pending."""
+
+    def forget(self, stack_uid: str) -> None:
+        """Do nothing: no state is stored."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +72,8 @@ class Services:
     """Which cluster each Stack's objects are in."""
     relatives: Relatives = field(default_factory=Relatives)
     """The loaded Stacks of each tree."""
+    circles: ReadCircles = field(default_factory=ReadCircles)
+    """Whose objects each Stack reads."""
     on_limit: Callable[[str], None] = lambda _limit: None
     """Counts a limit that was reached, by its name in `docs/limits.md`."""
     read_rights: ReadRights = field(init=False)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from hearth import supervision
 from hearth.engine import internal_error_backoff
@@ -13,7 +14,7 @@ from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.health_marks.health_mark_controller import HealthMarkController
 from hearth.engine.health_rule_loader import HealthRuleLoader
-from hearth.engine.ports import Observer
+from hearth.engine.ports import Observer, WorkloadCluster
 from hearth.engine.relatives import Kin
 from hearth.engine.services import Services
 from hearth.engine.snapshots.snapshot_controller import SnapshotController
@@ -23,14 +24,21 @@ from hearth.engine.stack.unloading.unloaded_stacks import UnloadedStack, Unloade
 from hearth.engine.stack.unsettled_stacks import UnsettledStacks
 from hearth.engine.status.status_writer import StatusWriter
 from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope, SourceChanged
-from hearth.engine.writes import repair_observation, step_execution, undone_work
-from hearth.engine.writes.reconcile_traces import ReconcileTraces
+from hearth.engine.writes import step_execution
 from hearth.engine.writes.start_limiter import START_LASTS, StartLimiter
 from hearth.engine.writes.step_execution import StepDone, StepResult
 from hearth.engine.writes.write_lanes import WriteLane, WriteLanes
-from hearth.engine.writes.write_latency import WriteLatency
-from hearth.model import names
+from hearth.model import child, names
+from hearth.model.child import Child, Object
+from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.kinds import ObjectRef
+from hearth.model.tenancy import Boundary
+from hearth.plan.ownership import field_ownership
+from hearth.plan.ownership.field_ownership import LostField
+from hearth.plan.resource import drift
+from hearth.plan.resource.drift_messages import reverted_values
 from hearth.plan.retry.backoff import ServerResponse, StepFailure
+from hearth.plan.state.resource_conditions import ManagerQuery
 from hearth.plan.state.steps import Apply, Step
 from hearth.plan.status import cluster_state
 
@@ -72,7 +80,7 @@ class StackController:
             find_link=services.find_link,
         )
         self._observer = observer
-        self._reactions = WriteLatency(now=services.clock.monotonic, observe=observer.on_event_to_write)
+        self._write_latency = WriteLatency(now=services.clock.monotonic, observe=observer.on_event_to_write)
         self._traces = ReconcileTraces(observer)
         self._reconcilers: dict[str, StackReconciler] = {}
         self._unloaded = UnloadedStacks(services, unload=self._unload)
@@ -86,7 +94,7 @@ class StackController:
             on_start=observer.on_dequeue,
             on_error=self._note_broken_step,
         )
-        self._recorder = StatusWriter(
+        self._status_writer = StatusWriter(
             services,
             find_reconciler=self._reconcilers.get,
             interval=status_interval,
@@ -108,7 +116,7 @@ class StackController:
         """Start the controller and enqueue every known Stack."""
         await self._user_rules.start()
         self._lanes.start()
-        self._recorder.start()
+        self._status_writer.start()
         self._health_marks.start()
         self._snapshots.start()
         for uid in self._services.management_cluster.stacks():
@@ -126,7 +134,7 @@ class StackController:
         self._user_rules.stop()
         await self._services.read_rights.stop()
         await self._lanes.stop()
-        await self._recorder.stop()
+        await self._status_writer.stop()
         await self._health_marks.stop()
         await self._snapshots.stop()
         for each in self._reconcilers.values():
@@ -177,10 +185,10 @@ class StackController:
         dirty: what is dirty since then.
         """
         return supervision.attempt(
-            "pass", lambda: self._look(uid, dirty, since), lambda: self._note_broken_pass(uid), stack=uid
+            "pass", lambda: self._reconcile_stack(uid, dirty, since), lambda: self._note_broken_pass(uid), stack=uid
         )
 
-    def _look(self, uid: str, dirty: set[DirtyItem], since: float) -> float:
+    def _reconcile_stack(self, uid: str, dirty: set[DirtyItem], since: float) -> float:
         stack = self._services.management_cluster.find_stack(uid)
         if stack is None:
             self._forget(uid)
@@ -200,7 +208,7 @@ class StackController:
         trace = self._observer.begin_reconcile()
         started = self._services.clock.monotonic()
         planned = each.reconcile(stack, dirty)
-        self._reactions.on_planned(uid, planned, since=since)
+        self._write_latency.on_planned(uid, planned, since=since)
         if trace is not None:
             self._traces.on_planned(uid, planned, trace)
         self._lanes.enqueue(self._services.find_link(uid).key, uid, planned, namespace=stack.namespace)
@@ -210,7 +218,7 @@ class StackController:
         self._unsettled.note(uid, each)
         seconds = self._services.clock.monotonic() - started
         self._observer.on_reconcile(result="success", seconds=seconds, stack=stack)
-        self._recorder.request(uid, is_urgent=each.is_status_urgent)
+        self._status_writer.request(uid, is_urgent=each.is_status_urgent)
         return seconds
 
     def _find_reconciler(self, uid: str) -> StackReconciler | None:
@@ -222,14 +230,14 @@ class StackController:
     def _unload(self, uid: str) -> UnloadedStack | None:
         """Discard the reconciler of an idle Stack."""
         each, stack = self._reconcilers.get(uid), self._services.management_cluster.find_stack(uid)
-        if each is None or stack is None or not self._recorder.is_idle(uid):
+        if each is None or stack is None or not self._status_writer.is_idle(uid):
             return None
         kinds = each.find_idle_kinds()
         if kinds is None:
             return None
         del self._reconcilers[uid]
         self._unsettled.forget(uid)
-        self._recorder.forget(uid)
+        self._status_writer.forget(uid)
         names = each.definition.known_names
         each.unload()
         self._services.relatives.leave(uid, idle_since=stack.generation)
@@ -273,7 +281,7 @@ class StackController:
         else:
             self._unsettled.add(uid, each)
             each.note_fault(internal_error_backoff.PASS)
-            self._recorder.request(uid)
+            self._status_writer.request(uid)
         return SECONDS_PER_YIELD
 
     def _note_broken_step(self, uid: str, key: str) -> None:
@@ -291,7 +299,7 @@ class StackController:
         each = self._reconcilers.pop(uid, None)
         if each is not None:
             each.close()
-        self._recorder.forget(uid)
+        self._status_writer.forget(uid)
         self._traces.forget(uid)
         self._services.evaluations.forget(uid)
         self._health_marks.forget(uid)
@@ -304,7 +312,7 @@ class StackController:
             self._starts.finish(stack_uid)
         each, stack = self._reconcilers.get(stack_uid), self._services.management_cluster.find_stack(stack_uid)
         step = each.take_step(key) if each is not None and stack is not None else None
-        self._reactions.on_started(stack_uid, key, is_wanted=step is not None)
+        self._write_latency.on_started(stack_uid, key, is_wanted=step is not None)
         self._traces.on_started(stack_uid, key)
         if each is None or stack is None or step is None:
             return
@@ -327,10 +335,10 @@ class StackController:
         reverted = ""
         if isinstance(step, Apply) and each.take_repair_report(step):
             cluster = link.cluster.acting_as(boundary.user)
-            reverted = await repair_observation.describe(step, cluster=cluster, boundary=boundary)
+            reverted = await step_execution.describe(step, cluster=cluster, boundary=boundary)
         if isinstance(step, Apply) and each.is_repeating(step):
             cluster = link.cluster.acting_as(boundary.user)
-            each.note_evidence(step, await undone_work.describe(step, cluster=cluster, boundary=boundary))
+            each.note_evidence(step, await describe(step, cluster=cluster, boundary=boundary))
         result = self._nesting.refuse(stack, step) or await step_execution.execute_step(
             step,
             cluster=link.cluster.acting_as(boundary.user),
@@ -354,7 +362,7 @@ class StackController:
         """Return a sentence per component that has work but makes no progress. Each calls for a process restart."""
         # A new process would reach another cluster no better.
         home = self._lanes.home.executor
-        found = (each.find_stall() for each in (home, self._recorder, self._health_marks, self._snapshots))
+        found = (each.find_stall() for each in (home, self._status_writer, self._health_marks, self._snapshots))
         return [stall for stall in found if stall]
 
     def count_writes(self) -> Mapping[str, float]:
@@ -365,3 +373,146 @@ class StackController:
             "in_flight": sum(lane.executor.in_flight for lane in lanes),
             "queued": sum(lane.executor.count_queued() for lane in lanes),
         }
+
+
+# Latency from an event to the write that it causes, for metrics. Knows only the keys of steps.
+
+
+class WriteLatency:
+    """The start times of steps that wait for execution."""
+
+    def __init__(self, *, now: Callable[[], float], observe: Callable[[float], None]) -> None:
+        """now: seconds that never jump; observe: called with the latency of a write in seconds."""
+        self._now = now
+        self._observe = observe
+        self._since: dict[tuple[str, str], float] = {}
+
+    def on_planned(self, stack_uid: str, keys: Iterable[str], *, since: float) -> None:
+        """Record planned steps for an event at that monotonic time in seconds; a waiting step keeps its earlier time."""
+        for key in keys:
+            self._since.setdefault((stack_uid, key), since)
+
+    def on_started(self, stack_uid: str, key: str, *, is_wanted: bool) -> None:
+        """Record the start of a step. is_wanted: whether the step still exists and is written now."""
+        since = self._since.pop((stack_uid, key), None)
+        if is_wanted and since is not None:
+            self._observe(self._now() - since)
+
+
+# Which reconcile each request of a Stack belongs to, for traces. Empty while traces are off.
+
+LATEST = ""
+"""In the place of a key: the latest reconcile of the Stack, which its status reports."""
+
+
+class ReconcileTraces:
+    """The reconciles that planned the steps in the queues."""
+
+    def __init__(self, observer: Observer) -> None:
+        """observer: what makes traces, if any."""
+        self._observer = observer
+        self._traces: dict[str, dict[str, object]] = {}
+        """By UID of the Stack, then by key."""
+
+    def on_planned(self, stack_uid: str, keys: Iterable[str], trace: object) -> None:
+        """Record the steps that a reconcile planned. A waiting step keeps the reconcile that planned it first."""
+        traces = self._traces.setdefault(stack_uid, {})
+        traces[LATEST] = trace
+        for key in keys:
+            traces.setdefault(key, trace)
+
+    def on_started(self, stack_uid: str, key: str) -> None:
+        """Assign the requests of this task to the reconcile that planned the step."""
+        traces = self._traces.get(stack_uid)
+        self._observer.resume_reconcile(traces.pop(key, None) if traces is not None else None)
+
+    def on_status_write(self, stack_uid: str) -> None:
+        """Assign the requests of this task to the latest reconcile of the Stack."""
+        traces = self._traces.get(stack_uid)
+        self._observer.resume_reconcile(traces.get(LATEST) if traces is not None else None)
+
+    def forget(self, stack_uid: str) -> None:
+        """Drop a deleted Stack, with its steps that never started."""
+        self._traces.pop(stack_uid, None)
+
+
+# What undoes the applies of a resource, read from the API server just before one more of them. Only applies that
+# repeat have this request, which are delayed, so no hot path has it. Must not decide anything.
+
+OWNERS = 3
+"""Owners of an object that are read at most."""
+
+
+async def describe(step: Apply, *, cluster: WorkloadCluster, boundary: Boundary) -> str:
+    """Describe what undoes the apply; "" if nothing shows it. Never raises for an API error.
+
+    cluster: as the account of the Stack accesses it; boundary: of the Stack.
+    """
+    if boundary.find_denial(step.ref):
+        return ""
+    try:
+        if step.uid is None:
+            return await _describe_owners(step, cluster=cluster, boundary=boundary)
+        return _describe_change(step, await cluster.get(step.ref, kind=step.kind))
+    except (ApiStatusError, Unreachable):
+        return ""
+
+
+async def _describe_owners(step: Apply, *, cluster: WorkloadCluster, boundary: Boundary) -> str:
+    """Find an owner in the manifest that does not exist: the garbage collector deletes such an object."""
+    owners: Sequence[Mapping[str, Any]] = step.manifest["metadata"].get("ownerReferences") or ()
+    for owner in owners[:OWNERS]:
+        kind = cluster.kinds.find(str(owner.get("apiVersion")), str(owner.get("kind")))
+        namespace = step.ref.namespace if kind is not None and kind.namespaced else ""
+        if kind is None:
+            return f"metadata.ownerReferences names the kind {owner.get('kind')} of {owner.get('apiVersion')}, which is not served"
+        ref = ObjectRef(kind=kind.name, group=kind.group, namespace=namespace, name=str(owner.get("name")))
+        if boundary.find_denial(ref):
+            continue
+        try:
+            live = await cluster.get(ref, kind=kind)
+        except ApiStatusError as error:
+            if error.code == 404:
+                return f"the garbage collector deletes it, because its owner {ref} (metadata.ownerReferences) does not exist"
+            continue
+        if live["metadata"].get("uid") != owner.get("uid"):
+            return (
+                f"the garbage collector deletes it, because its owner {ref} (metadata.ownerReferences) has "
+                f"another UID than {owner.get('uid')}"
+            )
+    return ""
+
+
+def _describe_change(step: Apply, live: Object) -> str:
+    """Describe the fields that are not as applied, with both values, their managers, and the ways out."""
+    if live["metadata"].get("uid") != step.uid:
+        return ""
+    seen = child.parse_child(live, kind=step.kind, paths=())
+    found = {each.path: each for each in (*_find_lost(step, seen), *_find_changed_metadata(step, live))}
+    lost = tuple(each for each in found.values() if not drift.is_tracking_metadata(each.path))
+    ours = tuple(each for each in found.values() if drift.is_tracking_metadata(each.path))
+    if lost:
+        shows = step.sensitive_texts is None and step.kind.name != step_execution.SECRET
+        text = reverted_values.describe(live, seen, step.manifest, lost, shows=shows)
+        return f"{text}; stop that writer, take its value into the template, or leave the field to it with ignoreFields"
+    if not ours:
+        return ""
+    managers = reverted_values.describe_managers(live, ManagerQuery(child=seen, lost=ours, manifest=step.manifest))
+    # What a mutating webhook changes in our own apply is ours.
+    writer = "removed or changed by another client, or by a mutating webhook"
+    writer = writer if managers == reverted_values.REMOVED else f"changed, and {managers}"
+    return f"{drift.describe(ours)}, {writer}; the operator knows its objects by these: stop that writer"
+
+
+def _find_lost(step: Apply, seen: Child) -> Iterator[LostField]:
+    tolerated = {each.path for each in step.tolerated}
+    return (each for each in field_ownership.find_all_lost(step.manifest, seen.ownership) if each.path not in tolerated)
+
+
+def _find_changed_metadata(step: Apply, live: Object) -> Iterator[LostField]:
+    """Find the operator's own labels and annotations with other values."""
+    for part in ("labels", "annotations"):
+        found = live["metadata"].get(part) or {}
+        for key, value in (step.manifest["metadata"].get(part) or {}).items():
+            if names.is_ours(key) and found.get(key) != value:
+                yield LostField(path=("metadata", part, key), text=f"metadata.{part}[{key}]")

@@ -46,8 +46,8 @@ class VolumeSnapshots:
         """The kind VolumeSnapshot; None while the cluster does not serve it."""
         return self.cluster.kinds.find(API_VERSION, KIND)
 
-    async def observe(self, volume: SnapshotVolume, *, error: ObservedVolume | None = None) -> ObservedVolume:
-        """Return the state of a VolumeSnapshot. error: why it could not be created; counts while it does not exist."""
+    async def observe(self, volume: SnapshotVolume, *, observed_error: ObservedVolume | None = None) -> ObservedVolume:
+        """Return the state of a VolumeSnapshot. observed_error: why it could not be created; counts while it does not exist."""
         kind = self.kind
         if kind is None or (denial := self.boundary.find_denial(make_ref(volume))):
             return ObservedVolume(
@@ -57,7 +57,7 @@ class VolumeSnapshots:
             live = await self.cluster.get(make_ref(volume), kind=kind)
         except ApiStatusError as refused:
             if refused.is_not_found:
-                return error or ObservedVolume(volume=volume, state=VolumeState.ABSENT)
+                return observed_error or ObservedVolume(volume=volume, state=VolumeState.ABSENT)
             return self._explain(volume, refused, kind)
         except Unreachable as lost:
             return ObservedVolume(volume=volume, state=VolumeState.UNKNOWN, message=str(lost))
@@ -95,11 +95,11 @@ class VolumeSnapshots:
             return str(lost)
         return ""
 
-    def _explain(self, volume: SnapshotVolume, refused: ApiStatusError, kind: Kind) -> ObservedVolume:
+    def _explain(self, volume: SnapshotVolume, error: ApiStatusError, kind: Kind) -> ObservedVolume:
         """Return the state of a VolumeSnapshot after a rejected request, with what would allow it."""
-        state = VolumeState.FAILED if refused.code in REFUSALS else VolumeState.UNKNOWN
-        message = str(refused)
-        if refused.is_forbidden and self.boundary.account:
+        state = VolumeState.FAILED if error.code in REFUSALS else VolumeState.UNKNOWN
+        message = str(error)
+        if error.is_forbidden and self.boundary.account:
             message = f"{message}; to allow it, run: {self.boundary.explain_grant(kind, volume.namespace)}"
         return ObservedVolume(volume=volume, state=state, message=message)
 

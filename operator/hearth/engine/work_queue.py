@@ -141,9 +141,9 @@ class WorkQueue:
         """Broadcast a changed source of definitions."""
         self._broadcast(SourceChanged(ref))
 
-    def on_retry_trigger(self, cause: RetryTrigger) -> None:
+    def on_retry_trigger(self, trigger: RetryTrigger) -> None:
         """Broadcast a change of a retry trigger."""
-        self._broadcast(cause)
+        self._broadcast(trigger)
 
     def on_cluster_event(
         self, key: str, event: KindsChanged | CacheSynced | RetryTrigger | ClusterStateChanged
@@ -231,9 +231,9 @@ class ClusterListener:
     def on_stack_snapshot(self, uid: str) -> None:
         """Ignore the StackSnapshots of another cluster."""
 
-    def on_retry_trigger(self, cause: RetryTrigger) -> None:
+    def on_retry_trigger(self, trigger: RetryTrigger) -> None:
         """Broadcast a change of a retry trigger."""
-        self._queue.on_cluster_event(self._key, cause)
+        self._queue.on_cluster_event(self._key, trigger)
 
     def on_state(self) -> None:
         """Broadcast that the cluster was reached, went away or came back."""

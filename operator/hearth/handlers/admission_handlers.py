@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from hearth.engine.admission.review import ReviewResult
     from hearth.handlers.callbacks import AdmissionCallbacks
 
-STACKS = (names.GROUP, names.VERSION, "stacks")
-RESOURCE_GROUPS = (names.GROUP, names.VERSION, "resourcegroups")
-HEALTH_MARKS = (names.GROUP, names.VERSION, "healthmarks")
-STACK_SNAPSHOTS = (names.GROUP, names.VERSION, "stacksnapshots")
+REVIEWED = ("stacks", "resourcegroups", "healthmarks", "stacksnapshots", "stacktemplates")
 INVALID = 422
 
 
@@ -31,17 +28,9 @@ class AdmissionHandlers:
 
     admission: AdmissionCallbacks
 
-    async def validate_stack(self, warnings: list[str], **_: Any) -> None:
-        """Review a Stack or ResourceGroup."""
-        report(await self.admission.review_stack(make_review()), warnings)
-
-    async def validate_mark(self, warnings: list[str], **_: Any) -> None:
-        """Review a HealthMark."""
-        report(await self.admission.review_mark(make_review()), warnings)
-
-    async def validate_snapshot(self, warnings: list[str], **_: Any) -> None:
-        """Review a StackSnapshot."""
-        report(await self.admission.review_snapshot(make_review()), warnings)
+    async def validate(self, warnings: list[str], **_: Any) -> None:
+        """Review an object of a reviewed kind."""
+        report(await self.admission.review(make_review()), warnings)
 
     async def add_finalizer(self, meta: Mapping[str, Any], patch: kopf.Patch, **_: Any) -> None:
         """Add the finalizer to a Stack or ResourceGroup at its creation."""
@@ -73,11 +62,11 @@ def report(result: ReviewResult, warnings: list[str]) -> None:
 def register(admission: AdmissionCallbacks, registry: kopf.OperatorRegistry) -> None:
     """Make the handlers known to kopf, by the names of the webhooks in the configurations."""
     handlers = AdmissionHandlers(admission)
-    kopf.on.validate(*STACKS, id="stacks.hearth.dev", registry=registry)(handlers.validate_stack)
-    kopf.on.validate(*RESOURCE_GROUPS, id="resourcegroups.hearth.dev", registry=registry)(handlers.validate_stack)
-    kopf.on.validate(*HEALTH_MARKS, id="healthmarks.hearth.dev", registry=registry)(handlers.validate_mark)
-    kopf.on.validate(*STACK_SNAPSHOTS, id="stacksnapshots.hearth.dev", registry=registry)(handlers.validate_snapshot)
-    for kind in (STACKS, RESOURCE_GROUPS):
-        kopf.on.mutate(*kind, id="finalizer.hearth.dev", operations=["CREATE"], registry=registry)(
-            handlers.add_finalizer
+    for plural in REVIEWED:
+        kopf.on.validate(names.GROUP, names.VERSION, plural, id=f"{plural}.hearth.dev", registry=registry)(
+            handlers.validate
         )
+    for plural in ("stacks", "resourcegroups"):
+        kopf.on.mutate(
+            names.GROUP, names.VERSION, plural, id="finalizer.hearth.dev", operations=["CREATE"], registry=registry
+        )(handlers.add_finalizer)

@@ -19,9 +19,7 @@ class AdmissionCallbacks:
     """The server of reviews, and who reviews what it receives."""
 
     server: WebhookServer
-    review_stack: ReviewWrite
-    review_mark: ReviewWrite
-    review_snapshot: ReviewWrite
+    review: ReviewWrite
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,22 +2,176 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import itertools
+import logging
+import random
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, cast
 
 import kopf
 
-from hearth.handlers import configuration, registry
+from hearth.model import names, value_class
 
 if TYPE_CHECKING:
     from hearth.handlers.callbacks import HandlerCallbacks
-    from hearth.kube.auth.credentials import CredentialSource
+    from hearth.kube.auth.credentials import Credentials, CredentialSource
+    from hearth.kube.webhook.webhook_server import WebhookServer
 
 
 async def run_kopf(source: CredentialSource, callbacks: HandlerCallbacks) -> None:
     """Run until cancelled, or until a fault of the API server stops kopf."""
     await kopf.operator(
-        registry=registry.make_registry(source, callbacks),
-        settings=configuration.make_settings(callbacks.admission.server if callbacks.admission is not None else None),
+        registry=make_registry(source, callbacks),
+        settings=make_settings(callbacks.admission.server if callbacks.admission is not None else None),
         standalone=True,
         clusterwide=True,
     )
+
+
+# How kopf is set up, and why so. Knows kopf's settings alone.
+
+FIRST_PAUSES = (1.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0)
+LONGEST_PAUSE = 30.0
+SERVER_TIMEOUT = 300
+"""Seconds that a stream is asked to last: some load balancers forget idle ones, silently, after four minutes or so.
+A whole number: it goes to the server as it is, which refuses any other."""
+CLIENT_TIMEOUT = 330.0
+CONNECT_TIMEOUT = 10.0
+REQUEST_TIMEOUT = 30.0
+EXIT_TIMEOUT = 1.0
+"""Seconds; all that our handlers do takes microseconds."""
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class EndlessBackoff:
+    """Pauses in seconds between attempts, without an end; each loop over them starts again.
+
+    kopf's own list ends after 54 seconds, and then so does kopf.
+    """
+
+    uniform: Callable[[float, float], float] = random.uniform
+
+    def __iter__(self) -> Iterator[float]:
+        for pause in FIRST_PAUSES:
+            yield pause * self.uniform(0.7, 1.3)
+        while True:
+            yield self.uniform(LONGEST_PAUSE / 2, LONGEST_PAUSE)
+
+
+def make_settings(server: WebhookServer | None = None) -> kopf.OperatorSettings:
+    """Make the settings of kopf. server: of admission reviews; None: there is none."""
+    settings = kopf.OperatorSettings()
+    # It would send SIGKILL to the whole process, ten minutes after an exit from which the supervisor has recovered.
+    settings.process.ultimate_exiting_timeout = None
+    settings.peering.standalone = True
+    settings.posting.enabled = False
+    settings.posting.level = logging.ERROR
+    settings.networking.error_backoffs = EndlessBackoff()
+    settings.networking.request_timeout = REQUEST_TIMEOUT
+    settings.networking.connect_timeout = CONNECT_TIMEOUT
+    settings.watching.server_timeout = SERVER_TIMEOUT
+    settings.watching.client_timeout = CLIENT_TIMEOUT
+    settings.watching.connect_timeout = CONNECT_TIMEOUT
+    settings.queueing.exit_timeout = EXIT_TIMEOUT
+    # Our own kinds are known; what children need is discovered by the engine's side. Reviews are of kinds that may be
+    # installed later, so kopf then follows the definitions itself.
+    settings.scanning.disabled = server is None
+    # The webhook configurations are installed with the rights of an administrator, and kept up to date by our own code:
+    # kopf would empty them at each exit.
+    settings.admission.managed = None
+    settings.admission.server = cast("Any", server)  # kopf's protocol uses its own types of messages
+    # None of our handlers makes kopf write; if one ever does, the manager is visible.
+    settings.persistence.finalizer = f"kopf.{names.GROUP}/finalizer"
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=f"kopf.{names.GROUP}", v1=False)
+    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=f"kopf.{names.GROUP}")
+    return settings
+
+
+# The handlers. Each only calls a callback or returns the result of a function; none decides anything. They have a
+# registry of their own, never kopf's global one, so that several frames fit into one process.
+
+CUSTOM_KINDS = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+LOGIN_PAUSE = 5.0
+"""Seconds after a failure. Kopf's own is a minute, in which a broken kubeconfig may long be fixed."""
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class KopfHandlers:
+    """Return the registry of all handlers. They ignore the arguments that kopf passes."""
+
+    source: CredentialSource
+    callbacks: HandlerCallbacks
+
+    async def start(self, **_: Any) -> None:
+        """Kopf is up."""
+        self.callbacks.on_started()
+
+    async def end(self, **_: Any) -> None:
+        """Kopf is about to end."""
+        self.callbacks.on_ended()
+
+    async def authenticate(self, **_: Any) -> kopf.ConnectionInfo:
+        """Return the present credentials."""
+        # Reading may run an exec plugin, which takes its time.
+        return make_connection_info(await asyncio.to_thread(self.source.load))
+
+    async def wake_discovery(self, **_: Any) -> None:
+        """Handle a CustomResourceDefinition that was created, changed, deleted or listed."""
+        self.callbacks.on_kinds()
+
+
+def make_registry(source: CredentialSource, callbacks: HandlerCallbacks) -> kopf.OperatorRegistry:
+    """Make the registry of the handlers."""
+    handlers = KopfHandlers(source, callbacks)
+    registry = kopf.OperatorRegistry()
+    kopf.on.startup(id="start", registry=registry)(handlers.start)
+    kopf.on.cleanup(id="end", registry=registry)(handlers.end)
+    kopf.on.login(id="log-in", backoff=LOGIN_PAUSE, registry=registry)(handlers.authenticate)
+    kopf.on.event(*CUSTOM_KINDS, id="wake-discovery", registry=registry)(handlers.wake_discovery)
+    if callbacks.admission is not None:
+        # Imported here, since the certificates need a large library.
+        from hearth.handlers import admission_handlers
+
+        admission_handlers.register(callbacks.admission, registry)
+    return registry
+
+
+LIFETIME = timedelta(minutes=15)
+"""After which kopf asks again, so that rotated tokens are taken up; its streams then go on where they were."""
+PEM_BEGIN = b"-----BEGIN "
+_counter = itertools.count(1)
+
+
+def make_connection_info(credentials: Credentials, *, now: datetime | None = None) -> kopf.ConnectionInfo:
+    """Make what kopf needs to reach the server. No two are equal, because kopf never uses one again that got a 401."""
+    scheme, _, token = (credentials.authorization or "").partition(" ")
+    return kopf.ConnectionInfo(
+        server=credentials.server,
+        ca_data=begin_at_pem(credentials.authority),
+        insecure=not credentials.is_verified,
+        scheme=scheme or None,
+        token=token or None,
+        certificate_data=begin_at_pem(credentials.certificate),
+        private_key_data=begin_at_pem(credentials.key),
+        proxy_url=credentials.proxy,
+        expiration=find_expiration(credentials, now=now or datetime.now(UTC)),
+    )
+
+
+def find_expiration(credentials: Credentials, *, now: datetime) -> datetime:
+    """Return when kopf asks again: in a quarter of an hour, or sooner if the credentials expire sooner."""
+    ends = now + LIFETIME
+    if credentials.expires_at is not None:
+        ends = min(ends, datetime.fromtimestamp(credentials.expires_at, UTC))
+    # The microseconds make it unique even where the end is the same as before.
+    return ends + timedelta(microseconds=next(_counter) % 1_000_000)
+
+
+def begin_at_pem(data: bytes | None) -> bytes | None:
+    """`data` from its first certificate or key on: kopf takes what begins with a comment for base64."""
+    if data is None:
+        return None
+    start = data.find(PEM_BEGIN)
+    return data[start:] if start >= 0 else data

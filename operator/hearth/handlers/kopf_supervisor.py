@@ -161,15 +161,13 @@ class KopfSupervisor:
         """Have the other loop do the reviews."""
         return AdmissionCallbacks(
             server=admission.server,
-            review_stack=self._in_other_loop(admission.review_stack),
-            review_mark=self._in_other_loop(admission.review_mark),
-            review_snapshot=self._in_other_loop(admission.review_snapshot),
+            review=self._in_other_loop(admission.review),
         )
 
     def _in_other_loop(self, work: ReviewWrite) -> ReviewWrite:
-        async def review(write: Review) -> ReviewResult:
+        async def review(review: Review) -> ReviewResult:
             done: concurrent.futures.Future[ReviewResult] = concurrent.futures.Future()
-            self._call(lambda: begin(work, write, done))
+            self._call(lambda: begin(work, review, done))
             if self._loop is None or self._loop.is_closed():
                 return reviewer.allow_unreviewed("the operator is stopping")
             return await asyncio.wrap_future(done)
@@ -182,13 +180,13 @@ class KopfSupervisor:
             self._loop.call_soon_threadsafe(action)
 
 
-def begin(work: ReviewWrite, write: Review, done: concurrent.futures.Future[ReviewResult]) -> None:
+def begin(work: ReviewWrite, review: Review, done: concurrent.futures.Future[ReviewResult]) -> None:
     """Begin a review in this loop; `done` always gets a result."""
 
     async def run() -> None:
         result = reviewer.allow_unreviewed("the operator is stopping")
         try:
-            result = await work(write)
+            result = await work(review)
         finally:
             if done.set_running_or_notify_cancel():
                 done.set_result(result)

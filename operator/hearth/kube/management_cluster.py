@@ -237,7 +237,7 @@ class KubeManagementCluster:
     async def emit_source_event(self, ref: ObjectRef, *, type_: str, reason: str, message: str) -> None:
         """Post an Event about a followed source; never raise."""
         said = event_recorder.EventContent(type_=type_, reason=reason, message=message)
-        await self._events.emit_about_source(ref, uid=self._sources.find_uid(ref), occurrence=said)
+        await self._events.emit_about_source(ref, uid=self._sources.find_uid(ref), event=said)
 
     async def get_hash_key(self, namespace: str) -> bytes:
         """Return the key of all hashes; create it if missing. `namespace` is the operator's."""

@@ -19,8 +19,6 @@ CONTROLLER_REVISION = Kind(
     group="apps", version="v1", name="ControllerRevision", plural="controllerrevisions", namespaced=True
 )
 LEASE = Kind(group="coordination.k8s.io", version="v1", name="Lease", plural="leases", namespaced=True)
-CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
-SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
 NAMESPACE = Kind(group="", version="v1", name="Namespace", plural="namespaces", namespaced=False)
 POD = Kind(group="", version="v1", name="Pod", plural="pods", namespaced=True)
 EVENT = Kind(group="", version="v1", name="Event", plural="events", namespaced=True)

@@ -5,15 +5,17 @@ Knows the request for each engine operation. Must not interpret a response: API 
 
 from __future__ import annotations
 
+import asyncio
 import copy
-from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Final
 
-from hearth.kube.cache import child_cache
+from hearth import supervision
+from hearth.kube.cache import child_cache, external_cache
 from hearth.kube.client import api_client, api_requests
-from hearth.kube.discovery import discovery, late_schemas, schemas
+from hearth.kube.discovery import discovery, schemas
 from hearth.kube.watch import retry_trigger_watches
-from hearth.kube.well_known_kinds import ACCESS_REVIEW, OWN_ACCESS_REVIEW, POD
+from hearth.kube.well_known_kinds import ACCESS_REVIEW, CUSTOM_RESOURCE_DEFINITION, OWN_ACCESS_REVIEW, POD
 from hearth.model import child as child_module
 from hearth.model import child_fields, errors
 from hearth.model.kinds import Kind
@@ -24,10 +26,12 @@ if TYPE_CHECKING:
     from hearth.kube.client.connection import Connection
     from hearth.kube.watch.watch_context import WatchOptions
     from hearth.model.child import Child, Object, Path
+    from hearth.model.external_objects import ExternalQuery, ExternalView
     from hearth.model.kinds import Kinds, ObjectRef
     from hearth.model.signatures import Signatures
     from hearth.model.tenancy import Boundary
     from hearth.plan.retry.retry_triggers import RetryTrigger
+
 
 PODS_READ = 50
 """Pods of one Job that are looked through for the container that failed."""
@@ -45,7 +49,7 @@ class KubeWorkloadCluster:
         namespaced_watches: Collection[str] = (),
         share: Share = WHOLE,
         observer: Observer | None = None,
-        rules: WatchOptions | None = None,
+        options: WatchOptions | None = None,
         hold: Callable[[int], None] = lambda _change: None,
     ) -> None:
         """Prepare; send nothing before `open`.
@@ -58,7 +62,7 @@ class KubeWorkloadCluster:
         self._listener = listener
         self._schemas = schemas.Schemas(connection, observer=observer, hold=hold)
         self._discovery = discovery.Discovery(connection, self._schemas, on_change=self._on_kinds, observer=observer)
-        self._late_schemas = late_schemas.LateSchemas(self._discovery.refresh_schemas)
+        self._late_schemas = LateSchemas(self._discovery.refresh_schemas)
         self.caches = child_cache.ChildCache(
             connection,
             self._discovery,
@@ -66,9 +70,10 @@ class KubeWorkloadCluster:
             namespace=namespace,
             namespaced=namespaced_watches,
             share=share,
-            rules=rules,
+            options=options,
             observer=observer,
         )
+        self.externals = external_cache.ExternalCache(self.caches.server, listener, hold=hold)
         self._causes = retry_trigger_watches.TriggerWatches(self.caches.server, self._discovery, listener)
         self._signatures: Signatures | None = None
 
@@ -94,12 +99,14 @@ class KubeWorkloadCluster:
         """Stop all watches; leave the connection open."""
         await self._late_schemas.close()
         await self._causes.close()
+        await self.externals.close()
         await self.caches.close()
         self._schemas.close()
 
     def _on_kinds(self) -> None:
         self._late_schemas.start()
         self.caches.on_kinds()
+        self.externals.on_kinds()
         self._listener.on_kinds()
 
     @property
@@ -142,6 +149,14 @@ class KubeWorkloadCluster:
     def children_of(self, stack_uid: str, resource: str) -> tuple[Child, ...]:
         """Return all cached objects of one resource."""
         return self.caches.children_of(stack_uid, resource)
+
+    def follow_externals(self, stack_uid: str, queries: Mapping[str, ExternalQuery], *, namespace: str) -> None:
+        """Set everything that a Stack only reads, by name in its template. namespace: of the Stack."""
+        self.externals.follow(stack_uid, queries, namespace=namespace)
+
+    def find_external(self, stack_uid: str, name: str) -> ExternalView:
+        """Return what is known of the objects that a Stack reads under a name of its template."""
+        return self.externals.find(stack_uid, name)
 
     async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
         """Apply the manifest server-side and return the response, which is already in the cache."""
@@ -336,14 +351,32 @@ class KubeWorkloadCluster:
         )
         return bool((answer.get("status") or {}).get("allowed"))
 
-    async def may_get(self, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
-        """Return whether the account of that boundary may get the object. name: "" for all of the namespace."""
+    async def may(self, verb: str, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
+        """Return whether the account of that boundary may do that. name: "" for all of the namespace."""
         review = api_requests.access_review(
-            "get", kind=kind, namespace=namespace, name=name, user=boundary.user, groups=boundary.groups
+            verb, kind=kind, namespace=namespace, name=name, user=boundary.user, groups=boundary.groups
         )
         path = api_requests.collection_path(ACCESS_REVIEW)
         answer = await self._sender.send("create", ACCESS_REVIEW, path, body=review)
         return bool((answer.get("status") or {}).get("allowed"))
+
+    async def is_kind_going(self, kind: Kind) -> bool:
+        """Return whether the kind's definition is being deleted, or the kind is not served any more."""
+        definition = {"fieldSelector": f"metadata.name={kind.plural}.{kind.group}", "limit": "1"}
+        for listed, query in ((CUSTOM_RESOURCE_DEFINITION, definition), (kind, {"limit": "1"})):
+            try:
+                answer = await self._sender.send("list", listed, api_requests.collection_path(listed), query=query)
+            except errors.ApiStatusError as refused:
+                if refused.is_not_found:
+                    return True
+                if not refused.is_forbidden:
+                    raise
+                # The account may not see it, so that only the limit on removals protects the members.
+                continue
+            deleted = [each for each in answer.get("items") or () if "deletionTimestamp" in each["metadata"]]
+            if deleted and listed is CUSTOM_RESOURCE_DEFINITION:
+                return True
+        return False
 
     async def list_pods(self, namespace: str, *, labels: str) -> list[Object]:
         """Return the first pods with these labels, a selector; the account needs the right to list them."""
@@ -358,10 +391,47 @@ class KubeWorkloadCluster:
         answer = await self._sender.send("get", POD, path, query=query, read=api_requests.read_text)
         return str(answer[api_requests.TEXT])
 
-    def watch_trigger(self, cause: RetryTrigger) -> None:
+    def watch_trigger(self, trigger: RetryTrigger) -> None:
         """Start reporting changes of this trigger to the listener."""
-        self._causes.watch(cause)
+        self._causes.watch(trigger)
 
     def retain_triggers(self, causes: Collection[RetryTrigger]) -> None:
         """Stop the watches that none of these triggers needs."""
         self._causes.retain(causes)
+
+
+DELAYS: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""Seconds before each search. A schema is published after about a second, by a busy server later. Until then the server
+shows none, or that of a former kind of the same name, so a schema that is found does not end the search.
+"""
+
+
+class LateSchemas:
+    """One series of searches, which each change of the kinds starts again."""
+
+    def __init__(self, search: Callable[[], Awaitable[None]]) -> None:
+        self._search = search
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Search after each of the delays from now on."""
+        self._cancel()
+        self._running = supervision.spawn("discovery", self._run, name="search for schemas")
+
+    async def close(self) -> None:
+        """Stop the searches."""
+        self._cancel()
+        if self._running is not None:
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    def _cancel(self) -> None:
+        # A search that reports a change starts the next series. It must not cancel itself.
+        if self._running is not None and self._running is not asyncio.current_task():
+            self._running.cancel()
+
+    async def _run(self) -> None:
+        for delay in DELAYS:
+            await asyncio.sleep(delay)
+            await self._search()
+            if self._running is not asyncio.current_task():
+                return

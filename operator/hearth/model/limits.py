@@ -182,6 +182,20 @@ SOURCE_KEPT_BYTES = 64 * 1024
 """Size of a ConfigMap's data that is cached. Larger data is read again each time. Ordinary templates have a few KiB."""
 SOURCE_POLL = 30.0
 """Seconds between two polls of a source if the operator may not watch the kind as a whole."""
+SELECTOR_REQUIREMENTS = 16
+"""Labels in one selector of external objects. Selectors of real controllers have one to four."""
+EXTERNAL_WATCHES_PER_NAMESPACE = 16
+"""Kinds and namespaces that the Stacks of one namespace watch for external objects, each with a connection."""
+EXTERNAL_WATCHES = 64
+"""The same limit for all namespaces, for the same reason as `SOURCE_WATCHES`."""
+EXTERNAL_OBJECTS = 10_000
+"""External objects that one watch keeps: as many as a Stack has resources."""
+EXTERNAL_KEPT_BYTES = 32 * 1024 * 1024
+"""Bytes of the fields of external objects that the Stacks of one namespace keep, as those of a Stack's children."""
+EXTERNAL_TOTAL_BYTES = 128 * 1024 * 1024
+"""The same limit for all namespaces, of which each has half of what the others leave."""
+EXTERNAL_BURST = 2.0
+"""Seconds after a change of an external object in which further ones count together."""
 NESTED_DEPTH = 8
 """Levels of nested Stacks, without the outermost. Templates of templates have two or three."""
 NESTED_STACKS = 1000
@@ -393,6 +407,12 @@ PAGE_STREAMS = 20
 """Tabs that one `kubectl stack ui` keeps up to date: each reads its Stack about once a second."""
 PAGE_FORM_BYTES = 64 * 1024
 """Size of one request to the page: the longest field of a form is a reason of 1,024 characters."""
+PAGE_REVISIONS = 10
+"""Revisions of a Stack that the page shows: the newest. Each costs a request."""
+PAGE_PODS = 50
+"""Pods of a workload, and containers of a pod, that the page shows: the newest."""
+PAGE_LOG_LINES, PAGE_LOG_BYTES = 500, 256 * 1024
+"""The end of a log that the page shows."""
 PAGE_EVENTS = 500
 """Events on one page, the latest ones. The API server keeps them for an hour: some thousand of a large Stack."""
 GRAPH_LAYER_NODES = 10

@@ -312,12 +312,14 @@ def write_row(phase: Phase, row: PhaseRow) -> str:
     return "\n".join(lines)
 
 
-def write_line(phase: str, meaning: str, says: PhaseConditions) -> str:
+def write_line(phase: str, meaning: str, conditions: PhaseConditions) -> str:
     """Format one line of the table in Markdown."""
-    ready = says.ready if says.ready == "True" else f"{says.ready}, {says.reason or 'the first problem'}"
-    return (
-        f"| {phase} | {meaning} | {ready} | {'True' if says.reconciling else '–'} | {'True' if says.stalled else '–'} |"
+    ready = (
+        conditions.ready
+        if conditions.ready == "True"
+        else f"{conditions.ready}, {conditions.reason or 'the first problem'}"
     )
+    return f"| {phase} | {meaning} | {ready} | {'True' if conditions.reconciling else '–'} | {'True' if conditions.stalled else '–'} |"
 
 
 def draw() -> str:

@@ -25,6 +25,8 @@ WRITING = "get,create,patch,delete"
 """The verbs that an account needs for a kind of children."""
 READING = "get"
 """The verb that an account needs for the fields of an object."""
+LISTING = ("list", "watch")
+"""The verbs that an account needs for a list of objects."""
 
 
 class Mode(enum.StrEnum):
@@ -92,7 +94,7 @@ class Boundary:
         """Return why the object must not be read or written for the Stack, or ""."""
         if denial := self.stack_denial:
             return f"is not allowed: {denial}"
-        if self.closed and (ref.namespace == self.closed or is_namespace(ref, self.closed)):
+        if self.is_closed(ref):
             return f"is in namespace {self.closed}, which belongs to the operator and is closed to every Stack; use another namespace"
         if not self.is_confined or ref.namespace == self.namespace:
             return ""
@@ -110,6 +112,19 @@ class Boundary:
             f"metadata.namespace, or create the Stack in namespace {ref.namespace}"
         )
 
+    def find_list_denial(self, kind: Kind, namespace: str) -> str:
+        """Return why the objects of a kind must not be listed for the Stack, or "". namespace: "" for all."""
+        if namespace or not kind.namespaced or not self.is_confined or self.stack_denial:
+            return self.find_denial(ObjectRef(group=kind.group, kind=kind.name, namespace=namespace, name=""))
+        return (
+            f"covers all namespaces, but a Stack may only read its own namespace, {self.namespace}; set "
+            f"spec.serviceAccountName to a ServiceAccount with the required rights, or remove allNamespaces"
+        )
+
+    def is_closed(self, ref: ObjectRef) -> bool:
+        """Return whether the object is one of the operator, which no list for a Stack contains."""
+        return bool(self.closed) and (ref.namespace == self.closed or is_namespace(ref, self.closed))
+
     def explain_grant(self, kind: Kind, namespace: str) -> str:
         """Return the commands that give the account the rights to a kind of objects. namespace: "" for all."""
         return self._write_grant(f"{self.account}-{kind.plural}", WRITING, kind, namespace)
@@ -118,6 +133,13 @@ class Boundary:
         """Return why no field of the object is shown or used, with the commands that change it. Names no content."""
         grant = self._write_grant(f"{self.account}-get-{kind.plural}", READING, kind, ref.namespace)
         return f"ServiceAccount {self.account} may not get {ref}; to allow it, run: {grant}"
+
+    def explain_list_denial(self, kind: Kind, namespace: str) -> str:
+        """Return why no list of these objects is shown or used, with the commands that change it. namespace: "" for all."""
+        where = f"in namespace {namespace}" if namespace else "in all namespaces"
+        grant = self._write_grant(f"{self.account}-list-{kind.plural}", ",".join(LISTING), kind, namespace)
+        what = f"{kind.plural} {where}" if kind.namespaced else kind.plural
+        return f"ServiceAccount {self.account} may not list and watch {what}; to allow it, run: {grant}"
 
     def _write_grant(self, role: str, verbs: str, kind: Kind, namespace: str) -> str:
         scope, within = ("role", f" --namespace={namespace}") if namespace else ("clusterrole", "")

@@ -114,32 +114,34 @@ class MarkConditions:
     resolved: str = "False"
 
 
-def decide(mark_state: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkDecision:
+def decide(mark_state: ParsedHealthMark, marked: MarkedResource, *, now: float) -> MarkDecision:
     """Decide the next action. now: seconds since the epoch."""
     if mark_state.is_resolved:
         return MarkDecision()
     uid = mark_state.status.get("observedUID")
-    if view.is_forwarded and view.problem is not None:
-        answer = pending(view.problem.reason, view.problem.message)
-        return MarkDecision(status=build_status(mark_state, view, answer, uid=uid, now=now))
-    if uid is None or (not mark_state.is_observed and view.bound is None):
-        return _bind(mark_state, view, now=now)
-    if view.bound is None:
-        return _resolve(mark_state, view, now=now)
+    if marked.is_forwarded and marked.problem is not None:
+        answer = pending(marked.problem.reason, marked.problem.message)
+        return MarkDecision(status=build_status(mark_state, marked, answer, uid=uid, now=now))
+    if uid is None or (not mark_state.is_observed and marked.bound is None):
+        return _bind(mark_state, marked, now=now)
+    if marked.bound is None:
+        return _resolve(mark_state, marked, now=now)
     if not mark_state.is_observed:
         return MarkDecision(
-            status=build_status(mark_state, view, pending("Pending", "the mark is valid"), uid=uid, now=now)
+            status=build_status(mark_state, marked, pending("Pending", "the mark is valid"), uid=uid, now=now)
         )
-    return _carry(mark_state, view, view.bound, now=now)
+    return _carry(mark_state, marked, marked.bound, now=now)
 
 
-def _bind(mark_state: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkDecision:
+def _bind(mark_state: ParsedHealthMark, marked: MarkedResource, *, now: float) -> MarkDecision:
     """Bind the mark to the object that it names, else to the current one of the resource; not to one newer than the mark."""
-    child = view.subject
+    child = marked.subject
     if child is None:
-        problem = view.problem or MarkProblem(reason="ObjectNotFound", message=f"{describe(view)} has no object yet")
+        problem = marked.problem or MarkProblem(
+            reason="ObjectNotFound", message=f"{describe(marked)} has no object yet"
+        )
         return MarkDecision(
-            status=build_status(mark_state, view, pending(problem.reason, problem.message), uid=None, now=now)
+            status=build_status(mark_state, marked, pending(problem.reason, problem.message), uid=None, now=now)
         )
     made_at = str(child.fields["metadata"].get("creationTimestamp") or "")
     if mark_state.written_at and made_at > mark_state.written_at:
@@ -147,27 +149,29 @@ def _bind(mark_state: ParsedHealthMark, view: MarkedResource, *, now: float) -> 
             f"{child.ref} was created at {made_at}, after this mark ({mark_state.written_at}), so the mark does not "
             f"apply to it; to mark it, create a new HealthMark"
         )
-        return MarkDecision(status=build_status(mark_state, view, pending("ObjectTooNew", message), uid=None, now=now))
+        return MarkDecision(
+            status=build_status(mark_state, marked, pending("ObjectTooNew", message), uid=None, now=now)
+        )
     if not mark_state.is_unhealthy and child.unhealthy_reason is None:
-        return MarkDecision(status=build_status(mark_state, view, healthy(child), uid=child.uid, now=now))
+        return MarkDecision(status=build_status(mark_state, marked, healthy(child), uid=child.uid, now=now))
     return MarkDecision(
-        status=build_status(mark_state, view, pending("Pending", "the mark is valid"), uid=child.uid, now=now)
+        status=build_status(mark_state, marked, pending("Pending", "the mark is valid"), uid=child.uid, now=now)
     )
 
 
-def _resolve(mark_state: ParsedHealthMark, view: MarkedResource, *, now: float) -> MarkDecision:
+def _resolve(mark_state: ParsedHealthMark, marked: MarkedResource, *, now: float) -> MarkDecision:
     """Resolve a mark whose object is deleted, once a successor exists or the Stack has no such resource."""
     uid = mark_state.status["observedUID"]
-    if view.current is not None:
-        message = f"the marked object is deleted; {view.current.ref} is now the object of {describe(view)}"
+    if marked.current is not None:
+        message = f"the marked object is deleted; {marked.current.ref} is now the object of {describe(marked)}"
         answer = MarkConditions(reason="Replaced", message=message, resolved="True")
-        return MarkDecision(status=build_status(mark_state, view, answer, uid=uid, successor=view.current, now=now))
-    if not view.is_wanted:
-        message = f"the marked object is deleted, and no other object is needed for {describe(view)}"
+        return MarkDecision(status=build_status(mark_state, marked, answer, uid=uid, successor=marked.current, now=now))
+    if not marked.is_wanted:
+        message = f"the marked object is deleted, and no other object is needed for {describe(marked)}"
         return MarkDecision(
             status=build_status(
                 mark_state,
-                view,
+                marked,
                 MarkConditions(reason="ObjectDeleted", message=message, resolved="True"),
                 uid=uid,
                 now=now,
@@ -176,25 +180,29 @@ def _resolve(mark_state: ParsedHealthMark, view: MarkedResource, *, now: float) 
     return MarkDecision()
 
 
-def _carry(mark_state: ParsedHealthMark, view: MarkedResource, child: Child, *, now: float) -> MarkDecision:
+def _carry(mark_state: ParsedHealthMark, marked_resource: MarkedResource, child: Child, *, now: float) -> MarkDecision:
     """Write the mark onto the object once. A later change on the object overrides it."""
     if mark_state.is_written:
         if child.unhealthy_reason is not None:
-            return MarkDecision(status=build_status(mark_state, view, marked(child), uid=child.uid, now=now))
-        return MarkDecision(status=build_status(mark_state, view, taken_back(child), uid=child.uid, now=now))
-    if view.newer:
+            return MarkDecision(status=build_status(mark_state, marked_resource, marked(child), uid=child.uid, now=now))
+        return MarkDecision(status=build_status(mark_state, marked_resource, taken_back(child), uid=child.uid, now=now))
+    if marked_resource.newer:
         word = "healthy" if mark_state.is_unhealthy else "unhealthy"
-        message = f"the newer HealthMark {view.newer} marks {child.ref} as {word}"
+        message = f"the newer HealthMark {marked_resource.newer} marks {child.ref} as {word}"
         answer = MarkConditions(reason="Superseded", message=message, resolved="True")
-        return MarkDecision(status=build_status(mark_state, view, answer, uid=child.uid, now=now))
+        return MarkDecision(status=build_status(mark_state, marked_resource, answer, uid=child.uid, now=now))
     wanted = mark_state.reason_text if mark_state.is_unhealthy else None
     if child.unhealthy_reason == wanted:
         answer = marked(child) if mark_state.is_unhealthy else healthy(child)
-        return MarkDecision(status=build_status(mark_state, view, answer, uid=child.uid, now=now))
-    if view.problem is not None:
+        return MarkDecision(status=build_status(mark_state, marked_resource, answer, uid=child.uid, now=now))
+    if marked_resource.problem is not None:
         return MarkDecision(
             status=build_status(
-                mark_state, view, pending(view.problem.reason, view.problem.message), uid=child.uid, now=now
+                mark_state,
+                marked_resource,
+                pending(marked_resource.problem.reason, marked_resource.problem.message),
+                uid=child.uid,
+                now=now,
             )
         )
     return MarkDecision(step=WriteHealthMark(child=child, reason=wanted))
@@ -221,9 +229,9 @@ def taken_back(child: Child) -> MarkConditions:
     return MarkConditions(reason="MarkRemoved", message=message, resolved="True")
 
 
-def describe(view: MarkedResource) -> str:
+def describe(marked: MarkedResource) -> str:
     """Return text in the form `resource web of Stack shop`."""
-    return f"resource {view.resource} of {names.describe_owner(view.stack)}"
+    return f"resource {marked.resource} of {names.describe_owner(marked.stack)}"
 
 
 def write_owner(key: str) -> Object:
@@ -241,8 +249,8 @@ def read_owner(fields: Mapping[str, Any]) -> str:
 
 def build_status(
     mark_state: ParsedHealthMark,
-    view: MarkedResource,
-    answer: MarkConditions,
+    marked: MarkedResource,
+    conditions: MarkConditions,
     *,
     uid: str | None,
     now: float,
@@ -252,14 +260,14 @@ def build_status(
     status: Object = {
         "observedGeneration": mark_state.generation,
         "conditions": [
-            _condition(mark_state, READY, answer.ready, answer, now=now),
-            _condition(mark_state, RESOLVED, answer.resolved, answer, now=now),
+            _condition(mark_state, READY, conditions.ready, conditions, now=now),
+            _condition(mark_state, RESOLVED, conditions.resolved, conditions, now=now),
         ],
     }
     if uid is not None:
         status["observedUID"] = uid
-    if uid is not None or view.is_forwarded:
-        status |= {**write_owner(view.stack), "resource": view.resource}
+    if uid is not None or marked.is_forwarded:
+        status |= {**write_owner(marked.stack), "resource": marked.resource}
     elif mark_state.is_observed:
         # The process that the path was forwarded to keeps that.
         status |= {key: mark_state.status[key] for key in ROUTE if key in mark_state.status}
@@ -274,15 +282,17 @@ def build_status(
     return status if status != mark_state.status else None
 
 
-def _condition(mark_state: ParsedHealthMark, type_: str, status: str, answer: MarkConditions, *, now: float) -> Object:
+def _condition(
+    mark_state: ParsedHealthMark, type_: str, status: str, mark_conditions: MarkConditions, *, now: float
+) -> Object:
     """Build one condition. Its transition time is unchanged while its status is unchanged."""
     before = conditions.find(mark_state.status, type_)
     is_same = before.get("status") == status and before.get("lastTransitionTime")
     return {
         "type": type_,
         "status": status,
-        "reason": answer.reason,
-        "message": answer.message[: conditions.MESSAGE_LENGTH],
+        "reason": mark_conditions.reason,
+        "message": mark_conditions.message[: conditions.MESSAGE_LENGTH],
         "observedGeneration": mark_state.generation,
         "lastTransitionTime": before["lastTransitionTime"] if is_same else times.format_time(now),
     }

@@ -316,14 +316,14 @@ def _write(snapshot: ParsedSnapshot, verdict: Verdict, *, now: float) -> Snapsho
     return SnapshotDecision(status=status if status != snapshot.status else None)
 
 
-def _build(snapshot: ParsedSnapshot, verdict: Verdict, says: PhaseConditions, *, now: float) -> Object:
+def _build(snapshot: ParsedSnapshot, verdict: Verdict, phase_conditions: PhaseConditions, *, now: float) -> Object:
     """Build the whole status."""
     return {
         "phase": str(verdict.phase),
         "observedGeneration": snapshot.generation,
         **encode(verdict.memory),
         "conditions": conditions.build_conditions(
-            says,
+            phase_conditions,
             headline=(verdict.reason, verdict.message),
             generation=snapshot.generation,
             before=snapshot.status.get("conditions") or (),

@@ -76,7 +76,8 @@ class PartialManifest:
         """Return the value, with stand-ins if a required object is not yet as the run makes it."""
         unknown = self.assumptions.unknown
         objects = [each for found in values.values() for each in (found if isinstance(found, tuple) else (found,))]
-        uids = {each["metadata"]["uid"] for each in objects if each is not None}
+        # An optional object that does not exist has no fields.
+        uids = {each["metadata"]["uid"] for each in objects if each}
         if uids.isdisjoint(unknown.objects) and uids.isdisjoint(self.assumptions.ready):
             return self.inner.evaluate(values)
         is_tainted = any(unknown.is_within(each) for each in objects)
@@ -118,9 +119,9 @@ class AssumedRule:
 class AssumedRules(HealthRules):
     """Health rules by which every object is ready that counts as ready."""
 
-    def __init__(self, ready: set[str], *, schemas: Schemas, scripts: Evaluations) -> None:
+    def __init__(self, ready: set[str], *, schemas: Schemas, evaluations: Evaluations) -> None:
         """ready: UIDs; others may add to them."""
-        super().__init__(schemas=schemas, scripts=scripts)
+        super().__init__(schemas=schemas, scripts=evaluations)
         self._ready = ready
 
     def assess(self, fields: Mapping[str, Any], *, kind: Kind) -> HealthResult:

@@ -25,6 +25,9 @@ class LiveCluster(Protocol):
     async def list_children(self, kind: Kind, stack_uid: str) -> list[Object]:
         """Return the objects with the label of that Stack; none if the kind is not served."""
 
+    async def list_objects(self, kind: Kind, namespace: str, *, selector: str) -> list[Object]:
+        """Return the objects with these labels. namespace: "" for all, and for cluster scope."""
+
     async def get(self, ref: ObjectRef, *, kind: Kind, user: str = "") -> Object:
         """Return the object. user: the user who reads it, "" for the user of the preview."""
 

@@ -86,6 +86,8 @@ class PreviewRun:
                 self.reconciler.reconcile(self.world.stack, taken[1])
             elif services.read_rights.is_asking(uid):
                 await asyncio.sleep(ANSWER_INTERVAL)
+            elif await self.world.cluster.read_externals(services.find_boundary(self.world.stack).user):
+                services.queue.enqueue(uid, DirtyScope.ALL_RESOURCES)
             else:
                 await services.evaluations.wait(uid)
                 if not len(services.queue):

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from hearth import supervision
 from hearth.engine.ports import Evaluations
-from hearth.engine.unassisted import Unassisted
+from hearth.engine.services import Unassisted
 from hearth.engine.work_queue import WorkQueue
-from hearth.model.errors import HearthError
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.model.errors import ApiStatusError, HearthError
+from hearth.model.groups import members
 from hearth.model.text import redaction
 from hearth.plan.environment import environment_rules
 from hearth.plan.resource import enforcement
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
-from hearth.preview import certainty, preview_world, recognition, sensitive_fields
+from hearth.preview import field_changes, preview_world, recognition
 from hearth.preview.changes import Action, Change, Preview
+from hearth.preview.field_changes import ABSENT, Absent, FieldChange, FieldPath
 from hearth.preview.live_cluster import LiveCluster
 from hearth.preview.preview_run import PreviewRun
-from hearth.preview.preview_world import PreviewRequest
+from hearth.preview.preview_world import PreviewRequest, PreviewWorld
 
 PAUSED = "spec.paused is true: the operator writes nothing until it is unpaused"
 ELSEWHERE = "spec.kubeConfig: the objects are in another cluster, which a preview does not read"
@@ -53,13 +58,13 @@ async def make_preview(
         raise PreviewFailed(
             f"internal error in the preview ({', '.join(dict.fromkeys(faults))}); its result is unknown"
         )
-    hide = sensitive_fields.make_filter(world, before=before, applied=run.recorder.stated)
+    hide = make_filter(world, before=before, applied=run.recorder.stated)
     return assemble(run, [hide(each) for each in await list_changes(run)])
 
 
 async def list_changes(run: PreviewRun) -> list[Change]:
     """Return what happens, then what does not, each with whether that is certain."""
-    uncertain = await certainty.find_uncertain(run)
+    uncertain = await find_uncertain(run)
     halted = {name for name in uncertain if is_halted(run, name)}
     changes = [
         dataclasses.replace(each, is_uncertain=each.is_uncertain or each.resource in uncertain)
@@ -176,3 +181,116 @@ def list_obsolete(planner: StackPlanner) -> Iterator[Change]:
             yield Change(action=Action.STOP, resource=child.resource, ref=child.ref, hook=hook)
     for name in planner.find_post_delete_stops():
         yield Change(action=Action.STOP, resource=name, hook=enforcement.AFTER[environment_rules.Action.DELETE])
+
+
+HALTED = frozenset({ResourceState.STOPPED, ResourceState.FAILED, ResourceState.RETRYING})
+
+
+async def find_uncertain(run: PreviewRun) -> set[str]:
+    """Return the resources whose outcome is uncertain: of their own, or because of one that they require."""
+    planner = run.reconciler.planner
+    if planner is None:
+        return set()
+    changes = run.recorder.changes
+    uncertain = {each.resource for each in changes if each.is_uncertain}
+    known = {each.resource for each in changes}
+    moved = {each.resource for each in changes if each.is_uncertain and each.action is Action.REPLACE}
+    for name, resource in planner.blueprint.resources.items():
+        status = planner.statuses.get(name)
+        required = {each for need in resource.requires for each in expand(need, planner)}
+        if status is None or name in uncertain:
+            continue
+        is_blocked = status.state is ResourceState.WAITING and not required.isdisjoint(uncertain)
+        if (
+            is_blocked
+            or not required.isdisjoint(moved)
+            or (name not in known and status.state in HALTED and not await is_certain(run, planner, name, status))
+        ):
+            uncertain.add(name)
+    return uncertain
+
+
+def expand(required: str, planner: StackPlanner) -> tuple[str, ...]:
+    """Return the resource that is required, or all members of a collection."""
+    if not members.is_all(required):
+        return (required,)
+    return planner.blueprint.collections[members.root_of(required)].members
+
+
+async def is_certain(run: PreviewRun, planner: StackPlanner, name: str, status: ResourceStatus) -> bool:
+    """Return whether a halted resource changes regardless of the unknown values."""
+    desired = planner.find_desired(name, status.child) if status.child is not None else None
+    if desired is None:
+        return True
+    stack = run.world.stack
+    manager = names.field_manager(stack.namespace, stack.name, kind=stack.kind)
+    try:
+        return await run.world.cluster.changes_for_sure(desired.manifest, kind=desired.kind, manager=manager)
+    except ApiStatusError:
+        return True
+
+
+# Hides sensitive values in changes: where a manifest has one, neither the old nor the new value is shown.
+
+SECRET_FIELDS: Final = ("data", "stringData")
+
+
+def make_filter(
+    world: PreviewWorld, *, before: Mapping[str, Sequence[Object]], applied: Mapping[str, Sequence[Object]]
+) -> Callable[[Change], Change]:
+    """Return the function that hides the sensitive values of a change. Call it once everything was compiled.
+
+    before: by resource, the manifests of the present target; applied: those of the preview.
+    """
+    texts = frozenset(world.builder.sensitive_texts)
+    hidden = set(world.builder.hidden)
+    is_blind = not before and any(stored.get("sensitive") for _, stored in world.request.revisions)
+    tainted: dict[str, list[FieldPath] | None] = {}
+    for resource in hidden:
+        manifests = [*before.get(resource, ()), *applied.get(resource, ())]
+        found = [path for manifest in manifests for path in find_sensitive(manifest, texts)]
+        tainted[resource] = found or None
+
+    def hide(change: Change) -> Change:
+        fields = tuple(hide_field(change, each) for each in change.fields)
+        reason, unchecked = (redaction.redact(text, texts) for text in (change.reason, change.unchecked))
+        return dataclasses.replace(change, fields=fields, reason=reason, unchecked=unchecked)
+
+    def hide_field(change: Change, each: FieldChange) -> FieldChange:
+        is_secret = change.ref is not None and (change.ref.group, change.ref.kind) == ("", "Secret")
+        if is_secret and each.path[0] in SECRET_FIELDS:
+            return conceal(each)
+        paths = tainted.get(change.resource, [])
+        if is_blind or paths is None or any(is_overlapping(each.path, path) for path in paths):
+            return conceal(each)
+        old, new = (
+            value if isinstance(value, Absent) else redaction.redact_within(value, texts)
+            for value in (each.old, each.new)
+        )
+        return dataclasses.replace(each, old=old, new=new)
+
+    return hide
+
+
+def find_sensitive(manifest: Object, texts: frozenset[str]) -> list[FieldPath]:
+    """Return the paths of the values that contain a sensitive text."""
+    return [
+        path
+        for path, value in field_changes.find_leaves(field_changes.prune(manifest))
+        if redaction.redact_within(value, texts) != value
+    ]
+
+
+def is_overlapping(one: FieldPath, other: FieldPath) -> bool:
+    """Return whether one path leads into the other."""
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
+
+
+def conceal(change: FieldChange) -> FieldChange:
+    """Return the change without its values."""
+
+    def replace(value: Any) -> Any:
+        return ABSENT if isinstance(value, Absent) else redaction.SENSITIVE
+
+    return dataclasses.replace(change, old=replace(change.old), new=replace(change.new))

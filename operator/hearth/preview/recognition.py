@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from hearth.engine import verified_revisions
@@ -35,7 +36,7 @@ from hearth.plan.target.target import Target
 from hearth.preview import field_changes, preview_world
 from hearth.preview.copies import object_copies
 from hearth.preview.preview_world import PreviewWorld
-from hearth.template.blueprint import Blueprint
+from hearth.template.blueprint import Blueprint, ReadValue
 from hearth.template.chunked_work import Unevaluated
 
 UNREADABLE = (InvalidDefinition, SourceNotFound, TamperedRevision, Unevaluated, ApiStatusError)
@@ -106,10 +107,15 @@ async def restate(world: PreviewWorld, present: StackObject, revision: Revision,
 async def find_candidates(world: PreviewWorld, present: StackObject, number: int, target: Target) -> list[Candidate]:
     """Return what each object would be by a stored revision; none if that cannot be compiled now."""
     try:
-        stored = await world.builder.compile_stored(present, number, surge=target.surge)
+        planner = await make_planner(world, present, lambda: compile_stored(world, present, number, target))
     except (*UNREADABLE, Unreachable):
         return []
-    return list(evaluate(world, present, stored.blueprint))
+    return list(evaluate(world, present, planner))
+
+
+async def compile_stored(world: PreviewWorld, present: StackObject, number: int, target: Target) -> Blueprint:
+    """Return the blueprint of a stored revision."""
+    return (await world.builder.compile_stored(present, number, surge=target.surge)).blueprint
 
 
 async def find_wanted(world: PreviewWorld) -> list[Candidate]:
@@ -117,10 +123,10 @@ async def find_wanted(world: PreviewWorld) -> list[Candidate]:
     stack, builder = world.stack, world.builder
     try:
         definition = await builder.read_spec(stack.namespace, stack.spec, reader=builder.find_reader(stack))
-        blueprint = await builder.compile(definition, stack)
+        planner = await make_planner(world, stack, lambda: builder.compile(definition, stack))
     except (*UNREADABLE, Unreachable):
         return []
-    return list(evaluate(world, stack, blueprint))
+    return list(evaluate(world, stack, planner))
 
 
 async def recognize_finished(world: PreviewWorld, present: StackObject, numbers: list[int], target: Target) -> None:
@@ -132,11 +138,13 @@ async def recognize_finished(world: PreviewWorld, present: StackObject, numbers:
     entries = {entry.resource: entry for entry in finished_work.decode(present.status.get(finished_work.FIELD))}
     for number, least in zip(numbers, (1, 2), strict=True) if entries else ():
         try:
-            stored = await world.builder.compile_stored(present, number, surge=target.surge)
+            planner = await make_planner(
+                world, present, functools.partial(compile_stored, world, present, number, target)
+            )
         except (*UNREADABLE, Unreachable):
             continue
         gone: dict[str, str] = {}
-        list(evaluate(world, present, stored.blueprint, gone=gone))
+        list(evaluate(world, present, planner, gone=gone))
         for name, hash_ in gone.items():
             entry = entries.get(name)
             if entry is not None and len(entry.definitions) >= least:
@@ -147,23 +155,51 @@ async def recognize_finished(world: PreviewWorld, present: StackObject, numbers:
         preview_world.replace_status(world, {**world.stack.status, finished_work.FIELD: work.encode()})
 
 
-def evaluate(
-    world: PreviewWorld, present: StackObject, blueprint: Blueprint, *, gone: dict[str, str] | None = None
-) -> Iterator[Candidate]:
-    """Yield the desired objects of a blueprint with the present values. Every object counts as ready.
+async def make_planner(
+    world: PreviewWorld, present: StackObject, compile_: Callable[[], Awaitable[Blueprint]]
+) -> ResourcePlanner:
+    """Return a planner that knows what the Stack only reads, and the members that are made of it."""
+    planner = await read_externals(world, present, await compile_())
+    read = {
+        name: ReadValue.of(each, fields)
+        for name, each in planner.blueprint.externals.items()
+        if each.is_awaited and (fields := planner.externals.statuses[name].fields) is not None
+    }
+    if not read:
+        return planner
+    world.builder.read[present.uid] = {**world.builder.read.get(present.uid, {}), **read}
+    return await read_externals(world, present, await compile_())
 
-    gone: receives the hash of each resource that has no object.
-    """
+
+async def read_externals(world: PreviewWorld, present: StackObject, blueprint: Blueprint) -> ResourcePlanner:
+    """Return a planner of the blueprint that knows what the Stack only reads."""
+    boundary = world.services.find_boundary(present)
     planner = ResourcePlanner(
         blueprint=blueprint,
         stack=revision_builder.identify(present),
         kinds=WatchedKinds(served=world.cluster.kinds),
         hashes=world.hashes.of_stack(present.uid),
-        reader=Reader(boundary=world.services.find_boundary(present), access=UNLIMITED),
+        reader=Reader(boundary=boundary, access=UNLIMITED),
         rules=world.services.health_rules,
     )
+    if blueprint.externals:
+        world.cluster.follow_externals(present.uid, planner.find_queries(), namespace=present.namespace)
+        await world.cluster.read_externals(boundary.user)
+        planner.externals.find_view = functools.partial(world.cluster.find_external, present.uid)
+        for name in blueprint.externals:
+            planner.refresh_external(name)
+    return planner
+
+
+def evaluate(
+    world: PreviewWorld, present: StackObject, planner: ResourcePlanner, *, gone: dict[str, str] | None = None
+) -> Iterator[Candidate]:
+    """Yield the desired objects of a blueprint with the present values. Every object counts as ready.
+
+    gone: receives the hash of each resource that has no object.
+    """
     statuses: dict[str, ResourceStatus] = {}
-    for name in blueprint.resources:
+    for name in planner.blueprint.resources:
         children = world.cluster.children_of(present.uid, name)
         planner.plan(name, statuses, children, memory=InMemoryState(), now=0.0)
         current = requirements.find_current(children)

@@ -12,7 +12,7 @@ from hearth.model.child import Child, Object
 from hearth.model.groups import members
 from hearth.model.kinds import ObjectRef
 from hearth.plan.resource import data_kinds, replaced_fields
-from hearth.plan.stack.stack_plan import StackPlan
+from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step, Suspend, WriteHealthMark
 from hearth.preview import field_changes
@@ -36,22 +36,40 @@ class PlannedStep:
 
 
 def describe_plan(
-    step: Step, plan: StackPlan, memory: InMemoryState, children: tuple[Child, ...], unknown: UnknownValues
+    step: Step, plan: StackPlanner, memory: InMemoryState, children: tuple[Child, ...], unknown: UnknownValues
 ) -> PlannedStep:
     """Return the step with its reason. children: the objects of its resource."""
-    if isinstance(step, Delete | Detach):
-        status = plan.statuses.get(step.child.resource)
-        if status is None or status.step is not step:
+    match step:
+        case Delete() | Detach():
+            return describe_removal(step, plan, memory, unknown)
+        case Apply():
+            return describe_apply(step, plan, memory, children, unknown)
+        case Release() | WriteHealthMark() | Suspend():
             return PlannedStep(step)
-        reason = status.message.removeprefix("is replaced because ").partition(":")[0]
-        desired = plan.find_desired(step.child.resource, step.child)
-        manifest = desired.manifest if desired is not None else {}
-        is_uncertain = depends_on_unknown(manifest, step.child, plan, memory, unknown)
-        if isinstance(step, Delete):
-            reason = with_loss(reason, step.child, manifest, Replacement.DELETE_FIRST)
-        return PlannedStep(step, reason, step.child, is_uncertain)
-    if not isinstance(step, Apply):
+        case _:
+            assert_never(step)
+
+
+def describe_removal(
+    step: Delete | Detach, plan: StackPlanner, memory: InMemoryState, unknown: UnknownValues
+) -> PlannedStep:
+    """Return the deletion of an object with its reason."""
+    status = plan.statuses.get(step.child.resource)
+    if status is None or status.step is not step:
         return PlannedStep(step)
+    reason = status.message.removeprefix("is replaced because ").partition(":")[0]
+    desired = plan.find_desired(step.child.resource, step.child)
+    manifest = desired.manifest if desired is not None else {}
+    is_uncertain = depends_on_unknown(manifest, step.child, plan, memory, unknown)
+    if isinstance(step, Delete):
+        reason = with_loss(reason, step.child, manifest, Replacement.DELETE_FIRST)
+    return PlannedStep(step, reason, step.child, is_uncertain)
+
+
+def describe_apply(
+    step: Apply, plan: StackPlanner, memory: InMemoryState, children: tuple[Child, ...], unknown: UnknownValues
+) -> PlannedStep:
+    """Return an apply with its reason."""
     if step.uid is not None:
         return PlannedStep(step, f"drift of {step.repaired_fields} is repaired" if step.repaired_fields else "")
     former = [child for child in children if child.is_identified]
@@ -63,14 +81,14 @@ def describe_plan(
     return PlannedStep(step, reason, old, is_uncertain)
 
 
-def with_loss(reason: str, old: Child, manifest: Object, policy: Replacement) -> str:
+def with_loss(reason: str, old: Child, manifest: Object, replacement: Replacement) -> str:
     """Return the reason of a replacement, with what the replacement does to data."""
-    loss = data_kinds.describe_loss(old.kind.key, policy, has_claims=data_kinds.has_claims(manifest))
+    loss = data_kinds.describe_loss(old.kind.key, replacement, has_claims=data_kinds.has_claims(manifest))
     return f"{reason}; {loss}" if loss else reason
 
 
 def depends_on_unknown(
-    manifest: Object, old: Child, plan: StackPlan, memory: InMemoryState, unknown: UnknownValues
+    manifest: Object, old: Child, plan: StackPlanner, memory: InMemoryState, unknown: UnknownValues
 ) -> bool:
     """Return whether `replaceOn` requires the replacement only if unknown values differ from the present ones."""
     resource = plan.blueprint.resources.get(old.resource)
@@ -81,7 +99,7 @@ def depends_on_unknown(
     return is_named and replaced_fields.find_replaced_field(resource, old, filled) is None
 
 
-def explain_replacement(step: Apply, old: Child, plan: StackPlan, memory: InMemoryState) -> str:
+def explain_replacement(step: Apply, old: Child, plan: StackPlanner, memory: InMemoryState) -> str:
     """Return why a resource gets another object."""
     resource = plan.blueprint.resources[step.resource]
     refused = memory.immutable.get(old.uid)

@@ -34,7 +34,7 @@ class OfflineEvaluator:
         self._start = start
         self._now = now
         self._left = ALL_SECONDS
-        self._worker: Process | None = None
+        self._process: Process | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def admits(self, cost: Cost) -> bool:
@@ -66,15 +66,15 @@ class OfflineEvaluator:
 
     async def _evaluate(self, text: str, packed: bytes) -> Answer:
         try:
-            if self._worker is None or not self._worker.is_usable:
+            if self._process is None or not self._process.is_usable:
                 await self._end()
-                self._worker = await self._start()
-            return await self._worker.ask(text, packed)
+                self._process = await self._start()
+            return await self._process.ask(text, packed)
         except Lost as lost:
             return Excess(str(lost))
 
     async def _end(self) -> None:
-        worker, self._worker = self._worker, None
+        worker, self._process = self._process, None
         if worker is not None:
             await worker.end()
 

@@ -51,9 +51,9 @@ class HttpReply:
 class HttpServer:
     """Serves `pages` from `start` to `stop`, in the event loop that starts it."""
 
-    def __init__(self, pages: Endpoints, *, on_limit: Callable[[str], None] = lambda _limit: None) -> None:
+    def __init__(self, endpoints: Endpoints, *, on_limit: Callable[[str], None] = lambda _limit: None) -> None:
         """on_limit: gets the name of a limit that is reached, for metrics."""
-        self._pages = pages
+        self._pages = endpoints
         self._server: asyncio.Server | None = None
         self._on_limit = on_limit
         self._connections: dict[asyncio.Task[None], None] = {}
@@ -103,7 +103,7 @@ class HttpServer:
             self._on_limit("http-connections")
 
 
-async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pages: Endpoints) -> None:
+async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoints: Endpoints) -> None:
     """Read one request and write its answer."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -112,7 +112,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pag
     except asyncio.IncompleteReadError:
         return
     method, target = parse_request_line(head)
-    writer.write(write_response(respond(method, target, pages), has_body=method != "HEAD"))
+    writer.write(write_response(respond(method, target, endpoints), has_body=method != "HEAD"))
     await writer.drain()
 
 
@@ -124,7 +124,7 @@ def parse_request_line(head: bytes) -> tuple[str, str]:
     return words[0], words[1].partition("?")[0]
 
 
-def respond(method: str, path: str, pages: Endpoints) -> HttpReply:
+def respond(method: str, path: str, endpoints: Endpoints) -> HttpReply:
     """Return the reply."""
     if not method:
         return HttpReply(status=HTTPStatus.BAD_REQUEST, body=b"this is no HTTP/1.1 request of a sensible size\n")
@@ -132,11 +132,11 @@ def respond(method: str, path: str, pages: Endpoints) -> HttpReply:
         return HttpReply(status=HTTPStatus.METHOD_NOT_ALLOWED, body=b"only GET and HEAD are served\n")
     match path:
         case "/healthz":
-            return health_reply(pages.alive())
+            return health_reply(endpoints.alive())
         case "/readyz":
-            return health_reply(pages.ready())
+            return health_reply(endpoints.ready())
         case "/metrics":
-            return HttpReply(status=HTTPStatus.OK, body=pages.metrics(), content_type=metrics.CONTENT_TYPE)
+            return HttpReply(status=HTTPStatus.OK, body=endpoints.metrics(), content_type=metrics.CONTENT_TYPE)
         case _:
             return HttpReply(status=HTTPStatus.NOT_FOUND, body=b"not found; there are /healthz, /readyz and /metrics\n")
 
@@ -149,12 +149,12 @@ def health_reply(troubles: Sequence[str]) -> HttpReply:
     return HttpReply(status=HTTPStatus.SERVICE_UNAVAILABLE, body=body.encode())
 
 
-def write_response(answer: HttpReply, *, has_body: bool) -> bytes:
+def write_response(reply: HttpReply, *, has_body: bool) -> bytes:
     """Return the reply as bytes."""
-    allow = "Allow: GET, HEAD\r\n" if answer.status is HTTPStatus.METHOD_NOT_ALLOWED else ""
+    allow = "Allow: GET, HEAD\r\n" if reply.status is HTTPStatus.METHOD_NOT_ALLOWED else ""
     head = (
-        f"HTTP/1.1 {answer.status.value} {answer.status.phrase}\r\n"
-        f"Content-Type: {answer.content_type}\r\nContent-Length: {len(answer.body)}\r\n"
+        f"HTTP/1.1 {reply.status.value} {reply.status.phrase}\r\n"
+        f"Content-Type: {reply.content_type}\r\nContent-Length: {len(reply.body)}\r\n"
         f"{allow}Cache-Control: no-store\r\nConnection: close\r\n\r\n"
     )
-    return head.encode("latin-1") + (answer.body if has_body else b"")
+    return head.encode("latin-1") + (reply.body if has_body else b"")

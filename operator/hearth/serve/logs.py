@@ -10,8 +10,9 @@ import sys
 from typing import TextIO
 
 import structlog
-from structlog.typing import EventDict, Processor, WrappedLogger
+from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
 
+from hearth import supervision
 from hearth.settings import LogFormat, LogLevel
 
 FIRST_FIELDS = ("timestamp", "level", "logger", "event", "stack", "resource")
@@ -77,12 +78,16 @@ def make_formatter(format_: LogFormat) -> logging.Formatter:
     render = structlog.processors.JSONRenderer(default=str) if format_ == "json" else render_text
     last: list[Processor] = [
         structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-        # Without local variables, which may be private keys and the content of Secrets.
-        structlog.processors.format_exc_info,
+        structlog.processors.ExceptionRenderer(describe_exception),
         sort_fields,
         render,
     ]
     return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=make_common_processors(), processors=last)
+
+
+def describe_exception(exc_info: ExcInfo) -> str:
+    """Describe an exception, ours or a library's: types and places. Its message and variables may be secret."""
+    return "\n".join(supervision.describe(exc_info[1]))
 
 
 def drop_library_fields(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:

@@ -16,6 +16,7 @@ from hearth.model.child import Object, Path
 from hearth.model.field_paths import PathPattern
 from hearth.model.groups import members
 from hearth.model.groups.group_members import GroupSize
+from hearth.model.label_selectors import LabelSelector
 
 Values: TypeAlias = Mapping[str, Mapping[str, Any] | tuple[Mapping[str, Any], ...] | None]
 """By name in the template, the fields of its child, or of all its members' children in the order of the source; None if
@@ -185,6 +186,8 @@ class ResourceBlueprint:
     `workers[*]` for all members of a collection."""
     dependents: tuple[str, ...]
     """The inverse of `requires`; `workers[*]` for every member of that collection."""
+    externals: tuple[str, ...] = ()
+    """The external objects that must be ready first, sorted. No object records them."""
     ready_when: tuple[Evaluable, ...] = ()
     """Booleans that replace the kind's built-in rule; they may read the resource itself."""
     failed_when: tuple[Evaluable, ...] = ()
@@ -227,12 +230,50 @@ class ResourceBlueprint:
                 each.ready_when,
                 each.failed_when,
                 each.requires,
+                each.externals,
                 each.after,
                 each.index,
             )
             for each in (self, other)
         )
         return mine == theirs and self.dependents == other.dependents
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalBlueprint:
+    """An object that the Stack only reads, or a list of objects."""
+
+    name: str
+    """By which expressions read it."""
+    path: str
+    """Its path in the Stack: `spec.template.resources.gateway`."""
+    api_version: str
+    kind: str
+    is_kind_known: bool = True
+    """Whether the cluster served the kind, so that the expressions were compared with its schema."""
+    object_name: str = ""
+    """"" for a list."""
+    namespace: str | None = None
+    """As stated; None for that of the Stack."""
+    selector: LabelSelector | None = None
+    """Of a list; None for one object."""
+    is_in_all_namespaces: bool = False
+    is_optional: bool = False
+    """Whether what reads it does not wait until it exists."""
+    ready_when: tuple[Evaluable, ...] = ()
+    """Booleans that replace the rule of its kind; they read the object, or the list."""
+    makes_members: bool = False
+    """Whether a `forEach` reads it, so that a change is compiled."""
+    is_awaited: bool = False
+    """Whether it makes members, and the blueprint was compiled without its value."""
+    dependents: tuple[str, ...] = field(default=(), compare=False)
+    """The resources that read it or depend on it."""
+
+    @property
+    def identity(self) -> str:
+        """Return what is read, as a text that is equal only for the same objects in one namespace and cluster."""
+        place = "*" if self.is_in_all_namespaces else self.namespace or ""
+        return f"{self.api_version}/{self.kind}/{place}/{self.object_name}/{self.selector or ''}"
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +288,8 @@ class CollectionBlueprint:
     """The names of its members in the order of the source; keys of `Blueprint.resources`."""
     dependents: tuple[str, ...]
     """The resources that require all members."""
+    max_removed: int | str | None = None
+    """How many members may go by themselves within ten minutes, a number or a percentage; None: all."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,6 +349,12 @@ class Blueprint:
     """By resource name, the paths that anything in the blueprint reads of it. These must be cached of its child."""
     collections: Mapping[str, CollectionBlueprint] = field(default_factory=dict)
     """By name in the template, those that are present; some may have no members."""
+    externals: Mapping[str, ExternalBlueprint] = field(default_factory=dict)
+    """By name in the template, what is only read."""
+    unresolved: frozenset[str] = frozenset()
+    """The collections whose members are not known, because what they are made of was not read. Their objects stay."""
+    member_kinds: frozenset[str] = frozenset()
+    """`apiVersion/Kind` of the members that others decide on: there may be objects although there are no members now."""
     retained: frozenset[str] = frozenset()
     """Names in the template of resources whose objects are retained when they are obsolete, including resources that are
     absent now."""
@@ -317,7 +366,7 @@ class Blueprint:
     """Whether the definition is unavailable, so that the absence of a resource says nothing."""
     sensitive_texts: frozenset[str] = field(default=frozenset(), repr=False)
     """Sensitive texts, which must not be in any text that people read."""
-    reach: SharingScope = SharingScope.ONE
+    scope: SharingScope = SharingScope.ONE
     """Which Stacks of this definition may share it."""
     rolling: Mapping[str, RollingPolicy] = field(default_factory=dict)
     """By collection, how its members change, if not all at once."""
@@ -332,12 +381,21 @@ class Blueprint:
         if origin is not None and origin.resources is self.resources:
             return origin.kinds
         found = set(map(operator.attrgetter("api_version", "kind"), self.resources.values()))
-        return frozenset(f"{api_version}/{kind}" for api_version, kind in found)
+        return self.member_kinds.union(f"{api_version}/{kind}" for api_version, kind in found)
 
     def is_used_like(self, other: Blueprint) -> bool:
-        """Return whether both have the same collections, and are read and kept alike."""
+        """Return whether both have the same collections and external objects, and are read and kept alike."""
         mine, theirs = (
-            (each.collections.keys(), each.reads, each.retained, each.adopts, each.abandons, each.surge)
+            (
+                each.collections.keys(),
+                each.externals,
+                each.unresolved,
+                each.reads,
+                each.retained,
+                each.adopts,
+                each.abandons,
+                each.surge,
+            )
             for each in (self, other)
         )
         return mine == theirs
@@ -356,6 +414,22 @@ class Origin:
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ReadValue:
+    """An external object, or a list of objects, as it was read."""
+
+    identity: str
+    """Of the reference: under the same name, another definition may mean another object."""
+    value: Any = field(repr=False)
+    """The fields of the object, or a list of the fields of each."""
+
+    @classmethod
+    def of(cls, external: ExternalBlueprint, fields: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> ReadValue:
+        """Return what was read of the object, or of the list."""
+        value = fields if isinstance(fields, Mapping) else list(fields)
+        return cls(identity=external.identity, value=value)
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
     """Template and parameters as the user gave them, with their locations for messages."""
 
@@ -366,6 +440,9 @@ class Definition:
     """By name, the origin of the values from sources."""
     refreshed: tuple[str, ...] = ()
     """The sensitive parameters whose values have changed since the definition was stored."""
+    read: Mapping[str, ReadValue] = field(default_factory=dict, repr=False)
+    """By name in the template, the external objects that `forEach` makes members of, as they are now. Not part of a
+    revision; what was not read yet is missing."""
     template_path: str = "spec.template"
     parameters_path: str = "spec.parameters"
     size: GroupSize | None = None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bench.scale.scale_costs import GIB, MIB, Costs
-from hearth.engine.status.status_rate_limiter import PROGRESS_WRITES_PER_SECOND
+from hearth.engine.status.status_writer import PROGRESS_WRITES_PER_SECOND
 
 STATUSES = 2
 """Of a Stack that is created in less than a second: the target, and the end."""

@@ -161,7 +161,9 @@ REFUSED = [
         id="a type that JSON Schema does not know",
     ),
     pytest.param(
-        make_spec(resources={"web": {}}), "spec.template.resources.web.manifest: Required value", id="no manifest"
+        make_spec(resources={"web": {}}),
+        "spec.template.resources[web]: Invalid value: exactly one of manifest and externalRef must be given",
+        id="no manifest",
     ),
     pytest.param(
         make_spec(resources={"web": {"manifest": "kind: ConfigMap"}}), "must be of type object", id="a manifest as text"
@@ -350,7 +352,7 @@ def test_stacks_are_found_under_all_their_names(
     ("path", "words"),
     [
         pytest.param("stack", "The operator converges real objects", id="the kind itself"),
-        pytest.param("stack.spec.template.resources", "manifest <Object> -required-", id="a map of objects"),
+        pytest.param("stack.spec.template.resources", "manifest <Object>", id="a map of objects"),
         pytest.param("stack.spec.template.resources.readyWhen", "web.status.readyReplicas >= 1", id="an example"),
         pytest.param(
             "stack.spec.template.parameters", "described by keywords of JSON Schema", id="a map described by its type"

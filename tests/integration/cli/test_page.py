@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +21,15 @@ from selenium.webdriver.common.keys import Keys
 
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
-from support.browser import attacking_page, page_browser, programs, shown_stacks, ui_process
+from support.browser import attacking_page, page_browser, programs, shown_stacks, terminal_pictures, ui_process
 from support.browser.page_browser import PageBrowser
 from support.browser.shown_stacks import HOSTILE, ShownStacks
-from support.real import real_user
+from support.real import real_user, stack_command
 from support.real.operator_fleet import Crew
 from support.real.raw_api import RawApi
 from support.real.real_user import RealUser
 from support.real.stack_command import StackCommand
+from support.stories.world import Address
 
 SCREENSHOTS = "HEARTH_SCREENSHOTS"
 """Where pictures for the documentation are written: `make screenshots`."""
@@ -111,6 +113,64 @@ def test_changes_appear_without_a_reload(site: Site) -> None:
     assert site.browser.is_focused("#action-check")
     site.stacks.write_shop_status(stack)
     site.browser.wait_text("UpdateStopped")
+
+
+def test_a_filter_stays_while_the_list_changes(site: Site) -> None:
+    """By words and by state; what arrives meanwhile is filtered too."""
+    stack = site.stacks.create_shop("filtered-")
+    site.browser.open(site.root)
+    site.browser.find("#connection[data-state=live]")
+    site.browser.find("#filter-text").send_keys(f"{stack} stopped")
+
+    count = lambda: site.browser.count(".stacks tbody tr:not([hidden])")  # noqa: E731 -- read again and again
+    site.browser.wait(lambda: count() == 1, "one Stack is left")
+    site.stacks.write_status(stack, phase="UpdateFailed", problems=[])
+    site.browser.wait(lambda: count() == 0, "it is not stopped any more")
+    site.stacks.write_shop_status(stack)
+    site.browser.wait(lambda: count() == 1, "it is stopped again")
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_nothing_is_wider_than_the_window(site: Site, width: int) -> None:
+    """Nor are names broken: only the picture scrolls, and its text has its whole size."""
+    driver = site.browser.driver
+    driver.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 800},
+    )
+    try:
+        for address in (site.root, f"{site.root}stacks/{site.stacks.namespace}/shop"):
+            site.browser.open(address)
+            site.browser.find("#connection[data-state=live]")
+            assert driver.execute_script("return document.documentElement.scrollWidth <= window.innerWidth"), address
+        size = driver.execute_script(
+            "const text = document.querySelector('.graph text.detail');"
+            "return text.getBoundingClientRect().height / text.getBBox().height * parseFloat(getComputedStyle(text).fontSize)"
+        )
+        assert size >= 12
+    finally:
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_picture_is_enlarged_and_fitted(site: Site) -> None:
+    """By buttons, so that the keyboard is enough."""
+    site.open_stack()
+    width = lambda: site.browser.find(".picture svg").size["width"]  # noqa: E731 -- read again and again
+    whole = width()
+    site.browser.click("[data-zoom=in]")
+    site.browser.wait(lambda: width() > whole, "it is larger")
+    site.browser.click("[data-zoom=fit]")
+    room = site.browser.find(".picture").size["width"]
+    site.browser.wait(lambda: width() <= room, "it fits")
+
+
+def test_what_does_not_apply_says_why(site: Site) -> None:
+    """Its button looks so, has the reason, and still opens it."""
+    site.open_stack()
+    button = site.browser.find("#action-cleanup, #action-retry, #action-rollback")
+    for each in site.browser.driver.find_elements(By.CSS_SELECTOR, "[aria-disabled=true]"):
+        assert each.get_attribute("title")
+    assert button.is_displayed()
 
 
 def test_a_click_shows_everything_about_a_resource(site: Site) -> None:
@@ -318,6 +378,92 @@ async def test_an_operator_at_work_is_seen_live(site: Site, workers: Crew, user:
     await asyncio.to_thread(site.browser.find, ".graph a.ready[data-resource='second']")
 
 
+async def test_a_rollback_shows_what_it_changes_before_it_is_confirmed(
+    site: Site, workers: Crew, user: RealUser
+) -> None:
+    """By the engine itself, for each revision that is chosen."""
+    await workers.hire()
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "first"}}
+    stack = {
+        "apiVersion": "hearth.dev/v1alpha1",
+        "kind": "Stack",
+        "metadata": {"name": "back", "namespace": user.namespace},
+        "spec": {"template": {"resources": {"web": {"manifest": config}}}},
+    }
+    await user.create(stack)
+    await asyncio.to_thread(site.browser.open, f"{site.root}stacks/{user.namespace}/back")
+    await asyncio.to_thread(site.browser.wait_text, "CreateComplete")
+    address = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace=user.namespace, name="back")
+    await user.patch(address, {"spec": {"template": {"resources": {"web": {"manifest": {"data": {"a": "second"}}}}}}})
+    await asyncio.to_thread(site.browser.wait_text, "UpdateComplete")
+
+    await asyncio.to_thread(site.browser.click, "#action-rollback")
+    await asyncio.to_thread(site.browser.find, "#preview pre")
+    shown = await asyncio.to_thread(site.browser.wait_dialog)
+
+    assert "first" in shown
+    assert "second" in shown
+    assert "made" in shown
+
+
+async def test_the_wanted_object_stands_beside_the_live_one(site: Site, workers: Crew, user: RealUser) -> None:
+    """What another client took while the Stack is paused is marked; all else that the Stack sets is equal."""
+    await workers.hire()
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "wanted", "b": "same"}}
+    await user.create(
+        {
+            "apiVersion": "hearth.dev/v1alpha1",
+            "kind": "Stack",
+            "metadata": {"name": "beside", "namespace": user.namespace},
+            "spec": {"template": {"resources": {"web": {"manifest": config}}}},
+        }
+    )
+    await asyncio.to_thread(site.browser.open, f"{site.root}stacks/{user.namespace}/beside")
+    await asyncio.to_thread(site.browser.wait_text, "CreateComplete")
+    stack = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace=user.namespace, name="beside")
+    await user.patch(stack, {"spec": {"paused": True}})
+    await asyncio.to_thread(site.browser.wait_text, "paused")
+    live = Address(api_version="v1", kind="ConfigMap", namespace=user.namespace, name="beside-web")
+    await user.patch(live, {"data": {"a": "taken"}})
+
+    await asyncio.to_thread(site.browser.click, ".graph a[data-resource='web']")
+    await asyncio.to_thread(site.browser.wait_dialog)
+    await asyncio.to_thread(site.browser.click, "#dialog a[href*='/compare']")
+    differing = await asyncio.to_thread(site.browser.find, "#dialog tr.differs")
+    assert [each.text for each in differing.find_elements(By.CSS_SELECTOR, "td")] == ["wanted", "taken"]
+    shown = await asyncio.to_thread(site.browser.wait_dialog)
+    assert "1 of 2 fields differ" in shown
+    assert "data.b same same" in " ".join(shown.split())
+    await asyncio.to_thread(site.browser.click, "#dialog a[href*='/resource']")
+    await asyncio.to_thread(site.browser.find, "#dialog a[href*='/compare']")
+    await asyncio.to_thread(site.browser.close_dialog)
+
+
+async def test_a_nested_stack_opens_in_place(site: Site, workers: Crew, user: RealUser) -> None:
+    """Its picture is in the details of its resource, and each node of that leads to the details of the object."""
+    await workers.hire()
+    config = {"apiVersion": "v1", "kind": "ConfigMap"}
+    inner = {"template": {"resources": {"leaf": {"manifest": {**config, "data": {"a": "deep"}}}}}}
+    nested = {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "spec": inner}
+    resources = {"inner": {"manifest": nested}, "beside": {"dependsOn": ["inner"], "manifest": config}}
+    await user.create(
+        {
+            "apiVersion": "hearth.dev/v1alpha1",
+            "kind": "Stack",
+            "metadata": {"name": "outer", "namespace": user.namespace},
+            "spec": {"template": {"resources": resources}},
+        }
+    )
+    await asyncio.to_thread(site.browser.open, f"{site.root}stacks/{user.namespace}/outer")
+    await asyncio.to_thread(site.browser.wait_text, "CreateComplete")
+    await asyncio.to_thread(site.browser.click, ".graph a[data-resource='inner']")
+    await asyncio.to_thread(site.browser.find, "#dialog .graph a.ready[data-resource='leaf']")
+    await asyncio.to_thread(site.browser.click, "#dialog .graph a[data-resource='leaf']")
+    await asyncio.to_thread(site.browser.wait, lambda: "configmap/outer-inner-leaf" in site.browser.text, "the leaf")
+    assert site.browser.driver.current_url.endswith("/outer")
+    await asyncio.to_thread(site.browser.close_dialog)
+
+
 def test_the_file_has_the_picture_of_the_page(site: Site, kubeconfig: Path, tmp_path: Path) -> None:
     """`kubectl stack graph -o svg` places every node where the page does."""
     find_places = (
@@ -344,6 +490,22 @@ def test_the_picture_for_the_documentation(site: Site, tmp_path: Path) -> None:
     site.browser.find("body").screenshot(str(file))
 
     assert file.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("verb", ["tree", "why"])
+def test_the_picture_of_a_terminal(site: Site, kubeconfig: Path, tmp_path: Path, verb: str) -> None:
+    """What a reader sees in a terminal, with its colors; no picture loads anything from elsewhere."""
+    shown = ("--kubeconfig", str(kubeconfig), "-n", site.stacks.namespace, verb, "shop")
+    text = terminal_pictures.record([*stack_command.find_program(), *shown], width=110, environment=os.environ)
+    picture = terminal_pictures.draw(
+        text.replace(site.stacks.namespace, "prod"), title=f"kubectl stack {verb} shop", width=110
+    )
+    (Path(os.environ.get(SCREENSHOTS, tmp_path)) / f"{verb}.svg").write_text(picture)
+
+    assert "cache" in picture
+    assert "\x1b" not in picture
+    assert re.findall(r"https?://[^\"' )]*", picture) == ["http://www.w3.org/2000/svg"]
+    assert len(set(re.findall(r"fill: (#[0-9a-f]{6})", picture))) > 2
 
 
 def test_a_lost_connection_is_said(site: Site, kubeconfig: Path) -> None:

@@ -11,6 +11,7 @@ from hearth.model.child import Object
 from support.real import other_cluster, real_user
 from support.real.fault_scenario import API_VERSION
 from support.real.other_cluster import Region, config
+from support.real.stack_command import StackCommand
 from support.server import fake_kinds
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "other-cluster.yaml"
@@ -191,3 +192,37 @@ async def test_a_group_in_another_cluster(region: Region) -> None:
             break
     assert await region.list_there(region.here) == await region.list_there() == {}
     region.check_operator()
+
+
+async def test_the_commands_follow_a_stack_into_its_cluster(region: Region, kubeconfig: Path) -> None:
+    """With the kubeconfig of its Secret, as far as the user may read that; the commands that they offer lead there too."""
+    command = StackCommand(kubeconfig=kubeconfig, namespace=region.namespace)
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "absent",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    await region.create({"db": config("1"), "claim": {"manifest": claim}})
+    await region.until_there(db="1")
+
+    tree = await command.expect("tree", "shop")
+    found = await command.run("why", "shop")
+    while "ProvisioningFailed" not in found.stdout:
+        assert found.returncode == 1, found.stderr
+        found = await command.run("why", "shop")
+
+    assert "configmap/shop-db" in tree
+    assert "kubectl --kubeconfig <(kubectl get secret east " in found.stdout
+    assert "get storageclasses" in found.stdout
+
+    events = await command.expect("events", "shop")
+    assert "ProvisioningFailed" in events
+    assert "revision" in events
+
+    await region.put_kubeconfig("users: [{name: a, user: {exec: {command: touch}}}]", name="east")
+    refused = await command.run("tree", "shop")
+    assert "its kubeconfig is refused" in refused.stdout + refused.stderr

@@ -18,19 +18,17 @@ from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
 
 ROOT = Path(__file__).resolve().parents[3]
-FILES = ROOT / "tests" / "data" / "guides"
-"""What a page takes for granted: a folder of files for each."""
 PAGES = [
     page
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-    if page.name != "tutorial.md" and console_blocks.read_commands(page.read_text())
+    if console_blocks.read_commands(page.read_text())
 ]
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 CONFIGURATIONS = {
     "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
     "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
 }
-KINDS = "stacks,resourcegroups,healthmarks,stacksnapshots"
+KINDS = "stacks,resourcegroups,healthmarks,stacksnapshots,stacktemplates"
 CLEAN = Command(text=f"kubectl delete {KINDS},events --all --timeout=60s", code=0, output=())
 MISTAKEN = """
 apiVersion: hearth.dev/v1alpha1
@@ -92,7 +90,7 @@ def follow(page: Path, *, namespace: str, folder: Path, environment: dict[str, s
     text = page.read_text()
     for name, content in console_blocks.read_files(text).items():
         (own / name).write_text(console_blocks.NAMESPACE.sub(namespace, content))
-    prepare(page, own)
+    prepare(own)
     for command in (*console_blocks.read_commands(text), CLEAN):
         moved = console_blocks.move(command, namespace=namespace)
         problem = console_blocks.run(moved, folder=own, environment=environment)
@@ -102,9 +100,7 @@ def follow(page: Path, *, namespace: str, folder: Path, environment: dict[str, s
     return ""
 
 
-def prepare(page: Path, folder: Path) -> None:
-    """Link what a clone of the repository has, and what the page takes for granted; fails for a file that the page itself shows."""
-    for name in ("manifests", "crds"):
+def prepare(folder: Path) -> None:
+    """Link what a clone of the repository has."""
+    for name in ("manifests", "crds", "docs", "tests"):
         (folder / name).symlink_to(ROOT / name)
-    for path in sorted((FILES / page.stem).glob("*")):
-        (folder / path.name).symlink_to(path)

@@ -44,7 +44,7 @@ class Ears:
     def on_source(self, ref: ObjectRef) -> None:
         """A source changed."""
 
-    def on_retry_trigger(self, cause: RetryTrigger) -> None:
+    def on_retry_trigger(self, trigger: RetryTrigger) -> None:
         """What a refusal hangs on changed."""
 
 

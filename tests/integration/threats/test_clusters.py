@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import itertools
 import json
 import socket
 import time
@@ -15,8 +16,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
-from support.threats import hostile_server
-from support.threats.world import STACKS, Rule, Tenant, ThreatWorld, make_stack
+from hearth.model import limits
+from support.threats import hostile_server, other_clusters
+from support.threats.world import CONFIG_MAPS, STACKS, Rule, Tenant, ThreatWorld, make_config_map, make_stack
 
 CERTIFICATE = Path(__file__).resolve().parents[2] / "data" / "loopback.pem"
 SECRETS = Rule(group="", resources=("secrets",), verbs=("get", "create", "update", "patch"))
@@ -147,6 +149,44 @@ def test_an_administrator_can_switch_other_clusters_off(threats: ThreatWorld) ->
     ready = next(each for each in stack["status"]["conditions"] if each["type"] == "Ready")
     assert "uses no other clusters" in ready["message"]
     assert threats.canary().complete < 10.0
+
+
+@LOOPBACK
+def test_n19_many_namespaces_leave_a_cluster_to_others(threats: ThreatWorld) -> None:
+    """Ten tenants with as many kubeconfigs as each may have; another uses its first."""
+    numbers = itertools.count()
+    with hostile_server.run_hostile(CERTIFICATE, "silent", kinds=1) as port:
+        greedy = [
+            threats.tenant(f"greedy{number}") for number in range(limits.CLUSTERS // limits.CLUSTERS_PER_NAMESPACE)
+        ]
+        for tenant in greedy:
+            for number in range(limits.CLUSTERS_PER_NAMESPACE):
+                attack(tenant, write_kubeconfig(port, next(numbers)), number, 1)
+        for tenant in greedy:
+            names = [f"east-{number}" for number in range(limits.CLUSTERS_PER_NAMESPACE)]
+            threats.wait_for(
+                lambda tenant=tenant, names=names: all(threats.find_status(tenant.namespace, each) for each in names),
+                what=f"each Stack of {tenant.namespace} was seen",
+                within=60.0,
+            )
+        honest = threats.tenant("honest")
+        account = honest.make_account("east", CONFIG_MAPS)
+        content = other_clusters.write_own(threats, account.account, namespace=honest.namespace)
+        metadata = {"name": "east", "namespace": honest.namespace}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"value": content}}
+        threats.api.create(secret)
+        resources = {"a": make_config_map("a", {"k": "v"})}
+        threats.api.create(make_stack(honest.namespace, "shop", resources, kubeConfig={"secretRef": {"name": "east"}}))
+
+        threats.wait_phase(honest.namespace, "shop", "CreateComplete", within=30.0)
+        assert threats.canary().complete < HELD_UP
+    refused = [
+        each
+        for tenant in greedy
+        for each in threats.api.list("Stack", tenant.namespace)
+        if "other clusters, and at most" in json.dumps(each["status"])
+    ]
+    assert refused, "the limit was never reached, so that nothing was shown"
 
 
 @contextlib.contextmanager

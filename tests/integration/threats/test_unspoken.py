@@ -8,11 +8,14 @@ from __future__ import annotations
 import base64
 import concurrent.futures
 import http.cookiejar
+import http.server
 import json
 import signal
+import threading
+import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ import yaml
 
 from support.browser import ui_process
 from support.real.stack_command import StackCommand
+from support.threats import other_clusters
 from support.threats.api import Object
 from support.threats.world import CONFIG_MAPS, READ, WRITE, Rule, Tenant, ThreatWorld, make_config_map, make_stack
 
@@ -300,7 +304,7 @@ def snapshots(scene: Scene) -> None:
 
 def clusters(scene: Scene) -> None:
     """Credentials of other clusters: refused by the server, unreadable, misplaced."""
-    good = find_home(scene)
+    good = other_clusters.find_home(scene.threats.kubeconfig)
     home = urllib.parse.urlsplit(good["server"])
     users: dict[str, tuple[Object, Object]] = {
         "token": (good, {"token": CORE}),
@@ -316,7 +320,7 @@ def clusters(scene: Scene) -> None:
             {"token": CORE},
         ),
     }
-    contents: dict[str, str] = {name: write_kubeconfig(*each) for name, each in users.items()}
+    contents: dict[str, str] = {name: other_clusters.write_kubeconfig(*each) for name, each in users.items()}
     contents |= {"no-yaml": f"a: [{CORE}", "no-map": CORE, "no-context": json.dumps({"current-context": CORE})}
     for name, content in contents.items():
         metadata = {"name": f"east-{name}", "namespace": scene.namespace}
@@ -327,27 +331,6 @@ def clusters(scene: Scene) -> None:
         scene.create(f"in-{name}", {"r": make_config_map("r", {"a": "${params.pw}"})}, kubeConfig=reference)
     for name in contents:
         scene.until_told(f"in-{name}", "Cluster" if name not in contents else "conditions")
-
-
-def find_home(scene: Scene) -> Object:
-    """The cluster of a kubeconfig that leads home."""
-    whole = yaml.safe_load(scene.threats.kubeconfig.read_text())["clusters"][0]["cluster"]
-    if file := whole.get("certificate-authority"):
-        whole["certificate-authority-data"] = base64.b64encode(Path(file).read_bytes()).decode()
-    return {key: whole[key] for key in ("server", "certificate-authority-data")}
-
-
-def write_kubeconfig(cluster: Object, user: Object, *, namespace: str = "") -> str:
-    """A kubeconfig of one cluster and one user."""
-    place = {"namespace": namespace} if namespace else {}
-    return json.dumps(
-        {
-            "current-context": "c",
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c", **place}}],
-            "clusters": [{"name": "c", "cluster": cluster}],
-            "users": [{"name": "c", "user": user}],
-        }
-    )
 
 
 def stated(scene: Scene) -> None:
@@ -436,10 +419,7 @@ def claims(scene: Scene) -> None:
 def working_cluster(scene: Scene) -> None:
     """Objects with the value are in another cluster, which refuses one of them and quotes it."""
     account = scene.tenant.make_account("east", Rule(group="", resources=("configmaps",), verbs=(*READ, *WRITE)))
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    path = f"/api/v1/namespaces/{account.account.replace('/', '/serviceaccounts/')}/token"
-    token = scene.threats.api.send("POST", path, body=request).expect()["status"]["token"]
-    content = write_kubeconfig(find_home(scene), {"token": token}, namespace=scene.namespace)
+    content = other_clusters.write_own(scene.threats, account.account, namespace=scene.namespace)
     metadata = {"name": "east", "namespace": scene.namespace}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"value": content}}
     scene.threats.api.create(secret)
@@ -458,9 +438,30 @@ SCENES: tuple[Callable[[Scene], None], ...] = (
 )  # fmt: skip
 
 
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
+    """The bodies that a collector of traces receives, from the next start of an operator."""
+    received: list[bytes] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_arguments: Any) -> None:
+            """Nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        yield received
+        server.shutdown()
+
+
 @pytest.mark.long
 @pytest.mark.operator_options("--log-level=debug", "--allow-loopback-clusters", "--max-backoff=2s")
-def test_no_feature_shows_a_sensitive_value(threats: ThreatWorld, tmp_path: Path) -> None:
+def test_no_feature_shows_a_sensitive_value(collector: list[bytes], threats: ThreatWorld, tmp_path: Path) -> None:
     """Neither while all is well, nor when it fails, is restarted, is deleted, or crashes."""
     tenant = threats.tenant()
     scene = prepare(threats, tenant)
@@ -485,7 +486,9 @@ def test_no_feature_shows_a_sensitive_value(threats: ThreatWorld, tmp_path: Path
     threats.operator.process.send_signal(signal.SIGABRT)
     threats.operator.process.wait()
     found |= find_leaks({"the log after a crash": threats.operator.read_log()})
+    found |= find_leaks({"a span": b"".join(collector).decode(errors="replace")})
 
+    assert b"reconcile" in b"".join(collector)
     assert not found, "\n".join(sorted(found))
 
 
@@ -606,8 +609,14 @@ def read_page(kubeconfig: Path, threats: ThreatWorld, tenant: Tenant) -> dict[st
             root, places = answer.url, {"the page": answer.read().decode()}
         for stack in threats.api.list("Stack", tenant.namespace):
             name = stack["metadata"]["name"]
-            with opener.open(f"{root}stacks/{tenant.namespace}/{name}", timeout=60) as answer:
-                places[f"the page of {name}"] = answer.read().decode()
+            further = ("/history", "/preview?to=0", "/why") if name in SHOWN and name != "echo-go" else ()
+            for part in ("", *further):
+                try:
+                    with opener.open(f"{root}stacks/{tenant.namespace}/{name}{part}", timeout=60) as answer:
+                        places[f"the page of {name}{part}"] = answer.read().decode()
+                except urllib.error.HTTPError as refused:
+                    places[f"the page of {name}{part}"] = refused.read().decode()
+        assert any("What would change" in text for text in places.values())
         assert any("drifting" in text for text in places.values())
         return places
     finally:

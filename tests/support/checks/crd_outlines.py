@@ -27,7 +27,7 @@ def make_outline(definition: Mapping[str, Any]) -> dict[str, Any]:
     """Return a definition without all that the comparison does not read."""
     version = definition["spec"]["versions"][0]
     schema = {"openAPIV3Schema": strip(version["schema"]["openAPIV3Schema"])}
-    outline = {"subresources": {key: {} for key in version["subresources"]}, "schema": schema}
+    outline = {"subresources": {key: {} for key in version.get("subresources", ())}, "schema": schema}
     return {"metadata": {"name": definition["metadata"]["name"]}, "spec": {"versions": [outline]}}
 
 

@@ -54,6 +54,7 @@ class Oversight:
         """now: virtual seconds."""
         self._traffic = traffic
         self._now = now
+        self._watches_service = True
         self.slack = TRIP
         """Seconds after which the operator knows of every change."""
         self.wrong: list[str] = []
@@ -191,9 +192,15 @@ class Oversight:
             if seen is not None:
                 self.wrong += self._find_names(raw, resource, uid, seen, what="released")
 
+    def forget_service(self) -> None:
+        """Accept from now on that any number of members is out of service."""
+        self._watches_service = False
+
     def _look_at_service(self, uid: str) -> None:
         """Enough members of a group are ready, at every moment after it was complete first."""
         seen = self._stacks.get(uid)
+        if not self._watches_service:
+            return
         if seen is None or not seen.in_service or not seen.reached or "deletionTimestamp" in seen.raw["metadata"]:
             return
         ready = sum(is_ready(each) for each in self._children.values() if invariants.whose(each)[0] == uid)

@@ -40,7 +40,9 @@ def all_of(resource: str) -> str:
 def expand(definition: Mapping[str, Any]) -> dict[str, Any]:
     """The resources of a spec or a revision, each member of a collection by itself."""
     found: dict[str, Any] = {}
-    stated = (definition.get("template") or {}).get("resources") or {}
+    resources = (definition.get("template") or {}).get("resources") or {}
+    # What a Stack only reads has no object of the Stack.
+    stated = {name: each for name, each in resources.items() if "externalRef" not in each}
     elements = {name: find_elements(definition, each) for name, each in stated.items() if "forEach" in each}
     collections = {name: [f"{name}[{values['key']}]" for values in each] for name, each in elements.items()}
     for name, resource in stated.items():
@@ -63,7 +65,9 @@ def find_members_needed(resource: Mapping[str, Any], collections: Mapping[str, l
 
 
 def find_elements(definition: Mapping[str, Any], resource: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What each member's expressions read."""
+    """What each member's expressions read; nothing where others than the user decide which members there are."""
+    if not str(resource["forEach"]).startswith("params."):
+        return []
     declared = definition["template"].get("parameters") or {}
     parameters = {name: each.get("default") for name, each in declared.items()} | (definition.get("parameters") or {})
     source = read({"params": parameters}, resource["forEach"])

@@ -69,6 +69,10 @@ def find_wrong(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Se
     if template is None:
         return []
     resources = members.expand(spec)
+    # Where others than the user decide which members there are, they are not known here.
+    stated = template.get("resources") or {}
+    made = {name for name, each in stated.items() if not str(each.get("forEach", "params.")).startswith("params.")}
+    children = {name: found for name, found in children.items() if name.partition("[")[0] not in made}
     children = less_spared(children, stack, resources)
     wanted = {name: each for name, each in resources.items() if "when" not in each}
     optional = {name for name, each in resources.items() if "when" in each}

@@ -18,7 +18,9 @@ from support.threats import installation
 from support.threats.operator import Operator
 
 NAMESPACE = "hearth-system"
-CRDS = tuple(f"{each}.hearth.dev" for each in ("stacks", "resourcegroups", "healthmarks", "stacksnapshots"))
+CRDS = tuple(
+    f"{each}.hearth.dev" for each in ("stacks", "resourcegroups", "healthmarks", "stacksnapshots", "stacktemplates")
+)
 NAMES = "custom-columns=:metadata.namespace,:metadata.name"
 
 

@@ -37,6 +37,7 @@ FORMS: dict[str, tuple[str, ...]] = {
         *("optional.of({S}).or(optional.none()).value()", "optional.ofNonZeroValue({S}).orValue('')", "string(type({A}))"),
         *("quantity({Q}).add(quantity({Q}))", "quantity({Q}).sub({N})", "string(timestamp({I}))", "string(duration({I}))"),
         *("dyn({S})", "string({P})", "[?optional.of({S})][0]", "{{'a': {S}}}.a"),
+        *("toJson({A})", "toYaml({A})", "sha256({S})", "toJson({M})", "toYaml({L})", "sha256(toJson({A}))", "toYaml({S})"),
     ),
     "B": ("bytes({S})", "base64.decode({S})", "bytes(base64.encode({B}))", "{B} + {B}"),
     "L": (
@@ -44,8 +45,8 @@ FORMS: dict[str, tuple[str, ...]] = {
         *("{L}.map(x, quantity({Q}))", "{L}.map(x, x != 1, x)", "[{A}, {A}, {A}]", "{M}.map(k, k)", "{L}.map(x, {{'a': x}})"),
         *("{M}.map(k, {M}[k])", "{T}", "cel.bind(y, {L}, y + y)", "{T}.map(x, x + {S})", "{T}.map(x, x.replace({S}, {S}))"),
     ),
-    "T": ("{S}.split({S})", "{S}.split({S}, {N})", "{T} + {T}", "{T}.filter(x, x != {S})", "{T}.map(x, x.reverse())"),
-    "M": ("{{'a': {A}, {S}: {A}}}", "{{{S}: {L}}}"),
+    "T": ("sort({T})", "{S}.split({S})", "{S}.split({S}, {N})", "{T} + {T}", "{T}.filter(x, x != {S})", "{T}.map(x, x.reverse())"),
+    "M": ("{{'a': {A}, {S}: {A}}}", "{{{S}: {L}}}", "merge({M}, {M})"),
     "N": (
         *("size({A})", "{S}.size()", "{S}.indexOf({S})", "{S}.lastIndexOf({S})", "{S}.indexOf({S}, {N})", "int({I})"),
         *("{N} + {N}", "{N} - {N}", "{N} * {N}", "{N} / 3", "{N} % 7", "-({N})", "math.greatest({L})", "math.least({L})"),
@@ -59,7 +60,7 @@ FORMS: dict[str, tuple[str, ...]] = {
     ),
     "D": (
         *("double({I})", "double({N}) * 1.5", "quantity({Q}).asApproximateFloat()", "math.ceil({D})", "math.floor({D})"),
-        *("math.round({D})", "math.trunc({D})"),
+        *("math.round({D})", "math.trunc({D})", "sum({L})"),
     ),
     "P": (
         *("{S}.contains({S})", "{S}.startsWith({S})", "{S}.endsWith({S})", "{A} == {A}", "{A} != {A}", "{S} < {S}"),

@@ -35,6 +35,11 @@ class FakeLiveCluster:
         found = self._server.list_all(kind)
         return [copy(raw) for raw in found if fake_workload_cluster.stack_of(raw) == stack_uid]
 
+    async def list_objects(self, kind: Kind, namespace: str, *, selector: str) -> list[Object]:
+        """As the port says; the caller compares the labels."""
+        found = self._server.list_all(kind)
+        return [raw for raw in found if namespace in ("", raw["metadata"].get("namespace", ""))]
+
     async def get(self, ref: ObjectRef, *, kind: Kind, user: str = "") -> Object:
         """As the port says."""
         self.requests.append("get")

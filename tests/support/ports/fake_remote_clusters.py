@@ -97,7 +97,7 @@ class FakeRemoteCluster:
 
     def __init__(
         self,
-        config: InlineKubeconfig,
+        kubeconfig: InlineKubeconfig,
         other: OtherServer,
         wire: OtherWire,
         queue: WorkQueue,
@@ -105,13 +105,18 @@ class FakeRemoteCluster:
         users: set[str],
         **options: Any,
     ) -> None:
-        self._config = config
+        self._config = kubeconfig
         self._other = other
         self._wire = wire
-        self._listener = ClusterListener(queue, config.key, is_user=users.__contains__)
+        self._listener = ClusterListener(queue, kubeconfig.key, is_user=users.__contains__)
         self.cluster = FakeWorkloadCluster(wire, self._listener, **options)
-        self.key, self.server, self.host, self.namespace = config.key, config.server, config.host, config.namespace
-        self.hidden_texts = config.hidden_texts
+        self.key, self.server, self.host, self.namespace = (
+            kubeconfig.key,
+            kubeconfig.server,
+            kubeconfig.host,
+            kubeconfig.namespace,
+        )
+        self.hidden_texts = kubeconfig.hidden_texts
         self.identity = ""
         self.is_open = not other.is_away
         self.trouble: tuple[str, str] | None = None
@@ -163,13 +168,13 @@ class FakeRemoteClusters:
         found[1].add(stack_uid)
         return found[0]
 
-    def _make(self, config: InlineKubeconfig) -> tuple[FakeRemoteCluster, set[str]]:
-        name = config.host.partition(".")[0]
+    def _make(self, kubeconfig: InlineKubeconfig) -> tuple[FakeRemoteCluster, set[str]]:
+        name = kubeconfig.host.partition(".")[0]
         # An unknown name does not answer.
         other = self._others.get(name) or OtherServer(FakeServer(asyncio.get_running_loop().time), is_away=True)
         wire, users = OtherWire(other, self._log), set[str]()
         self._wires.append(wire)
-        remote = FakeRemoteCluster(config, other, wire, self._queue, users=users, **self._options)
+        remote = FakeRemoteCluster(kubeconfig, other, wire, self._queue, users=users, **self._options)
         other.remotes.append(remote)
         return remote, users
 

@@ -21,13 +21,13 @@ class FakeCauses:
         self._awaited: set[RetryTrigger] = set()
         wire.receive(self._take)
 
-    def watch(self, cause: RetryTrigger) -> None:
+    def watch(self, trigger: RetryTrigger) -> None:
         """As the port says; what a watch begins with arrives a moment later, and may hold a change."""
-        if cause in self._awaited:
+        if trigger in self._awaited:
             return
-        self._awaited.add(cause)
-        if retry_triggers.find_sources(cause):
-            self._wire.call_later(2 * self._wire.latency, lambda: self._wire.enqueue(lambda: self._tell(cause)))
+        self._awaited.add(trigger)
+        if retry_triggers.find_sources(trigger):
+            self._wire.call_later(2 * self._wire.latency, lambda: self._wire.enqueue(lambda: self._tell(trigger)))
 
     def keep(self, wanted: Collection[RetryTrigger]) -> None:
         """As the port says."""
@@ -40,14 +40,14 @@ class FakeCauses:
             for cause in [cause for cause in self._awaited if tells_of(cause, kind, raw)]:
                 self._tell(cause)
 
-    def _tell(self, cause: RetryTrigger) -> None:
-        if cause in self._awaited:
-            self._listener.on_retry_trigger(cause)
+    def _tell(self, trigger: RetryTrigger) -> None:
+        if trigger in self._awaited:
+            self._listener.on_retry_trigger(trigger)
 
 
-def tells_of(cause: RetryTrigger, kind: Kind, raw: Object) -> bool:
+def tells_of(trigger: RetryTrigger, kind: Kind, raw: Object) -> bool:
     """Whether a change of that object is one of the cause."""
-    return any(is_of(source, kind, raw) for source in retry_triggers.find_sources(cause))
+    return any(is_of(source, kind, raw) for source in retry_triggers.find_sources(trigger))
 
 
 def is_of(source: TriggerSource, kind: Kind, raw: Object) -> bool:

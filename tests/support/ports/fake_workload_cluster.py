@@ -15,6 +15,7 @@ from hearth.kube.client import api_requests
 from hearth.model import child as children
 from hearth.model import child_fields, errors, names
 from hearth.model.child import Child, Object, Path
+from hearth.model.external_objects import ExternalQuery, ExternalView
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.sharding import WHOLE, Share
 from hearth.model.signatures import Signatures
@@ -23,6 +24,7 @@ from hearth.plan.retry.retry_triggers import RetryTrigger
 from support.checks import members
 from support.ports.fake_cache import FakeCache
 from support.ports.fake_connection import FakeWire
+from support.ports.fake_externals import FakeExternals
 from support.ports.fake_retry_triggers import FakeCauses
 from support.server import fake_kinds
 from support.server.fake_objects import copy
@@ -62,6 +64,7 @@ class FakeWorkloadCluster:
         self._schemas: set[Kind] = set()
         self._kinds = _KnownKinds(self._server.kinds, self._schemas)
         self.cache = FakeCache(wire, listener, signatures=signatures, share=share)
+        self._externals = FakeExternals(wire, listener)
         self._causes = FakeCauses(wire, listener)
 
     @property
@@ -103,6 +106,14 @@ class FakeWorkloadCluster:
     def children_of(self, stack_uid: str, resource: str) -> tuple[Child, ...]:
         """As the port says."""
         return self.cache.children_of(stack_uid, resource)
+
+    def follow_externals(self, stack_uid: str, queries: Mapping[str, ExternalQuery], *, namespace: str) -> None:
+        """As the port says."""
+        self._externals.follow(stack_uid, queries)
+
+    def find_external(self, stack_uid: str, name: str) -> ExternalView:
+        """As the port says."""
+        return self._externals.find(stack_uid, name)
 
     async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
         """As the port says."""
@@ -320,10 +331,18 @@ class FakeWorkloadCluster:
         request = Request(verb="access-review", kind=kind, namespace=namespace, name=name)
         return await self._wire.send(request, lambda: (verb, kind.name) not in self._wire.traffic.denied)
 
-    async def may_get(self, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
+    async def may(self, verb: str, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
         """As the port says."""
         request = Request(verb="access-review", kind=kind, namespace=namespace, name=name)
-        return await self._wire.send(request, lambda: ("get", kind.name) not in self._wire.traffic.denied)
+        return await self._wire.send(request, lambda: (verb, kind.name) not in self._wire.traffic.denied)
+
+    async def is_kind_going(self, kind: Kind) -> bool:
+        """As the port says."""
+        definitions = fake_kinds.CUSTOM_RESOURCE_DEFINITION.kind
+        request = Request(verb="list", kind=definitions, namespace="", name=f"{kind.plural}.{kind.group}")
+        live = await self._wire.send(request, lambda: self._server.find(definitions, "", f"{kind.plural}.{kind.group}"))
+        is_deleted = live is not None and "deletionTimestamp" in live["metadata"]
+        return is_deleted or self._server.kinds.find_served(kind) is None
 
     async def list_pods(self, namespace: str, *, labels: str) -> list[Object]:
         """As the port says; the labels of pods are `key=value`."""
@@ -344,9 +363,9 @@ class FakeWorkloadCluster:
         pod = await self._wire.send(request, lambda: self._server.get(kind, ref.namespace, ref.name))
         return str((pod["metadata"].get("annotations") or {}).get("testing.hearth.dev/log", ""))[:limit]
 
-    def watch_trigger(self, cause: RetryTrigger) -> None:
+    def watch_trigger(self, trigger: RetryTrigger) -> None:
         """As the port says."""
-        self._causes.watch(cause)
+        self._causes.watch(trigger)
 
     def retain_triggers(self, causes: Collection[RetryTrigger]) -> None:
         """As the port says."""

@@ -95,7 +95,7 @@ def main() -> int:
     )
 
     def build(
-        _settings: Settings, _source: CredentialSource, _observer: Metrics, _on_elsewhere: Callable[[], None]
+        _settings: Settings, _source: CredentialSource, _metrics: Metrics, _on_elsewhere: Callable[[], None]
     ) -> IdleRuntime:
         return IdleRuntime(hangs=options.hang)
 

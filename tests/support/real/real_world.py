@@ -100,7 +100,7 @@ class InProcess:
 
     def count_reconcilers(self) -> int:
         """How many Stacks are in memory."""
-        engine = self._machine._engine
+        engine = self._machine._controller
         return len(engine._reconcilers) if engine is not None else 0
 
 

@@ -201,14 +201,20 @@ def keep_address(old: Mapping[str, Any] | None, new: dict[str, Any]) -> dict[str
     return {**new, "spec": {"clusterIP": dig(old, ("spec", "clusterIP")) or ADDRESS, **spec}}
 
 
-def double_account(old: Mapping[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
-    """Pods have the name of their account twice; the deprecated field fills the other."""
-    pod = dig(new, ("spec", "template", "spec")) or {}
-    account = pod.get("serviceAccountName") or pod.get("serviceAccount")
-    if not account:
-        return new
-    template = {**new["spec"]["template"], "spec": {**pod, "serviceAccount": account, "serviceAccountName": account}}
-    return {**new, "spec": {**new["spec"], "template": template}}
+def double_account(*path: str) -> Completion:
+    """Pods have the name of their account twice; the deprecated field fills the other. `path` leads to the pod."""
+
+    def complete(_old: Mapping[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
+        pod = dig(new, path) or {}
+        account = pod.get("serviceAccountName") or pod.get("serviceAccount")
+        if not account:
+            return new
+        completed: dict[str, Any] = {**pod, "serviceAccount": account, "serviceAccountName": account}
+        for depth in range(len(path) - 1, -1, -1):
+            completed = {**dig(new, path[:depth]), path[depth]: completed}
+        return completed
+
+    return complete
 
 
 def dig(value: Any, path: tuple[str, ...]) -> Any:
@@ -233,10 +239,12 @@ def make_crds() -> tuple[dict[str, Any], ...]:
 
 def hearth_kind(name: str, plural: str, **options: Any) -> ServedKind:
     """One of our own kinds, whose specs are free-form; options: of the served kind, and `free`."""
-    kind = Kind(group=names.GROUP, version=names.VERSION, name=name, plural=plural, namespaced=True)
+    kind = Kind(
+        group=names.GROUP, version=names.VERSION, name=name, plural=plural, namespaced=options.pop("namespaced", True)
+    )
     shape = Shape(kind=name, is_custom=True, free=options.pop("free", (("spec",), ("status", "outputs"))))
     definition = next(each for each in make_crds() if each["spec"]["names"]["kind"] == name)
-    status = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+    status = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"].get("status", {})
     defaults = {"status": status["default"]} if "default" in status else {}
     return ServedKind(kind=kind, shape=shape, defaults=defaults, **{"is_tracked": False, **options})
 
@@ -253,9 +261,10 @@ STACK_KINDS: Mapping[str, Kind] = {served.kind.name: served.kind for served in (
 """By name the kinds whose objects own children."""
 HEALTH_MARK = hearth_kind("HealthMark", "healthmarks")
 STACK_SNAPSHOT = hearth_kind("StackSnapshot", "stacksnapshots")
+STACK_TEMPLATE = hearth_kind("StackTemplate", "stacktemplates", namespaced=False)
 CONFIG_MAP = built_in("", "ConfigMap", "configmaps", immutable_when_said, has_status=False)
 SECRET = built_in("", "Secret", "secrets", immutable_when_said, has_status=False)
-SOURCES: Mapping[str, Kind] = {served.kind.name: served.kind for served in (CONFIG_MAP, SECRET)}
+SOURCES: Mapping[str, Kind] = {served.kind.name: served.kind for served in (CONFIG_MAP, SECRET, STACK_TEMPLATE)}
 """By name the kinds that definitions are read from."""
 NAMESPACE = built_in("", "Namespace", "namespaces", namespaced=False)
 CONTROLLER_REVISION = replace(
@@ -270,10 +279,10 @@ ROLE_BINDING = built_in("rbac.authorization.k8s.io", "RoleBinding", "rolebinding
 DEPLOYMENT = built_in(
     *("apps", "Deployment", "deployments", immutable_field("spec", "selector")),
     fills={"replicas": 1},
-    complete=double_account,
+    complete=double_account("spec", "template", "spec"),
 )
 BUILT_IN = (
-    *(STACK, RESOURCE_GROUP, HEALTH_MARK, STACK_SNAPSHOT, CONFIG_MAP, SECRET, NAMESPACE),
+    *(STACK, RESOURCE_GROUP, HEALTH_MARK, STACK_SNAPSHOT, STACK_TEMPLATE, CONFIG_MAP, SECRET, NAMESPACE),
     *(CONTROLLER_REVISION, CUSTOM_RESOURCE_DEFINITION),
     built_in("", "Service", "services", guard_service, complete=keep_address),
     built_in("", "ServiceAccount", "serviceaccounts", has_status=False),
@@ -284,6 +293,7 @@ BUILT_IN = (
     built_in("apps", "StatefulSet", "statefulsets", guard_set, fills={"replicas": 1}),
     RESOURCE_QUOTA,
     DEPLOYMENT,
+    built_in("", "PodTemplate", "podtemplates", has_status=False, complete=double_account("template", "spec")),
     built_in("batch", "CronJob", "cronjobs", fills={"suspend": False}),
     built_in("batch", "Job", "jobs", immutable_field("spec", "template")),
     built_in("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", namespaced=False, has_status=False),

@@ -255,7 +255,9 @@ class FakeServer:
         kind = served.kind
         kept = {key: value for key, value in wanted.items() if key != "status" or not served.shape.has_status}
         metadata = {key: value for key, value in wanted["metadata"].items() if key != "generateName"}
-        metadata |= {"uid": make_uid(self._uids), "generation": 1, "creationTimestamp": self._time()}
+        metadata |= {"uid": make_uid(self._uids), "creationTimestamp": self._time()}
+        # Built-in kinds without a status have no generation.
+        metadata |= {"generation": 1} if served.shape.has_status or served.shape.is_custom else {}
         stored = self._put(kind, fake_objects.fill({**kept, **served.defaults, "metadata": metadata}, served))
         self._tell(kind, None, stored)
         if owners := metadata.get("ownerReferences"):
@@ -290,7 +292,7 @@ class FakeServer:
 
     def _store_changed(self, served: ServedKind, live: Object, wanted: Object) -> Object:
         metadata = dict(wanted["metadata"])
-        if fake_objects.has_new_generation(live, wanted, served):
+        if "generation" in metadata and fake_objects.has_new_generation(live, wanted, served):
             metadata["generation"] += 1
         stored = self._put(served.kind, {**wanted, "metadata": metadata})
         if served.kind == _DEFINITIONS and stored["spec"] != live["spec"]:

@@ -61,6 +61,9 @@ class StackPlayed:
         return self.revisions[target["revision"]] if target["revision"] else nothing
 
 
+CLUSTER_SCOPED = frozenset({"Namespace", "StackTemplate"})
+
+
 class Play:
     """One performance of one story."""
 
@@ -222,7 +225,8 @@ class Play:
     def parse_address(self, text: str) -> Address:
         """The object that a story calls `v1/ConfigMap/name`."""
         api_version, kind, name = text.rsplit("/", 2)
-        return Address(api_version=api_version, kind=kind, namespace=self._world.namespace, name=name)
+        namespace = "" if kind in CLUSTER_SCOPED else self._world.namespace
+        return Address(api_version=api_version, kind=kind, namespace=namespace, name=name)
 
     async def find_children(self, stack: StackPlayed, resource: str) -> list[Object]:
         """All children of a resource."""

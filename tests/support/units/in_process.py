@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from hearth.engine.unassisted import Unassisted
+from hearth.engine.services import Unassisted
 from hearth.sandbox import lua_scripts
 from hearth.template.cel.cost import Cost
 from hearth.template.cel.evaluation import Answer, Failure, Value

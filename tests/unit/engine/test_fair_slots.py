@@ -8,7 +8,7 @@ from collections.abc import Generator
 import pytest
 
 from hearth.engine import cooperative_work
-from hearth.engine.fair_slots import FairSlots
+from hearth.engine.definition.revision_builder import FairSlots
 
 
 class Users:

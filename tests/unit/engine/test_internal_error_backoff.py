@@ -21,6 +21,7 @@ from hearth.plan.resource.resource_planner import ResourcePlanner
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.stack.suspend_planner import SuspendPlanner
 from hearth.plan.state import internal_errors
+from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.status import conditions, status_builder
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
@@ -98,7 +99,7 @@ class Reported:
         for each in status.get("conditions") or ():
             if each["type"] == "Ready" and each["reason"] == reason:
                 self.messages.add(each["message"])
-            if each["type"] == internal_errors.TYPE:
+            if each["type"] == ConditionType.INTERNAL_ERROR:
                 self.conditions.add(each["status"])
 
 

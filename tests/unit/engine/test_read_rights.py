@@ -39,7 +39,7 @@ class Cluster:
     asked: list[str] = field(default_factory=list)
     watched: list[Any] = field(default_factory=list)
 
-    async def may_get(self, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
+    async def may(self, verb: str, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
         """As the port says."""
         self.asked.append(name)
         await asyncio.sleep(0.01)

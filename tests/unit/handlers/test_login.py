@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hearth.handlers import login
+from hearth.handlers import kopf_run
 from hearth.kube.auth.credentials import Credentials
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
@@ -15,7 +15,7 @@ PEM = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
 def test_all_that_kopf_needs_is_handed_over() -> None:
     """Address, authority, certificate, key and token."""
-    info = login.make_connection_info(
+    info = kopf_run.make_connection_info(
         Credentials(
             server="https://server:6443",
             authority=PEM,
@@ -34,7 +34,7 @@ def test_all_that_kopf_needs_is_handed_over() -> None:
 
 def test_what_is_not_there_is_not_handed_over() -> None:
     """A certificate alone is enough to log in."""
-    info = login.make_connection_info(Credentials(server="https://server"), now=NOW)
+    info = kopf_run.make_connection_info(Credentials(server="https://server"), now=NOW)
 
     assert (info.ca_data, info.certificate_data, info.private_key_data) == (None, None, None)
     assert info.as_http_headers() == {}
@@ -42,14 +42,16 @@ def test_what_is_not_there_is_not_handed_over() -> None:
 
 def test_a_server_that_is_not_verified_is_not_verified_here_either() -> None:
     """As its kubeconfig says."""
-    assert login.make_connection_info(Credentials(server="https://server", is_verified=False), now=NOW).insecure is True
+    assert (
+        kopf_run.make_connection_info(Credentials(server="https://server", is_verified=False), now=NOW).insecure is True
+    )
 
 
 def test_no_two_are_equal() -> None:
     """After one 401 kopf refuses for ever what equals the refused, and ends."""
     credentials = Credentials(server="https://server")
 
-    first, second = (login.make_connection_info(credentials, now=NOW) for _ in range(2))
+    first, second = (kopf_run.make_connection_info(credentials, now=NOW) for _ in range(2))
 
     assert first != second
 
@@ -66,7 +68,7 @@ def test_kopf_asks_again_before_they_run_out(expires_in: timedelta | None, expec
     """So rotated tokens are taken up in time."""
     expires_at = None if expires_in is None else (NOW + expires_in).timestamp()
 
-    ends = login.find_expiration(Credentials(server="https://server", expires_at=expires_at), now=NOW)
+    ends = kopf_run.find_expiration(Credentials(server="https://server", expires_at=expires_at), now=NOW)
 
     assert timedelta(0) < ends - NOW - expected < timedelta(seconds=1)
 
@@ -82,4 +84,4 @@ def test_kopf_asks_again_before_they_run_out(expires_in: timedelta | None, expec
 )
 def test_certificates_begin_where_kopf_looks_for_them(data: bytes | None, expected: bytes | None) -> None:
     """Files of authorities often begin with a comment."""
-    assert login.begin_at_pem(data) == expected
+    assert kopf_run.begin_at_pem(data) == expected

@@ -45,9 +45,9 @@ def see(current: Child | None = None, bound: Child | None = None, **more: object
     return MarkedResource(stack="shop", resource="a", current=current, bound=bound, **more)  # type: ignore[arg-type]  # a table
 
 
-def reported(verdict: MarkDecision) -> tuple[str, str, str]:
+def reported(decision: MarkDecision) -> tuple[str, str, str]:
     """What the status says: of Ready, of Resolved, and why."""
-    status = verdict.status
+    status = decision.status
     assert status is not None
     ready, resolved = conditions.find(status, "Ready"), conditions.find(status, "Resolved")
     return ready["status"], resolved["status"], ready["reason"]
@@ -90,16 +90,16 @@ def test_without_a_reason_it_says_who_marked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("view", "reason"),
+    ("marked", "reason"),
     [
         (see(make_child("u2")), "Replaced"),
         (see(None, None, is_wanted=False), "ObjectDeleted"),
     ],
     ids=["there is another one", "nothing wants another one"],
 )
-def test_it_is_resolved_once_its_object_is_gone(view: MarkedResource, reason: str) -> None:
+def test_it_is_resolved_once_its_object_is_gone(marked: MarkedResource, reason: str) -> None:
     """And says which object stands there now."""
-    verdict = health_mark_decision.decide(say(bound_to("u1", ready="True")), view, now=NOW)
+    verdict = health_mark_decision.decide(say(bound_to("u1", ready="True")), marked, now=NOW)
     assert reported(verdict) == ("True", "True", reason)
     assert ("replacedBy" in (verdict.status or {})) == (reason == "Replaced")
 

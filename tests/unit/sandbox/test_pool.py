@@ -8,9 +8,8 @@ import pytest
 
 from hearth.model import limits
 from hearth.sandbox import frames
-from hearth.sandbox.pool import Pool
+from hearth.sandbox.pool import Pool, Results
 from hearth.sandbox.process import CPU, Lost, Process
-from hearth.sandbox.results import Results
 from hearth.template.cel.cost import Cost
 from hearth.template.cel.evaluation import Answer, Excess, Unwritable, Value
 from support.units import waiting

@@ -37,7 +37,7 @@ def read_json(stream: io.StringIO) -> list[dict[str, Any]]:
 
 def fail_with_secret() -> None:
     password = "hunter2"
-    raise RuntimeError(f"failed after {len(password)} characters")
+    raise RuntimeError(f"failed with {password}")
 
 
 def test_a_json_line_begins_with_what_everybody_looks_for() -> None:
@@ -104,7 +104,7 @@ def test_the_level_holds_for_ours_and_theirs(level: LogLevel, expected: list[str
 
 @pytest.mark.parametrize("format_", ["text", "json"])
 def test_a_traceback_shows_no_values(format_: LogFormat) -> None:
-    """Local variables hold private keys and the content of Secrets."""
+    """Local variables hold private keys and the content of Secrets, and messages quote them."""
     stream = configure(format_)
 
     try:
@@ -113,10 +113,9 @@ def test_a_traceback_shows_no_values(format_: LogFormat) -> None:
         structlog.get_logger("hearth").exception("our bug")
         logging.getLogger("some.library").exception("their bug")
 
-    assert stream.getvalue().count("RuntimeError: failed after 7 characters") == 2
-    # The line of code itself may be quoted; it is in the source.
-    assert "hunter2" not in stream.getvalue().replace('password = "hunter2"', "")
-    assert "'hunter2'" not in stream.getvalue()
+    assert stream.getvalue().count("RuntimeError") == 2
+    assert stream.getvalue().count("fail_with_secret") == 2
+    assert "hunter2" not in stream.getvalue()
 
 
 def test_warnings_of_python_are_lines_like_any_other() -> None:

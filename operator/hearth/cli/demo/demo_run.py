@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
+import shlex
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
-from hearth.cli.demo import demo_webhook, operator_process, suggestions
+from hearth.cli.demo import demo_webhook, operator_process
 from hearth.cli.demo.demo_cluster import Cluster
 from hearth.cli.demo.operator_process import Operator
-from hearth.cli.demo.suggestions import ShellEnvironment
 from hearth.cli.stack_commands.terminal_output import ViewOutput
 from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.stack_view import StackView
@@ -64,49 +66,49 @@ class DemoOptions:
         return str(self.stack["metadata"]["namespace"])
 
 
-async def run_demo(plan: DemoOptions, screen: ViewOutput) -> int:
+async def run_demo(options: DemoOptions, output: ViewOutput) -> int:
     """Run everything in reading order; return the exit code."""
-    source = credentials.find_source(kubeconfig=plan.kubeconfig, context=None, environ=os.environ)
+    source = credentials.find_source(kubeconfig=options.kubeconfig, context=None, environ=os.environ)
     stopping = catch_signals()
     async with Connection(source) as connection:
         cluster = Cluster(connection)
-        screen.print_lines(["installing the CustomResourceDefinitions"])
+        output.print_lines(["installing the CustomResourceDefinitions"])
         await cluster.install()
         server = connection.credentials.server
         async with (
-            demo_webhook.installed(connection, server=server, namespace=plan.serves) as flags,
-            operator_process.running(plan.kubeconfig, namespace=plan.serves, options=flags) as operator,
+            demo_webhook.installed(connection, server=server, namespace=options.serves) as flags,
+            operator_process.running(options.kubeconfig, namespace=options.serves, options=flags) as operator,
         ):
-            screen.print_lines([f"starting the operator; its log: {operator.log}"])
-            watch = StackWatcher(cluster=cluster, screen=screen, operator=operator, stopping=stopping, plan=plan)
+            output.print_lines([f"starting the operator; its log: {operator.log}"])
+            watch = StackWatcher(cluster=cluster, output=output, operator=operator, stopping=stopping, options=options)
             code = await play(watch)
-            screen.print_lines(["stopping the operator"])
-        if await cluster.find_stack(plan.namespace, plan.name) is not None:
-            screen.print_lines(
-                [f"stack/{plan.name} and its objects stay as long as the cluster does; the next run on it uses them"]
+            output.print_lines(["stopping the operator"])
+        if await cluster.find_stack(options.namespace, options.name) is not None:
+            output.print_lines(
+                [f"stack/{options.name} and its objects stay as long as the cluster does; the next run on it uses them"]
             )
     return code
 
 
 async def play(watch: StackWatcher) -> int:
     """Run the part of the demo that needs the operator; return the exit code."""
-    plan = watch.plan
+    plan = watch.options
     if not await watch.wait_operator():
         return INTERRUPTED
     await leave_earlier(watch)
-    watch.screen.print_lines([f"applying stack/{plan.name} in namespace {plan.namespace}"])
+    watch.output.print_lines([f"applying stack/{plan.name} in namespace {plan.namespace}"])
     await watch.cluster.apply(plan.stack, kind=STACK)
     reached = await watch.until(lambda seen: seen.is_ready, seconds=plan.timeout.total_seconds())
     if reached is None and watch.stopping.is_set():
         return INTERRUPTED
     if reached is None:
         raise DemoFailed(await watch.explain())
-    watch.screen.print_lines([f"Ready after {watch.seconds:.1f} s"])
+    watch.output.print_lines([f"Ready after {watch.seconds:.1f} s"])
     watch.was_ready = True
-    if watch.screen.stays:
+    if watch.output.stays:
         await stay(watch, reached)
     else:
-        watch.screen.print_lines(f"  {name}: {value}" for name, value in reached.outputs)
+        watch.output.print_lines(f"  {name}: {value}" for name, value in reached.outputs)
     return READY
 
 
@@ -115,10 +117,10 @@ class StackWatcher:
     """Polls one Stack and shows it."""
 
     cluster: Cluster
-    screen: ViewOutput
+    output: ViewOutput
     operator: Operator
     stopping: asyncio.Event
-    plan: DemoOptions
+    options: DemoOptions
     began: float = 0.0
     was_ready: bool = False
     _phase: str = ""
@@ -147,7 +149,7 @@ class StackWatcher:
         self.began = time.monotonic()
         while True:
             seen = await self.refresh()
-            self.screen.show(seen, seconds=self._count(seen))
+            self.output.show(seen, seconds=self._count(seen))
             if is_reached(seen):
                 return seen
             self._check_operator()
@@ -156,14 +158,14 @@ class StackWatcher:
 
     async def refresh(self) -> StackView:
         """Read and show the Stack; return its view."""
-        snapshot = await self.cluster.take_snapshot(self.plan.namespace, self.plan.name)
+        snapshot = await self.cluster.take_snapshot(self.options.namespace, self.options.name)
         if snapshot is None:
-            return StackView(name=self.plan.name, namespace=self.plan.namespace, exists=False)
+            return StackView(name=self.options.name, namespace=self.options.namespace, exists=False)
         return stack_view.describe(snapshot)
 
     async def explain(self) -> str:
         """Explain why the Stack was not ready in time."""
-        limit, seen = self.plan.timeout.total_seconds(), await self.refresh()
+        limit, seen = self.options.timeout.total_seconds(), await self.refresh()
         reason = seen.message if seen.exists else "it is deleted"
         return f"stack/{seen.name} is not Ready after {limit:.0f} s: {reason}; the operator's log: {self.operator.log}"
 
@@ -194,18 +196,18 @@ class StackWatcher:
 
 async def leave_earlier(watch: StackWatcher) -> None:
     """Wait until a Stack that was deleted while no operator ran is gone. Only then can it be created again."""
-    found = await watch.cluster.find_stack(watch.plan.namespace, watch.plan.name)
+    found = await watch.cluster.find_stack(watch.options.namespace, watch.options.name)
     if found is not None and "deletionTimestamp" in found["metadata"]:
-        watch.screen.print_lines([f"stack/{watch.plan.name} is still being deleted: waiting"])
+        watch.output.print_lines([f"stack/{watch.options.name} is still being deleted: waiting"])
         await watch.until(lambda seen: not seen.exists)
 
 
 async def stay(watch: StackWatcher, reached: StackView) -> None:
     """Print suggestions, and show their effects until the user stops the demo."""
-    plan = watch.plan
+    plan = watch.options
     kubectl = plan.kubectl if shutil.which("kubectl") is None else None
     where = ShellEnvironment(kubeconfig=plan.kubeconfig, kubectl=kubectl)
-    watch.screen.print_lines(["", *suggestions.advise(plan.stack, reached, where), "", "Ctrl-C stops it.", ""])
+    watch.output.print_lines(["", *advise(plan.stack, reached, where), "", "Ctrl-C stops it.", ""])
     await watch.until(lambda _: False)
 
 
@@ -216,3 +218,95 @@ def catch_signals() -> asyncio.Event:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stopping.set)
     return stopping
+
+
+# Suggestions for a Stack that is ready, as shell commands. Pure: made from its manifest and its rows.
+
+WORKLOADS: Final = ("deployment/", "statefulset/")
+WRONG: Final = {
+    "string": 42,
+    "integer": "many",
+    "number": "many",
+    "boolean": "perhaps",
+    "array": "one",
+    "object": "one",
+}
+"""A value of another type, by type."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ShellEnvironment:
+    """Environment of the user's shell."""
+
+    kubeconfig: str
+    kubectl: str | None
+    """The path of a kubectl that is not on PATH; None if kubectl is."""
+
+
+def advise(stack: Object, view: StackView, environment: ShellEnvironment) -> list[str]:
+    """Return the lines to print: the setup of a shell, then one suggestion for each line."""
+    kubectl = f"kubectl -n {shlex.quote(view.namespace)}"
+    tries = list(find_tries(stack, view, kubectl))
+    width = max(len(title) for title, _ in tries)
+    lines = ["Next steps, in another terminal:", "", f"  {prepare(environment)}", ""]
+    return [*lines, *(f"  {title.ljust(width)}   {command}" for title, command in tries)]
+
+
+def prepare(environment: ShellEnvironment) -> str:
+    """Return the command that sets up the cluster and kubectl for the following ones."""
+    command = f"export KUBECONFIG={shlex.quote(environment.kubeconfig)}"
+    if environment.kubectl is None:
+        return command
+    return f"{command} PATH={shlex.quote(str(Path(environment.kubectl).parent))}{os.pathsep}$PATH"
+
+
+def find_tries(stack: Object, view: StackView, kubectl: str) -> Iterator[tuple[str, str]]:
+    """Yield each suggestion: its title and its command."""
+    name = shlex.quote(view.name)
+    number = find_number(stack)
+    if number is not None:
+        yield "edit a parameter", patch(kubectl, name, {number[0]: number[1]})
+    # The last one: nothing else waits for it, so that the effect is plain.
+    workload = next((row.object for row in reversed(view.rows) if row.object.startswith(WORKLOADS)), None)
+    child = workload or next((row.object for row in reversed(view.rows) if "/" in row.object), None)
+    if child is not None:
+        yield "delete a child: Hearth recreates it", f"{kubectl} delete {child}"
+    if workload is not None:
+        yield "change it by hand: Hearth reverts it", f"{kubectl} set image {workload} '*=example.com/other'"
+    wrong = find_wrong(stack)
+    if wrong is not None:
+        yield "set an invalid parameter: Hearth says what is wrong", patch(kubectl, name, {wrong[0]: wrong[1]})
+    yield "delete the stack", f"{kubectl} delete stack {name}"
+
+
+def patch(kubectl: str, name: str, parameters: Mapping[str, Any]) -> str:
+    """Return the command that sets parameters of a Stack."""
+    body = json.dumps({"spec": {"parameters": parameters}}, separators=(",", ":"))
+    return f"{kubectl} patch stack {name} --type=merge -p {shlex.quote(body)}"
+
+
+def find_number(stack: Object) -> tuple[str, int] | None:
+    """Return an integer parameter and another valid value of it."""
+    given = stack["spec"].get("parameters") or {}
+    for name, rules in find_parameters(stack).items():
+        value = given.get(name, rules.get("default"))
+        if rules.get("type") != "integer" or not isinstance(value, int):
+            continue
+        for other in (value + 2, value + 1, value - 1):
+            if rules.get("minimum", other) <= other <= rules.get("maximum", other):
+                return name, other
+    return None
+
+
+def find_wrong(stack: Object) -> tuple[str, Any] | None:
+    """Return a parameter and an invalid value of it."""
+    for name, rules in find_parameters(stack).items():
+        if rules.get("type") in WRONG:
+            return name, WRONG[rules["type"]]
+    return None
+
+
+def find_parameters(stack: Object) -> Mapping[str, Mapping[str, Any]]:
+    """Return the parameters of the Stack's template."""
+    template = stack["spec"].get("template") or {}
+    return template.get("parameters") or {}

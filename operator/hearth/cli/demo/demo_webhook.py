@@ -36,6 +36,7 @@ WEBHOOKS: Final = {
         ("resourcegroups.hearth.dev", ["resourcegroups"], ["CREATE", "UPDATE"], CHANGES_SPEC),
         ("healthmarks.hearth.dev", ["healthmarks"], ["CREATE", "UPDATE"], CHANGES_SPEC),
         ("stacksnapshots.hearth.dev", ["stacksnapshots"], ["CREATE", "UPDATE"], CHANGES_SPEC),
+        ("stacktemplates.hearth.dev", ["stacktemplates"], ["CREATE", "UPDATE"], CHANGES_SPEC),
     ),
     "MutatingWebhookConfiguration": (
         ("finalizer.hearth.dev", ["stacks", "resourcegroups"], ["CREATE"], LACKS_FINALIZER),
@@ -98,7 +99,7 @@ def make_webhook(
         "apiVersions": [names.VERSION],
         "operations": operations,
         "resources": resources,
-        "scope": "Namespaced",
+        "scope": "Cluster" if resources == ["stacktemplates"] else "Namespaced",
     }
     return {
         "name": name,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hearth.cli import object_fields
-from hearth.cli.importer import cluster_scoped_kinds, kind_references, manifest_index, pod_references, selectors
+from hearth.cli.importer import cluster_scoped_kinds, kind_references, manifest_index, pod_references
 from hearth.cli.importer.manifest_documents import ManifestDocument
 from hearth.cli.importer.manifest_index import ManifestIndex
 from hearth.model.kinds import ObjectRef
@@ -167,9 +167,9 @@ def find_granted(index: ManifestIndex) -> dict[Account, list[tuple[str, Mapping[
     return granted
 
 
-def find_accounts(binding: ManifestDocument, namespace: str) -> Iterator[Account]:
+def find_accounts(document: ManifestDocument, namespace: str) -> Iterator[Account]:
     """Yield the accounts that are subjects of a binding. namespace: its own."""
-    for subject in object_fields.entries(binding.manifest, "subjects"):
+    for subject in object_fields.entries(document.manifest, "subjects"):
         name = object_fields.text(subject, "name")
         kind = subject.get("kind")
         if kind == "ServiceAccount" and name:
@@ -181,11 +181,11 @@ def find_accounts(binding: ManifestDocument, namespace: str) -> Iterator[Account
             yield name.removeprefix(GROUP).removeprefix(":"), ""
 
 
-def find_rules(binding: ManifestDocument, index: ManifestIndex) -> Iterator[Mapping[str, Any]]:
+def find_rules(document: ManifestDocument, index: ManifestIndex) -> Iterator[Mapping[str, Any]]:
     """Yield the rules of the role that a binding grants, with those that are aggregated in it."""
-    kind, name = (object_fields.text(binding.manifest, "roleRef", word) for word in ("kind", "name"))
+    kind, name = (object_fields.text(document.manifest, "roleRef", word) for word in ("kind", "name"))
     is_wide = kind == "ClusterRole"
-    namespace = "" if is_wide else binding.namespace or index.default_namespace
+    namespace = "" if is_wide else document.namespace or index.default_namespace
     position = index.objects.get(ObjectRef(group=kind_references.RBAC, kind=kind, namespace=namespace, name=name))
     if position is None:
         if is_wide and name == "cluster-admin":
@@ -200,7 +200,7 @@ def find_aggregated(role: ManifestDocument, index: ManifestIndex) -> Iterator[in
     chosen = object_fields.entries(role.manifest, "aggregationRule", "clusterRoleSelectors")
     for position in index.keys.get(CLUSTER_ROLE, ()) if chosen else ():
         labels = object_fields.mapping(index.documents[position].metadata, "labels")
-        if any(selectors.is_match(each, labels) for each in chosen):
+        if any(is_match(each, labels) for each in chosen):
             yield position
 
 
@@ -212,3 +212,25 @@ def find_converters(document: ManifestDocument, index: ManifestIndex) -> Iterato
         for mention in kind_references.find_service(object_fields.mapping(index.documents[definition].manifest, *path)):
             for reference in index.locate(mention, index.documents[definition]):
                 yield from manifest_index.find_answering(reference, index)
+
+
+def is_match(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+    """Return whether labels satisfy a selector; an empty one matches everything, one with an unknown operator nothing."""
+    stated = object_fields.mapping(selector, "matchLabels")
+    expressions = object_fields.entries(selector, "matchExpressions")
+    return stated.items() <= labels.items() and all(is_satisfied(each, labels) for each in expressions)
+
+
+def is_satisfied(expression: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+    """Return whether labels satisfy one expression: `{key: tier, operator: In, values: [web]}`."""
+    key, values = object_fields.text(expression, "key"), object_fields.texts(expression, "values")
+    match expression.get("operator"):
+        case "In":
+            return labels.get(key) in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+    return False

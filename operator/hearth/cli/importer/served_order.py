@@ -12,13 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hearth.cli import object_fields
-from hearth.cli.importer import (
-    cluster_scoped_kinds,
-    kind_references,
-    pod_references,
-    selectors,
-    served_kinds,
-)
+from hearth.cli.importer import cluster_scoped_kinds, kind_references, pod_references, served_kinds
 from hearth.cli.importer.manifest_documents import ManifestDocument
 from hearth.cli.importer.manifest_index import ManifestIndex
 from hearth.cli.importer.served_kinds import ServingWorkloads
@@ -125,12 +119,12 @@ def sees(webhook: Mapping[str, Any], document: ManifestDocument, index: Manifest
     if not any(covers(rule, document, index) for rule in object_fields.entries(webhook, "rules")):
         return False
     labels = object_fields.mapping(document.metadata, "labels")
-    if not selectors.is_match(object_fields.mapping(webhook, "objectSelector"), labels):
+    if not served_kinds.is_match(object_fields.mapping(webhook, "objectSelector"), labels):
         return False
     if document.kind != "Namespace" and index.is_cluster_wide(document):
         return True
     chosen = object_fields.mapping(webhook, "namespaceSelector")
-    return not chosen or selectors.is_match(chosen, find_namespace_labels(document, index))
+    return not chosen or served_kinds.is_match(chosen, find_namespace_labels(document, index))
 
 
 def covers(rule: Mapping[str, Any], document: ManifestDocument, index: ManifestIndex) -> bool:

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 import orjson
 
+from hearth.cli import object_fields
 from hearth.cli.importer import (
     cluster_scoped_kinds,
-    dependencies,
-    foreign_objects,
-    kept_objects,
     kind_references,
     manifest_cleanup,
+    manifest_index,
     pod_references,
     resource_naming,
+    served_order,
     tool_annotations,
     withheld_values,
 )
@@ -29,6 +30,7 @@ from hearth.graph import order
 from hearth.model import kinds, limits, names, value_class
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
+from hearth.model.kinds import ObjectRef
 from hearth.model.text import redaction
 from hearth.template.blueprint import Replacement
 from hearth.template.parser import masked_values, policies
@@ -62,7 +64,7 @@ def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None, a
     resource_names = resource_naming.name_all(documents)
     index = ManifestIndex(documents, default_namespace)
     index.fill()
-    positions = dependencies.find_dependencies(index)
+    positions = find_dependencies(index)
     depends_on = {
         resource: [resource_names[position] for position in required]
         for resource, required in zip(resource_names, positions, strict=True)
@@ -72,7 +74,7 @@ def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None, a
     warnings += cut_dependencies(depends_on)
     warnings += [warning for document in documents for warning in find_doubts(document, namespace=namespace)]
     awaited = find_claims_bound_by_pods(documents, positions)
-    kept = kept_objects.find_survivors(index)
+    kept = find_survivors(index)
     resources = {
         resource: {
             **make_policies(depends_on[resource], is_ready_at_once=position in awaited, is_kept=position in kept),
@@ -165,9 +167,9 @@ def check_size(template: Object, *, path: str) -> None:
 def find_left_out(documents: Sequence[ManifestDocument]) -> Iterator[tuple[ManifestDocument, str]]:
     """Yield the documents that the Stack must not have, each with the reason."""
     for document in documents:
-        if maker := foreign_objects.find_maker(document, documents):
+        if maker := find_maker(document, documents):
             yield document, f"{maker} makes it"
-        elif program := foreign_objects.find_program(document):
+        elif program := find_program(document):
             yield document, f"it is no object, but a file of {program}"
         elif annotation := tool_annotations.find_exclusion(document):
             yield document, f"{annotation} says that an installation does without it"
@@ -291,3 +293,134 @@ def describe_unheeded(documents: Sequence[ManifestDocument]) -> Iterator[str]:
     for (annotation, instead), stating in found.items():
         others = f" and {len(stating) - 1} more" if len(stating) > 1 else ""
         yield f"{annotation} of {call(stating[0])}{others} has no effect here{f'; {instead}' if instead else ''}"
+
+
+# The objects that must survive their Stack: those that say so, and those without which they would not.
+
+
+def find_survivors(index: ManifestIndex) -> dict[int, str]:
+    """Return the positions of the manifests whose objects stay, each with the reason."""
+    stated = {position: tool_annotations.find_keeper(document) for position, document in enumerate(index.documents)}
+    kept = {position: annotation for position, annotation in stated.items() if annotation}
+    for position in tuple(kept):
+        document = index.documents[position]
+        for holder in find_holders(document, index):
+            kept.setdefault(holder, f"{document.kind} {document.name} would go with it".replace("  ", " "))
+    return dict(sorted(kept.items()))
+
+
+def find_holders(document: ManifestDocument, index: ManifestIndex) -> Iterator[int]:
+    """Yield the Namespace of an object and the definition of its kind: a deletion of one of them is one of the object."""
+    if not index.is_cluster_wide(document):
+        name = document.namespace or index.default_namespace
+        holder = index.objects.get(ObjectRef(group="", kind="Namespace", namespace="", name=name))
+        yield from () if holder is None else (holder,)
+    definition = index.served.get((document.group, document.kind))
+    yield from () if definition is None else (definition,)
+
+
+# Dependencies between imported manifests: references to other imported objects, and rules by kind. Must not name
+# resources: a manifest is identified by its position among the others.
+
+LIMITS: Final = frozenset({"LimitRange", "ResourceQuota"})
+"""Kinds that affect only pods that are created after them."""
+CALLED: Final = kind_references.WEBHOOKS | {kind_references.API_SERVICE}
+"""Kinds that make the API server call a Service. Requests fail from then on until the Service responds."""
+
+
+def find_dependencies(index: ManifestIndex) -> list[list[int]]:
+    """Return for each document the positions of those that must be ready before it, in ascending order."""
+    required = [set(find_required(each, index)) - {position} for position, each in enumerate(index.documents)]
+    served_order.add(required, index)
+    return [sorted(each) for each in required]
+
+
+def find_required(document: ManifestDocument, index: ManifestIndex) -> Iterator[int]:
+    """Return the positions of the dependencies of one document; may repeat, and may contain the document itself."""
+    definition = index.served.get((document.group, document.kind))
+    if definition is not None:
+        yield definition
+    runs_pods = pod_references.find_template(document.manifest) is not None
+    for reference in index.locate_mentions(document):
+        if reference in index.objects:
+            yield index.objects[reference]
+        if runs_pods and reference.kind == "ServiceAccount":
+            # Rights that come later than the pods make programs fail that look once, when they start.
+            yield from index.bound.get(reference, ())
+    if runs_pods:
+        yield from find_limits(document, index)
+    if cluster_scoped_kinds.key_of(document.group, document.kind) in CALLED:
+        for reference in index.locate_mentions(document):
+            yield from manifest_index.find_answering(reference, index)
+
+
+def find_limits(document: ManifestDocument, index: ManifestIndex) -> Iterator[int]:
+    """Return the objects that limit the pods of the document's namespace."""
+    namespace = document.namespace or index.default_namespace
+    for kind in LIMITS:
+        for position in index.keys.get(kind, ()):
+            if (index.documents[position].namespace or index.default_namespace) == namespace:
+                yield position
+
+
+# Manifests that no Stack may have: objects that controllers and the API server make, and files of programs, which are
+# no objects at all. Knows kinds and owners;
+
+MADE: Final = frozenset({("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default"), ("Service", "kubernetes")})
+"""Objects that each namespace, or the cluster, has by itself."""
+RECORDS: Final = frozenset({"Event", "Event.events.k8s.io", "ControllerRevision.apps", "PodMetrics.metrics.k8s.io"})
+"""Kinds of which people write none."""
+TOKEN: Final = "kubernetes.io/service-account-token"  # noqa: S105 -- a type of Secret
+
+PROGRAMS: Final[Mapping[str, str]] = {
+    "kustomize.config.k8s.io": "kustomize: import what `kubectl kustomize` makes of it",
+    "kpt.dev": "kpt: import what `kpt fn render` makes of it",
+    "kapp.k14s.io": "kapp",
+    "kbld.k14s.io": "kbld",
+    "vendir.k14s.io": "vendir",
+    "skaffold": "Skaffold",
+    "kind.x-k8s.io": "kind",
+    "k3d.io": "k3d",
+    "kubeadm.k8s.io": "kubeadm",
+    "kubelet.config.k8s.io": "the kubelet",
+    "kubeproxy.config.k8s.io": "kube-proxy",
+    "kubescheduler.config.k8s.io": "kube-scheduler",
+    "apiserver.config.k8s.io": "the API server",
+    "apiserver.k8s.io": "the API server",
+    "audit.k8s.io": "the API server",
+    "client.authentication.k8s.io": "kubectl",
+    "kubectl.config.k8s.io": "kubectl",
+}
+"""The groups in which programs write the apiVersion of their files. No API server serves them."""
+KUBECONFIG: Final = "Config"
+"""The kind of a kubeconfig, in the core group, which has none of that name."""
+
+
+def find_program(document: ManifestDocument) -> str:
+    """Return the program whose file the document is; "" if it is an object."""
+    if not document.group and document.kind == KUBECONFIG:
+        return "kubectl: it holds credentials"
+    return PROGRAMS.get(document.group, "")
+
+
+def find_maker(document: ManifestDocument, documents: Sequence[ManifestDocument]) -> str:
+    """Return who makes the object: `its owner ReplicaSet web-7d4`; "" if that may be a person. documents: all of them."""
+    kind = cluster_scoped_kinds.key_of(document.group, document.kind)
+    for owner in object_fields.entries(document.metadata, "ownerReferences"):
+        if owner.get("controller") is True or kind == "EndpointSlice.discovery.k8s.io":
+            return f"its owner {owner.get('kind')} {owner.get('name')}"
+    if (kind, document.name) in MADE:
+        return "the control plane"
+    if kind in RECORDS:
+        return "the control plane"
+    if kind == "Secret" and document.manifest.get("type") == TOKEN:
+        return "the control plane"
+    if kind == "Endpoints" and any(_has_selector(each, document) for each in documents):
+        return f"Service {document.name}"
+    return ""
+
+
+def _has_selector(service: ManifestDocument, endpoints: ManifestDocument) -> bool:
+    """Return whether a Service makes these Endpoints: one without a selector does not."""
+    is_its = (service.kind, service.name, service.namespace) == ("Service", endpoints.name, endpoints.namespace)
+    return is_its and bool(object_fields.mapping(service.manifest, "spec", "selector"))

@@ -5,21 +5,105 @@ A decision is made twice: when the user is asked to confirm, and again on the pr
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
-from hearth.cli.page import action_fields
-from hearth.cli.page.action_fields import Field
-from hearth.cli.stack_access import following, revisions
+from hearth.cli import object_fields
+from hearth.cli.stack_access import following, owned_objects, revisions
 from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_views import ages, safe_text
+from hearth.cli.stack_views.lists import revision_history
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import group_size, mark_requests, snapshot_requests, verbs
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
 from hearth.kube.well_known_kinds import HEALTH_MARK, RESOURCE_GROUP, STACK_SNAPSHOT
-from hearth.model import value_class
+from hearth.model import limits, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+
+REASON_LENGTH = 1_024
+UNUSED: Final = "0"
+"""In place of a token where a verb is only judged, and nothing is written."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One value to choose."""
+
+    value: str
+    label: str
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One input of a form."""
+
+    name: str
+    label: str
+    type: str = "select"
+    """`select`, `text` or `number`."""
+    value: str = ""
+    options: tuple[Option, ...] = ()
+    most: int = 0
+    """Characters of a text, or the largest number."""
+
+
+async def find_none(session: Session, stack: StackState) -> tuple[Field, ...]:  # noqa: ARG001 -- as all of them
+    """Return no field."""
+    return ()
+
+
+async def find_revisions(session: Session, stack: StackState) -> tuple[Field, ...]:
+    """Return the choice of a revision, the latest first."""
+    stored = await revisions.list_revisions(session, stack)
+    last = verbs.find_other_completed(stack)
+    words = f": {last}{describe_age(stored.by_number.get(last))}" if last else ""
+    options = [Option(value="0", label=f"the last completed one other than that in the spec{words}")]
+    for number in sorted(stored.by_number, reverse=True):
+        state, _ = revision_history.describe_state(number, stack)
+        age = describe_age(stored.by_number[number])
+        options.append(Option(value=str(number), label=f"{number}{age} ({state})" if state else f"{number}{age}"))
+    return (Field(name="to", label="Revision", options=tuple(options)),)
+
+
+def describe_age(revision: Object | None) -> str:
+    """Return how old a stored revision is, as a part of a label; "" if that is not known."""
+    created = object_fields.text(revision, "metadata", "creationTimestamp") if revision is not None else ""
+    return f", made {ages.describe(created, now=time.time())} ago" if created else ""
+
+
+async def find_breakpoints(session: Session, stack: StackState) -> tuple[Field, ...]:  # noqa: ARG001 -- as all of them
+    """Return the choice of a breakpoint at which a resource waits."""
+    waiting = [str(entry) for entry in stack.breakpoints]
+    options = tuple(Option(value=each, label=safe_text.one_line(each)) for each in waiting)
+    return (Field(name="where", label="Breakpoint", options=options),) if options else ()
+
+
+async def find_snapshots(session: Session, stack: StackState) -> tuple[Field, ...]:
+    """Return the choice of a snapshot of this Stack."""
+    found = await owned_objects.list_allowed(session, STACK_SNAPSHOT, stack.namespace)
+    options = tuple(
+        Option(value=name, label=safe_text.one_line(f"{name} ({object_fields.text(each, 'status', 'phase') or 'new'})"))
+        for each in found
+        if object_fields.text(each, "spec", "stackName") == stack.name
+        and (name := object_fields.text(each, "metadata", "name"))
+    )
+    return (Field(name="snapshot", label="Snapshot", options=options),) if options else ()
+
+
+async def find_reason(session: Session, stack: StackState) -> tuple[Field, ...]:  # noqa: ARG001 -- as all of them
+    """Return the reason of a mark."""
+    return (Field(name="reason", label="What is wrong with it?", type="text", most=REASON_LENGTH),)
+
+
+async def find_replicas(session: Session, stack: StackState) -> tuple[Field, ...]:  # noqa: ARG001 -- as all of them
+    """Return the number of members."""
+    present = object_fields.number(stack.spec, "replicas")
+    value = "1" if present is None else str(present)
+    return (Field(name="replicas", label="Members", type="number", value=value, most=limits.GROUP_MEMBERS),)
+
 
 Form: TypeAlias = Mapping[str, str]
 Send: TypeAlias = Callable[[], Awaitable[object]]
@@ -57,10 +141,14 @@ class Action:
     explanation: str
     """What it does, in a sentence."""
     decide: Callable[[Context], Awaitable[Decision]]
-    find_fields: Callable[[Session, StackState], Awaitable[tuple[Field, ...]]] = action_fields.find_none
+    find_fields: Callable[[Session, StackState], Awaitable[tuple[Field, ...]]] = find_none
     """What the user must enter or choose."""
     is_for_resource: bool = False
     is_for_group: bool = False
+    is_dangerous: bool = False
+    """Whether it takes back what runs or replaces data, so that its button looks so."""
+    judge: Callable[[StackState], VerbResult] | None = None
+    """The verb, as far as the Stack alone decides it; None if more must be read."""
 
 
 def make_token() -> str:
@@ -174,62 +262,99 @@ def create(context: Context, kind: Kind, body: Object, *, said: str, notes: tupl
     )
 
 
+def judge_rollback(stack: StackState) -> VerbResult:
+    """Return what a rollback to the last completed revision would be."""
+    return verbs.rollback(
+        stack, to_revision=0, stored={number} if (number := verbs.find_other_completed(stack)) else set()
+    )
+
+
+def judge_breakpoints(stack: StackState) -> VerbResult:
+    """Return what clearing the first breakpoint would be."""
+    where = str(stack.breakpoints[0]) if stack.breakpoints else ""
+    return verbs.continue_(stack, where=where, token=UNUSED)
+
+
+def find_refusals(stack: StackState) -> dict[str, str]:
+    """Return by action why it does not apply now; "" if it does, or if only the attempt can tell."""
+    return {each.name: describe_refusal(each.judge(stack)) if each.judge is not None else "" for each in ACTIONS}
+
+
+def describe_refusal(result: VerbResult) -> str:
+    """Return why a verb does nothing."""
+    match result:
+        case Refusal() | AlreadySo():
+            return safe_text.one_line(result.said)
+        case Write():
+            return ""
+
+
 ACTIONS: Final[tuple[Action, ...]] = (
     Action(
         name="retry",
         title="Retry",
         explanation="Everything that failed is tried again now, from the point of failure.",
         decide=simple(lambda stack, token: verbs.retry(stack, token=token)),
+        judge=lambda stack: verbs.retry(stack, token=UNUSED),
     ),
     Action(
         name="check",
         title="Check",
         explanation="All objects are compared with the API server. Nothing is changed.",
         decide=simple(lambda stack, token: verbs.check(stack, token=token)),
+        judge=lambda stack: verbs.check(stack, token=UNUSED),
     ),
     Action(
         name="rollback",
         title="Roll back",
         explanation="An earlier revision becomes the target.",
         decide=roll_back,
-        find_fields=action_fields.find_revisions,
+        find_fields=find_revisions,
+        is_dangerous=True,
+        judge=judge_rollback,
     ),
     Action(
         name="continue",
         title="Continue",
         explanation="The resource continues past the breakpoint at which it waits.",
         decide=continue_,
-        find_fields=action_fields.find_breakpoints,
+        find_fields=find_breakpoints,
+        judge=judge_breakpoints,
     ),
     Action(
         name="pause",
         title="Pause",
         explanation="The operator stops all writes for this Stack, and shows what it would do.",
         decide=simple(lambda stack, _: verbs.set_paused(stack, paused=True)),
+        judge=lambda stack: verbs.set_paused(stack, paused=True),
     ),
     Action(
         name="unpause",
         title="Unpause",
         explanation="The operator may write again: what it held back is done now.",
         decide=simple(lambda stack, _: verbs.set_paused(stack, paused=False)),
+        judge=lambda stack: verbs.set_paused(stack, paused=False),
     ),
     Action(
         name="suspend",
         title="Suspend",
         explanation="Workloads are scaled to nothing, dependents first. Data stays.",
         decide=simple(lambda stack, _: verbs.set_suspended(stack, suspended=True)),
+        judge=lambda stack: verbs.set_suspended(stack, suspended=True),
     ),
     Action(
         name="resume",
         title="Resume",
         explanation="Suspended workloads come back in order, with their previous replica counts.",
         decide=simple(lambda stack, _: verbs.set_suspended(stack, suspended=False)),
+        judge=lambda stack: verbs.set_suspended(stack, suspended=False),
     ),
     Action(
         name="cleanup",
         title="Clean up",
         explanation="Obsolete objects are deleted now. Otherwise they stay until the new definition is complete.",
         decide=simple(lambda stack, token: verbs.cleanup(stack, token=token)),
+        judge=lambda stack: verbs.cleanup(stack, token=UNUSED),
     ),
     Action(
         name="snapshot",
@@ -242,14 +367,15 @@ ACTIONS: Final[tuple[Action, ...]] = (
         title="Restore",
         explanation="The Stack goes back to a snapshot. Data that was written since is replaced.",
         decide=restore,
-        find_fields=action_fields.find_snapshots,
+        find_fields=find_snapshots,
+        is_dangerous=True,
     ),
     Action(
         name="mark",
         title="Mark unhealthy",
         explanation="The present object is declared unhealthy, and the operator replaces it.",
         decide=mark,
-        find_fields=action_fields.find_reason,
+        find_fields=find_reason,
         is_for_resource=True,
     ),
     Action(
@@ -264,7 +390,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
         title="Scale",
         explanation="The group gets this number of members.",
         decide=scale,
-        find_fields=action_fields.find_replicas,
+        find_fields=find_replicas,
         is_for_group=True,
     ),
 )

@@ -3,33 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
+import hashlib
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from importlib import resources
+from typing import Any, Final, TypeAlias
+from urllib import parse
 
+import orjson
 from aiohttp import web
 
-from hearth.cli.page import actions, shown_resource, shown_stack, static_files
+from hearth.cli.page import actions, rendering, shown_comparison, shown_resource, shown_stack
 from hearth.cli.page.access_rules import ACTION_TOKEN, AccessRules
 from hearth.cli.page.actions import BY_NAME, Action, Context, Decision
-from hearth.cli.page.parts import PartRenderer
 from hearth.cli.page.rendering import Renderer
 from hearth.cli.page.stack_source import StackSource
-from hearth.cli.page.updates import Updates
-from hearth.cli.stack_access import evidence
+from hearth.cli.stack_access import evidence, revisions
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.causes import stack_causes
+from hearth.cli.stack_views.graph import svg_drawing
+from hearth.cli.stack_views.graph.folding import Node
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
+from hearth.model import errors, limits, value_class
 from hearth.model.kinds import Kind
+from hearth.model.tenancy import Tenancy
 
 KINDS: Final = {kind.plural: kind for kind in (STACK, RESOURCE_GROUP)}
 FRAGMENT: Final = "X-Hearth-Fragment"
 """The header by which the script asks for a dialog's content instead of a whole page."""
 NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+REVISION_DIGITS: Final = 10
 STACK_ROUTE: Final = r"{kind:stacks|resourcegroups}/{namespace}/{name}"
 
 
@@ -38,6 +47,8 @@ class Handlers:
 
     def __init__(self, source: StackSource, rules: AccessRules, renderer: Renderer) -> None:
         self._source = source
+        self._previews = asyncio.Semaphore(1)
+        """A preview runs the engine on a copy of the Stack: one at a time."""
         self._rules = rules
         self._renderer = renderer
         self._parts = PartRenderer(source, renderer)
@@ -55,6 +66,11 @@ class Handlers:
             web.get(f"{root}{STACK_ROUTE}/resource", self.show_resource),
             web.get(f"{root}{STACK_ROUTE}/why", self.explain),
             web.get(f"{root}{STACK_ROUTE}/confirm", self.confirm),
+            web.get(f"{root}{STACK_ROUTE}/preview", self.preview_rollback),
+            web.get(f"{root}{STACK_ROUTE}/compare", self.compare),
+            web.get(f"{root}{STACK_ROUTE}/log", self.show_log),
+            web.get(f"{root}{STACK_ROUTE}/log/updates", self.follow_log),
+            web.get(f"{root}{STACK_ROUTE}/history", self.show_history),
             web.post(f"{root}{STACK_ROUTE}/act", self.act),
         ]
 
@@ -68,17 +84,18 @@ class Handlers:
 
     async def follow_list(self, request: web.Request) -> web.StreamResponse:
         """Send the list again whenever it changes."""
-        return await self._updates.follow(request, self._parts.make_list)
+        return await self._updates.follow(request, PartChanges(self._parts.make_list))
 
     async def follow_stack(self, request: web.Request) -> web.StreamResponse:
         """Send the parts of one Stack again whenever they change."""
         kind, namespace, name = find_target(request)
         layers = shown_stack.parse_layers(request.query.get("layers", ""))
-        return await self._updates.follow(request, lambda: self._parts.make_stack(kind, namespace, name, layers))
+        make = functools.partial(self._parts.make_stack, kind, namespace, name, layers)
+        return await self._updates.follow(request, PartChanges(make))
 
     async def get_static(self, request: web.Request) -> web.StreamResponse:
         """Return a file of the page."""
-        found = static_files.find(request.match_info["name"])
+        found = find(request.match_info["name"])
         if found is None:
             raise web.HTTPNotFound(text="there is no such file")
         return web.Response(body=found.content, content_type=found.content_type, charset="utf-8")
@@ -103,7 +120,7 @@ class Handlers:
         kind, namespace, name = find_target(request)
         resource, object_ = request.query.get("resource", ""), request.query.get("object", "")
         snapshot = await self._read(kind, namespace, name)
-        collected = await evidence.collect_all(self._source.session, snapshot)
+        collected = await evidence.collect_all(await self._source.find_session(snapshot), snapshot)
         found = await asyncio.to_thread(
             shown_resource.describe, snapshot, resource, collected, object_=object_, now=time.time()
         )
@@ -111,6 +128,9 @@ class Handlers:
             raise web.HTTPNotFound(text=f"{name} has no resource {resource!r}")
         offered = actions.list_for(snapshot.stack, with_resource=True)
         values = {"resource": found, "actions": offered, "path": f"{kind.plural}/{namespace}/{name}", "name": name}
+        values |= {"is_comparable": kind is STACK and bool(found.live), "object": object_}
+        if found.nested is not None:
+            values |= await asyncio.to_thread(self._parts.draw_nested, found.nested, found.nested_path)
         return self._reply(request, "resource.html", values | {"moment": time.strftime("%H:%M:%S")})
 
     async def explain(self, request: web.Request) -> web.StreamResponse:
@@ -118,8 +138,9 @@ class Handlers:
         kind, namespace, name = find_target(request)
         snapshot = await self._read(kind, namespace, name)
         session, now = self._source.session, time.time()
-        causes = stack_causes.find_causes(snapshot, (), await evidence.collect(session, snapshot)) or ()
-        timeline = await evidence.collect_timeline(session, snapshot)
+        there = await self._source.find_session(snapshot)
+        causes = stack_causes.find_causes(snapshot, (), await evidence.collect(there, snapshot)) or ()
+        timeline = await evidence.collect_timeline(session, snapshot, object_session=there)
         values = {
             "causes": [shown_resource.describe_cause(each, now=now) for each in causes],
             "events": shown_resource.describe_timeline(timeline, now=now),
@@ -135,6 +156,84 @@ class Handlers:
         values = {"action": action, "fields": fields, "decision": decision, "resource": form.get("resource", "")}
         values["chosen"] = form.get("where", "")
         return self._reply(request, "confirm.html", values | self._describe_target(request, stack))
+
+    async def preview_rollback(self, request: web.Request) -> web.StreamResponse:
+        """Show what a rollback would change, by the engine itself; nothing is written."""
+        # It imports the engine, which the other pages need not.
+        from hearth.cli.stack_access.preview import preview_reader
+        from hearth.cli.stack_views.preview import preview_lines
+
+        kind, namespace, name = find_target(request)
+        text = request.query.get("to", "0")
+        if kind is not STACK or not (text.isascii() and text.isdigit() and len(text) < REVISION_DIGITS):
+            raise web.HTTPBadRequest(text="there is no such revision")
+        preview_reader.silence_engine()
+        async with self._previews:
+            found = await preview_reader.preview_rollback(
+                self._source.session, namespace, name, int(text), tenancy=Tenancy()
+            )
+        lines = ["".join(part for part, _ in line) for line in preview_lines.list_lines(found)]
+        return self._reply(request, "preview.html", {"lines": lines, "path": f"{kind.plural}/{namespace}/{name}"})
+
+    async def compare(self, request: web.Request) -> web.StreamResponse:
+        """Show the fields that a Stack sets of an object: as it wants them, beside the live ones."""
+        # It imports the engine, which the other pages need not.
+        from hearth.cli.stack_access.preview import preview_reader
+
+        kind, namespace, name = find_target(request)
+        resource, object_ = request.query.get("resource", ""), request.query.get("object", "")
+        snapshot = await self._read(kind, namespace, name)
+        child = shown_resource.find_object(snapshot, resource, object_=object_)
+        if kind is not STACK or child is None:
+            raise web.HTTPNotFound(text=f"{name} has no object of {resource!r}")
+        preview_reader.silence_engine()
+        async with self._previews:
+            preview = await preview_reader.preview_present(self._source.session, namespace, name, tenancy=Tenancy())
+        fields = shown_comparison.compare(snapshot, child, preview)
+        values = {"fields": fields, "rejection": safe_text.clean(preview.rejection), "subject": str(child)}
+        address = f"{kind.plural}/{namespace}/{name}"
+        back = f"{address}/resource?{parse.urlencode({'resource': resource, 'object': object_})}"
+        return self._reply(request, "compare.html", values | {"path": address, "back_path": back, "name": name})
+
+    async def show_history(self, request: web.Request) -> web.StreamResponse:
+        """Show the newest revisions: who made them, what became of them, and what each changed."""
+        kind, namespace, name = find_target(request)
+        session = self._source.session
+        stack = StackState(await session.get(kind, namespace, name))
+        stored = await revisions.list_revisions(session, stack)
+        numbers = sorted(stored.by_number, reverse=True)[: limits.PAGE_REVISIONS + 1]
+        definitions = {}
+        for number in numbers:
+            with contextlib.suppress(errors.ApiStatusError, errors.TamperedRevision):
+                definitions[number] = await revisions.get_definition(session, stored.by_number[number])
+        shown = shown_stack.describe_history(stack, stored.by_number, definitions, numbers=numbers, now=time.time())
+        values = {"revisions": shown, "is_readable": stored.is_readable}
+        return self._reply(request, "history.html", values | self._describe_target(request, stack))
+
+    async def show_log(self, request: web.Request) -> web.StreamResponse:
+        """Show the end of the log of a container, read with the user's own rights."""
+        kind, namespace, name = find_target(request)
+        query = find_container(request)
+        try:
+            text, problem = await self._read_log(query), ""
+        except errors.ApiStatusError as error:
+            text, problem = "", str(error)
+        path = f"{kind.plural}/{namespace}/{name}"
+        values = {"log": text, "problem": safe_text.one_line(problem), **query, "path": path, "name": name}
+        return self._reply(
+            request, "log.html", values | {"updates_path": f"{path}/log/updates?{parse.urlencode(query)}"}
+        )
+
+    async def follow_log(self, request: web.Request) -> web.StreamResponse:
+        """Send what the log of a container gets, from its end on."""
+        return await self._updates.follow(
+            request, LogChanges(functools.partial(self._read_log, find_container(request)))
+        )
+
+    async def _read_log(self, query: Mapping[str, str]) -> str:
+        """Return the end of a log, with the user's own rights."""
+        text = await self._source.session.get_log(**query, lines=limits.PAGE_LOG_LINES, limit=limits.PAGE_LOG_BYTES)
+        return safe_text.clean(text)
 
     async def act(self, request: web.Request) -> web.StreamResponse:
         """Write what the user confirmed."""
@@ -190,3 +289,250 @@ def find_target(request: web.Request) -> tuple[Kind, str, str]:
     if not (NAME.fullmatch(namespace) and NAME.fullmatch(name)):
         raise web.HTTPNotFound(text="there is no such Stack")
     return KINDS[match["kind"]], namespace, name
+
+
+def find_container(request: web.Request) -> dict[str, str]:
+    """Return namespace, pod and container in an address. Raises HTTPNotFound if they cannot be names."""
+    query = {key: request.query.get(key, "") for key in ("namespace", "pod", "container")}
+    if not all(NAME.fullmatch(each) for each in query.values()):
+        raise web.HTTPNotFound(text="there is no such container")
+    return query
+
+
+# The script, style sheets and icon of the page, from a table: no part of a request is ever a path.
+
+TYPES: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+GRAPH_STYLE: Final = "graph.css"
+"""The style of the picture, which `kubectl stack graph -o svg` has too."""
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class StaticFile:
+    """One file."""
+
+    content: bytes
+    content_type: str
+
+
+@functools.lru_cache(maxsize=8)
+def find(name: str) -> StaticFile | None:
+    """Return the file of that name, or None."""
+    if name == GRAPH_STYLE:
+        return StaticFile(svg_drawing.read_style().encode(), "text/css")
+    if name not in TYPES:
+        return None
+    return StaticFile((resources.files("hearth.cli.page") / "static" / name).read_bytes(), TYPES[name])
+
+
+# Server-sent events: what changed of a page, as often as reading costs little. One loop per stream, no other task.
+
+PAUSE: Final = 1.0
+"""Minimum seconds between two reads of the page's objects."""
+PAUSE_FACTOR: Final = 3
+"""The pause is so many times as long as the read took, because a large Stack costs the API server more."""
+CLOSED_CHECK: Final = 0.1
+"""Seconds between two checks whether the browser closed the connection. aiohttp could cancel the handler instead, but
+it would cancel actions as well, between two writes."""
+HEARTBEAT: Final = 15.0
+"""Seconds without an event after which the browser learns that the connection still is there."""
+
+
+class Updates:
+    """The open streams of one server."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    async def follow(self, request: web.Request, changes: Changes) -> web.StreamResponse:
+        """Send what changes, until the browser closes the stream."""
+        if self._count >= limits.PAGE_STREAMS:
+            raise web.HTTPTooManyRequests(text="too many tabs follow this page; close some")
+        self._count += 1
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        try:
+            await response.prepare(request)
+            await send(request, response, changes)
+        except ConnectionError:
+            pass  # the browser left
+        finally:
+            self._count -= 1
+        return response
+
+
+class Changes:
+    """What has changed since the browser was last sent something."""
+
+    def __init__(self) -> None:
+        self._problem = ""
+
+    async def read(self) -> bytes:
+        """Return the events of what changed; nothing if nothing did. Raises ApiStatusError and Unreachable."""
+        raise NotImplementedError
+
+    def on_problem(self, message: str) -> bytes:
+        """Return the events after a read that failed; message: "" for one that succeeded."""
+        if message == self._problem:
+            return b""
+        self._problem = message
+        return write_event("problem", {"message": message})
+
+
+class PartChanges(Changes):
+    """Changes of the parts of a page: each is sent again as a whole."""
+
+    def __init__(self, make: Callable[[], Awaitable[Parts]]) -> None:
+        super().__init__()
+        self._make = make
+        self._sent: dict[str, str] = {}
+
+    async def read(self) -> bytes:
+        """Return the events of the parts that changed."""
+        return self.on_parts(await self._make())
+
+    def on_parts(self, found: Parts) -> bytes:
+        """Return the events after a successful read; nothing if nothing changed."""
+        events = self.on_problem("")
+        changed = {key: part for key, part in found.items() if self._sent.get(key) != part.version}
+        self._sent = {key: part.version for key, part in found.items()}
+        if changed:
+            contents = {key: {"version": part.version, "html": part.html} for key, part in changed.items()}
+            events += write_event("parts", {"parts": contents, "all": list(found)})
+        return events
+
+
+class LogChanges(Changes):
+    """The lines that a log gets. The end of it is read again and again, so that each read is bounded."""
+
+    def __init__(self, read: Callable[[], Awaitable[str]]) -> None:
+        super().__init__()
+        self._read = read
+        self._last: str | None = None
+        """The last line that was sent; None before anything was."""
+
+    async def read(self) -> bytes:
+        """Return the event with the new lines."""
+        return self.on_log(await self._read())
+
+    def on_log(self, text: str) -> bytes:
+        """Return the events after a successful read: the lines behind the last one, or all where that is gone."""
+        lines = text.splitlines()
+        known = max((at for at, line in enumerate(lines) if line == self._last), default=None)
+        new = lines if known is None else lines[known + 1 :]
+        is_first, is_reset = self._last is None, known is None
+        events = self.on_problem("")
+        if new or is_first:
+            self._last = new[-1] if new else ""
+            events += write_event("log", {"lines": new, "reset": is_reset})
+        return events
+
+
+async def send(request: web.Request, response: web.StreamResponse, changes: Changes) -> None:
+    """Send events until the browser closes the connection."""
+    loop = asyncio.get_running_loop()
+    written_at = loop.time()
+    while request.transport is not None:
+        began = loop.time()
+        try:
+            events = await changes.read()
+        except (errors.ApiStatusError, errors.Unreachable) as error:
+            events = changes.on_problem(safe_text.one_line(error) or "the API server does not answer")
+        if not events and loop.time() - written_at > HEARTBEAT:
+            events = b": still here\n\n"
+        if events:
+            await response.write(events)
+            written_at = loop.time()
+        await pause(request, max(PAUSE, PAUSE_FACTOR * (loop.time() - began)))
+
+
+async def pause(request: web.Request, seconds: float) -> None:
+    """Wait, at most until the browser closes the connection: a closed tab must not count as one."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while request.transport is not None and loop.time() < end:  # noqa: ASYNC110 -- aiohttp has no event for it
+        await asyncio.sleep(CLOSED_CHECK)
+
+
+def write_event(name: str, content: object) -> bytes:
+    """Return one event. JSON has no line ends, so nothing in the content ends an event."""
+    return b"event: " + name.encode() + b"\ndata: " + orjson.dumps(content) + b"\n\n"
+
+
+# The parts of a page that change by themselves: the list, or head, picture and notes of one Stack.
+
+Parts: TypeAlias = "Mapping[str, Part]"
+"""By id, in the order of the page."""
+VERSION_BYTES = 8
+EXPANDED_AT_ONCE = 4
+"""Layers that one click on a folded run expands."""
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class Part:
+    """One part: its HTML, and a digest of it."""
+
+    html: str
+    version: str
+
+
+def make_part(html: str) -> Part:
+    """Return a part with its digest."""
+    return Part(html, hashlib.blake2b(html.encode(errors="replace"), digest_size=VERSION_BYTES).hexdigest())
+
+
+class PartRenderer:
+    """Renders the parts from what the cluster holds now."""
+
+    def __init__(self, source: StackSource, renderer: Renderer) -> None:
+        self._source = source
+        self._renderer = renderer
+
+    async def make_list(self) -> Parts:
+        """Return the list of Stacks. Raises ApiStatusError and Unreachable."""
+        shown = shown_stack.describe_all(await self._source.list())
+        return {"stacks": self._render("part_stacks.html", {"stacks": shown, "namespace": self._source.namespace})}
+
+    async def make_stack(self, kind: Kind, namespace: str, name: str, layers: Collection[int]) -> Parts:
+        """Return the parts of one Stack; layers: those that are not folded. Raises ApiStatusError and Unreachable."""
+        snapshot = await self._source.read(kind, namespace, name)
+        if snapshot is None:
+            return {"head": self._render("part_gone.html", {"name": name})}
+        # Large Stacks take half a second, in which other requests are answered.
+        return await asyncio.to_thread(self._render_stack, snapshot, f"{kind.plural}/{namespace}/{name}", layers)
+
+    def _render_stack(self, objects: StackObjects, path: str, layers: Collection[int]) -> Parts:
+        shown = shown_stack.describe_graph(objects, expanded=layers)
+        values = shown_stack.to_values(shown) | {"path": path}
+        picture = svg_drawing.draw(
+            shown.layout,
+            title=f"Resources of {shown.view.title}",
+            link=lambda node: self._link(path, node, layers),
+        )
+        offered = {"actions": actions.list_for(objects.stack), "refusals": actions.find_refusals(objects.stack)}
+        return {
+            "head": self._render("part_head.html", values),
+            "actions": self._render("part_actions.html", values | offered),
+            "graph": self._render("part_graph.html", values | {"picture": rendering.mark_safe(picture)}),
+            "notes": self._render("part_notes.html", values),
+        }
+
+    def draw_nested(self, objects: StackObjects, path: str) -> dict[str, Any]:
+        """Return the state and the picture of a nested Stack, as the details of its resource show them."""
+        shown = shown_stack.describe_graph(objects, expanded=())
+        picture = svg_drawing.draw(
+            shown.layout,
+            title=f"Resources of {shown.view.title}",
+            link=lambda node: self._link(path, node, ()),
+            prefix=f"{shown.stack.title}-",
+        )
+        return {"nested": shown.stack, "nested_picture": rendering.mark_safe(picture)}
+
+    def _link(self, path: str, node: Node, layers: Collection[int]) -> str:
+        """Return the address of a node: its details, or the page with its layer expanded."""
+        root = f"{self._renderer.root}{path}"
+        if node.layers is None:
+            return f"{root}/resource?{parse.urlencode({'resource': node.resource, 'object': node.detail})}"
+        first, last = node.layers
+        return f"{root}?layers={shown_stack.write_layers({*layers, *range(first, min(last, first + EXPANDED_AT_ONCE - 1) + 1)})}"
+
+    def _render(self, template: str, values: Mapping[str, Any]) -> Part:
+        return make_part(self._renderer.render(template, values))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hearth.cli import object_fields
 from hearth.cli.stack_views import ages, safe_text
 from hearth.cli.stack_views.causes import cause_drawing, stack_causes
 from hearth.cli.stack_views.causes.cause import Cause, Evidence
@@ -14,7 +15,7 @@ from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.cli.stack_views.tree.stack_view import ResourceRow
-from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
+from hearth.kube.well_known_kinds import POD, RESOURCE_GROUP, STACK
 from hearth.model import limits, value_class
 from hearth.template.text import kubectl_yaml
 
@@ -40,6 +41,22 @@ class ShownEvent:
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ShownPod:
+    """A pod of a workload."""
+
+    name: str
+    namespace: str
+    phase: str
+    ready: str
+    """`1/2`: containers that are ready, of all."""
+    restarts: int
+    age: str
+    node: str
+    containers: tuple[str, ...]
+    """Those with a log, the init containers first."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ShownResource:
     """One resource, or one obsolete object of it."""
 
@@ -50,40 +67,86 @@ class ShownResource:
     """YAML; "" if there is no object."""
     manifest: str
     """YAML."""
+    pods: tuple[ShownPod, ...]
+    """The newest pods of a workload, or the pod itself."""
     nested_path: str
     """The page of the nested Stack or group; "" for any other kind."""
+    nested: StackObjects | None
+    """What is in that, as far as it was read."""
 
 
 def describe(
-    snapshot: StackObjects, name: str, evidence: Evidence, *, object_: str = "", now: float
+    objects: StackObjects, name: str, evidence: Evidence, *, object_: str = "", now: float
 ) -> ShownResource | None:
     """Describe a resource; None if there is no such one. object_: which of several, as `configmap/web-1`; now: seconds."""
-    rows = stack_causes.flatten(stack_view.describe_rows(snapshot))
-    row = next((each for each in rows if each.resource == name and object_ in ("", each.object)), None)
+    row = find_row(objects, name, object_=object_)
     if row is None:
         return None
-    child = find_child(snapshot, row)
-    causes = find_causes(snapshot, row, evidence)
+    child = find_child(objects, row)
+    causes = find_causes(objects, row, evidence)
     return ShownResource(
         row=row,
         causes=tuple(describe_cause(each, now=now) for each in causes),
         events=describe_events(child, evidence, now=now) if child is not None else (),
-        live=write(shown_objects.show_object(snapshot, child)) if child is not None else "",
-        manifest=write(shown_objects.show_manifest(snapshot, name)),
+        live=write(shown_objects.show_object(objects, child)) if child is not None else "",
+        manifest=write(shown_objects.show_manifest(objects, name)),
+        pods=describe_pods(child, evidence, now=now) if child is not None else (),
         nested_path=find_nested_path(child),
+        nested=objects.nested.get(child.uid) if child is not None else None,
     )
 
 
-def find_causes(snapshot: StackObjects, row: ResourceRow, evidence: Evidence) -> tuple[Cause, ...]:
+def describe_pods(child: FoundChild, evidence: Evidence, *, now: float) -> tuple[ShownPod, ...]:
+    """Describe the pods that an object owns, directly or not; a pod itself."""
+    is_pod = child.kind == POD
+    pods = [child] if is_pod else list({pod.uid: pod for pod in evidence.find_owned(child.uid, "Pod")}.values())
+    newest = sorted(pods, key=lambda pod: (pod.created, pod.name), reverse=True)[: limits.PAGE_PODS]
+    return tuple(describe_pod(pod, now=now) for pod in newest)
+
+
+def describe_pod(pod: FoundChild, *, now: float) -> ShownPod:
+    """Describe one pod."""
+    statuses = object_fields.entries(pod.raw, "status", "containerStatuses")
+    stated = [
+        *object_fields.entries(pod.raw, "spec", "initContainers"),
+        *object_fields.entries(pod.raw, "spec", "containers"),
+    ]
+    names = (object_fields.text(each, "name") for each in stated)
+    ready = sum(object_fields.find(each, "ready") is True for each in statuses)
+    return ShownPod(
+        name=safe_text.one_line(pod.name),
+        namespace=safe_text.one_line(pod.namespace),
+        phase="Terminating" if pod.is_deleting else safe_text.one_line(object_fields.text(pod.raw, "status", "phase")),
+        ready=f"{ready}/{len(object_fields.entries(pod.raw, 'spec', 'containers'))}",
+        restarts=sum(object_fields.number(each, "restartCount") or 0 for each in statuses),
+        age=ages.describe(pod.created, now=now),
+        node=safe_text.one_line(object_fields.text(pod.raw, "spec", "nodeName")),
+        containers=tuple(safe_text.one_line(name) for name in names if name)[: limits.PAGE_PODS],
+    )
+
+
+def find_causes(objects: StackObjects, row: ResourceRow, evidence: Evidence) -> tuple[Cause, ...]:
     """Return why a resource, or an obsolete object of it, is in its state."""
     if row.state is RowState.OBSOLETE:
-        return (stack_causes.explain_row(snapshot, row, evidence),)
-    return stack_causes.explain_resource(snapshot, [row.resource], evidence) or ()
+        return (stack_causes.explain_row(objects, row, evidence),)
+    return stack_causes.explain_resource(objects, [row.resource], evidence) or ()
 
 
-def find_child(snapshot: StackObjects, row: ResourceRow) -> FoundChild | None:
+def find_row(objects: StackObjects, name: str, *, object_: str) -> ResourceRow | None:
+    """Return the row of a resource. object_: as for `describe`."""
+    rows = stack_causes.flatten(stack_view.describe_rows(objects))
+    return next((each for each in rows if each.resource == name and object_ in ("", each.object)), None)
+
+
+def find_object(objects: StackObjects, name: str, *, object_: str) -> FoundChild | None:
+    """Return the object of a resource, None without one. object_: as for `describe`."""
+    row = find_row(objects, name, object_=object_)
+    return find_child(objects, row) if row is not None else None
+
+
+def find_child(objects: StackObjects, row: ResourceRow) -> FoundChild | None:
     """Return the object of a row."""
-    return next((each for each in snapshot.children if str(each) == row.object), None)
+    return next((each for each in objects.children if str(each) == row.object), None)
 
 
 def describe_cause(cause: Cause, *, now: float) -> ShownCause:

@@ -6,20 +6,22 @@ Must not know HTML.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from hearth.cli.stack_views import safe_text
+from hearth.cli import object_fields
+from hearth.cli.stack_views import ages, safe_text
 from hearth.cli.stack_views.graph import layout, stack_graph
 from hearth.cli.stack_views.graph.layout import Layout
-from hearth.cli.stack_views.lists import stack_list
+from hearth.cli.stack_views.lists import revision_history, stack_list
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.cli.stack_views.tree.stack_view import StackView
 from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
-from hearth.model import value_class
+from hearth.model import limits, names, value_class
+from hearth.model.child import Object
 
 SUMMARY: Final = re.compile(r"(\d{1,6})/(\d{1,6})")
 
@@ -42,6 +44,10 @@ class ShownStack:
     words: tuple[str, ...]
     """What a person should know besides the phase."""
     message: str
+    created: str
+    """RFC 3339; the browser shows the age."""
+    is_nested: bool
+    """Whether it belongs to another Stack."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +56,7 @@ class ShownGraph:
 
     stack: ShownStack
     view: StackView
-    picture: Layout
+    layout: Layout
     breakpoints: tuple[str, ...]
     """Where resources wait: `web/PreUpdate`."""
     folds: tuple[int, ...]
@@ -73,6 +79,8 @@ def describe(stack: StackState) -> ShownStack:
         revision=stack.revision,
         words=tuple(stack_list.find_words(stack)),
         message=safe_text.clean(stack_list.redact(stack, stack.ready.message)) or "no operator has processed it yet",
+        created=safe_text.one_line(stack.created),
+        is_nested=names.LABEL_STACK_UID in object_fields.mapping(stack.raw, "metadata", "labels"),
     )
 
 
@@ -92,15 +100,15 @@ def describe_all(stacks: Iterable[StackState]) -> list[ShownStack]:
     return [describe(stack) for stack in stacks]
 
 
-def describe_graph(snapshot: StackObjects, *, expanded: Collection[int]) -> ShownGraph:
+def describe_graph(objects: StackObjects, *, expanded: Collection[int]) -> ShownGraph:
     """Describe a Stack with its resources. Takes half a second of CPU for some thousand."""
-    view = stack_view.describe(snapshot)
-    graph = stack_graph.describe(snapshot, view.rows, expanded=expanded)
+    view = stack_view.describe(objects)
+    graph = stack_graph.describe(objects, view.rows, expanded=expanded)
     return ShownGraph(
-        stack=describe(snapshot.stack),
+        stack=describe(objects.stack),
         view=view,
-        picture=layout.arrange(graph),
-        breakpoints=tuple(safe_text.one_line(entry) for entry in snapshot.stack.breakpoints),
+        layout=layout.arrange(graph),
+        breakpoints=tuple(safe_text.one_line(entry) for entry in objects.stack.breakpoints),
         folds=tuple(sorted(expanded)),
     )
 
@@ -120,3 +128,60 @@ def write_layers(layers: Collection[int]) -> str:
 def to_values(shown: ShownGraph) -> dict[str, Any]:
     """Return the values of a template."""
     return {"stack": shown.stack, "view": shown.view, "breakpoints": shown.breakpoints, "folds": shown.folds}
+
+
+# The history of a Stack as the page shows it: each revision with its author, its outcome and what it changed. Pure.
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ShownRevision:
+    """One stored revision."""
+
+    number: int
+    outcome: str
+    """`active, completed`; "" for one that neither completed nor failed."""
+    author: str
+    commit: str
+    age: str
+    changes: tuple[tuple[str, str], ...]
+    """Lines of the difference to the one before, with the names of their colors."""
+    before: int | None
+    """The revision that it is compared with; None for the first, or if one of the two may not be read."""
+
+
+def describe_history(
+    stack: StackState,
+    stored: Mapping[int, Object],
+    definitions: Mapping[int, Mapping[str, Any]],
+    *,
+    numbers: Sequence[int],
+    now: float,
+) -> tuple[ShownRevision, ...]:
+    """Describe revisions, the newest first. definitions: those that may be read; numbers: which, and one to compare with."""
+    shown = []
+    for at, number in enumerate(numbers[: limits.PAGE_REVISIONS]):
+        annotations = object_fields.mapping(stored[number], "metadata", "annotations")
+        before = numbers[at + 1] if at + 1 < len(numbers) else None
+        is_comparable = before in definitions and number in definitions
+        changes = (
+            tuple(
+                revision_history.compare(
+                    definitions[before], definitions[number], titles=(f"revision {before}", f"revision {number}")
+                )
+            )
+            if before is not None and is_comparable
+            else ()
+        )
+        created = object_fields.text(stored[number], "metadata", "creationTimestamp")
+        shown.append(
+            ShownRevision(
+                number=number,
+                outcome=revision_history.describe_state(number, stack)[0],
+                author=safe_text.one_line(object_fields.text(annotations, names.ANNOTATION_AUTHOR)) or "unknown",
+                commit=safe_text.one_line(object_fields.text(annotations, names.ANNOTATION_COMMIT)),
+                age=ages.describe(created, now=now) if created else "",
+                changes=changes[: limits.PAGE_EVENTS],
+                before=before if is_comparable else None,
+            )
+        )
+    return tuple(shown)

@@ -27,7 +27,7 @@ Key: TypeAlias = tuple[str, str, str]
 class Taken:
     """A snapshot, and when it was taken in seconds of the event loop."""
 
-    snapshot: StackObjects | None
+    objects: StackObjects | None
     at: float
 
 
@@ -55,7 +55,15 @@ class StackSource:
             self._taken[key] = known
             if len(self._taken) > KEPT:
                 self._taken.popitem(last=False)
-            return known.snapshot
+            return known.objects
+
+    async def find_session(self, objects: StackObjects) -> Session:
+        """Return the session with the cluster in which the objects of a Stack are, as far as it can be read."""
+        return await self._reader.find_session(objects)
+
+    async def close(self) -> None:
+        """Close the sessions with other clusters."""
+        await self._reader.others.close()
 
     async def list(self) -> list[StackState]:
         """Return all Stacks and ResourceGroups. Raises ApiStatusError and Unreachable."""

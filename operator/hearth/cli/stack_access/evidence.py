@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from hearth.cli import object_fields
 from hearth.cli.stack_access import owned_objects, revisions
 from hearth.cli.stack_access.session import Session
-from hearth.cli.stack_views.causes import cause
+from hearth.cli.stack_views.causes import advice, cause
 from hearth.cli.stack_views.causes.cause import Evidence
 from hearth.cli.stack_views.lists import event_timeline
 from hearth.cli.stack_views.lists.event_timeline import TimelineEntry
@@ -18,30 +20,55 @@ from hearth.kube.well_known_kinds import POD
 from hearth.model import errors
 from hearth.plan.health import run_end
 
+EXTERNAL_AT_MOST: Final = 5
+"""Objects that Stacks only read of which an explanation looks for the cause: one request each."""
 LOGS_AT_MOST: Final = 5
 """Logs that an explanation reads: one request each."""
 
 
-async def collect(session: Session, snapshot: StackObjects) -> Evidence:
+async def collect(session: Session, objects: StackObjects) -> Evidence:
     """Return the pods and Events of a Stack that is not ready; nothing of one that is."""
-    if snapshot.stack.is_ready and not snapshot.stack.problems:
+    if objects.stack.is_ready and not objects.stack.problems:
         return Evidence()
-    return await collect_all(session, snapshot)
+    return await collect_all(session, objects)
 
 
-async def collect_all(session: Session, snapshot: StackObjects) -> Evidence:
+async def collect_all(session: Session, objects: StackObjects) -> Evidence:
     """Return the pods, claims and Events of a Stack, and what keeps its Namespaces."""
-    namespaces = owned_objects.list_namespaces(snapshot)
+    external = await read_external(session, objects)
+    namespaces = owned_objects.list_namespaces(objects) | {each.namespace for each in external.values()} - {""}
+    uids = [*event_timeline.list_uids(objects), *(each.uid for each in external.values())]
     owned, claims, events, remaining = await asyncio.gather(
-        owned_objects.list_owned(session, namespaces, event_timeline.list_uids(snapshot)),
+        owned_objects.list_owned(session, namespaces, uids),
         owned_objects.list_claims(session, namespaces),
         owned_objects.list_events(session, namespaces),
-        owned_objects.list_remaining(session, snapshot),
+        owned_objects.list_remaining(session, objects),
     )
-    pods = [*owned, *(child for each in walk(snapshot) for child in each.children)]
+    pods = [*owned, *(child for each in walk(objects) for child in each.children)]
     logs = await read_logs(session, [pod for pod in pods if pod.kind == POD])
     users = await owned_objects.list_claim_users(session, claims)
-    return cause.make_evidence(owned, events, logs=logs, claims=claims, claim_users=users, remaining=remaining)
+    found = cause.make_evidence(owned, events, logs=logs, claims=claims, claim_users=users, remaining=remaining)
+    return dataclasses.replace(found, external=external)
+
+
+async def read_external(session: Session, objects: StackObjects) -> dict[tuple[str, str], FoundChild]:
+    """Return the objects that the Stacks only read and that are not ready, as far as the user may read them."""
+    wanted = [
+        (each, problem)
+        for each in walk(objects)
+        for problem in each.stack.problems
+        if object_fields.text(problem, "reason") == advice.NOT_READY
+    ]
+    found = {}
+    for each, problem in wanted[:EXTERNAL_AT_MOST]:
+        resource, namespace, name = (object_fields.text(problem, word) for word in ("resource", "namespace", "name"))
+        stated = object_fields.mapping(each.resources, resource, "externalRef")
+        kind = session.kinds.find(object_fields.text(stated, "apiVersion"), object_fields.text(stated, "kind"))
+        if kind is None or not name:
+            continue
+        with contextlib.suppress(errors.ApiStatusError, errors.Unreachable):
+            found[each.stack.uid, resource] = FoundChild(kind, await session.get(kind, namespace, name))
+    return found
 
 
 async def read_logs(session: Session, pods: Sequence[FoundChild]) -> dict[tuple[str, str], str]:
@@ -57,14 +84,24 @@ async def read_logs(session: Session, pods: Sequence[FoundChild]) -> dict[tuple[
     return found
 
 
-async def collect_timeline(session: Session, snapshot: StackObjects) -> list[TimelineEntry]:
-    """Return everything with a time that belongs to a Stack, unsorted."""
-    namespaces = owned_objects.list_namespaces(snapshot)
-    uids = event_timeline.list_uids(snapshot)
-    owned = await owned_objects.list_owned(session, namespaces, uids, only_metadata=True)
+async def collect_timeline(
+    session: Session, objects: StackObjects, *, object_session: Session | None = None
+) -> list[TimelineEntry]:
+    """Return everything with a time that belongs to a Stack, unsorted.
+
+    object_session: where its objects are, if that is elsewhere.
+    """
+    object_session = object_session or session
+    namespaces = owned_objects.list_namespaces(objects)
+    uids = event_timeline.list_uids(objects)
+    owned = await owned_objects.list_owned(object_session, namespaces, uids, only_metadata=True)
     uids |= {each.uid: each.name for each in owned}
-    entries = list(event_timeline.describe_events(await owned_objects.list_events(session, namespaces), uids))
-    for each in walk(snapshot):
+    events = await owned_objects.list_events(object_session, namespaces)
+    if object_session is not session:
+        # Those about the Stack itself.
+        events = [*events, *await owned_objects.list_events(session, [objects.stack.namespace])]
+    entries = list(event_timeline.describe_events(events, uids))
+    for each in walk(objects):
         stored = await revisions.list_revisions(session, each.stack)
         entries += event_timeline.describe_revisions(
             stored.by_number, f"{each.stack.resource_type}.hearth.dev/{each.stack.name}"
@@ -73,8 +110,8 @@ async def collect_timeline(session: Session, snapshot: StackObjects) -> list[Tim
     return entries
 
 
-def walk(snapshot: StackObjects) -> Iterator[StackObjects]:
+def walk(objects: StackObjects) -> Iterator[StackObjects]:
     """Yield the Stack and all nested ones."""
-    yield snapshot
-    for nested in snapshot.nested.values():
+    yield objects
+    for nested in objects.nested.values():
         yield from walk(nested)

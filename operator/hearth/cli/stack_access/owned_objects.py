@@ -26,10 +26,10 @@ OWNED: Final = (REPLICA_SET, JOB, POD)
 MAY_BE_ABSENT: Final = frozenset({403, 404})
 
 
-def list_namespaces(snapshot: StackObjects) -> set[str]:
+def list_namespaces(objects: StackObjects) -> set[str]:
     """Return the namespaces of a Stack, its children and those of nested Stacks."""
-    found = {snapshot.stack.namespace, *(child.namespace for child in snapshot.children if child.namespace)}
-    return found.union(*(list_namespaces(nested) for nested in snapshot.nested.values()))
+    found = {objects.stack.namespace, *(child.namespace for child in objects.children if child.namespace)}
+    return found.union(*(list_namespaces(nested) for nested in objects.nested.values()))
 
 
 async def list_allowed(
@@ -76,11 +76,11 @@ async def list_claim_users(session: Session, claims: Iterable[FoundChild]) -> li
     return [FoundChild(POD, raw) for found in lists for raw in found]
 
 
-async def list_remaining(session: Session, snapshot: StackObjects) -> list[FoundChild]:
+async def list_remaining(session: Session, stack_objects: StackObjects) -> list[FoundChild]:
     """Return the objects that keep Namespaces of the Stack whose deletion was requested, by what these report."""
     wanted = [
         (plural, group, child.name)
-        for child in snapshot.children
+        for child in stack_objects.children
         if child.is_deleting and child.kind.key == deletion_reports.NAMESPACE
         for plural, group in deletion_causes.find_remaining(child)
     ]
@@ -90,7 +90,7 @@ async def list_remaining(session: Session, snapshot: StackObjects) -> list[Found
         *(list_allowed(session, kind, namespace, only_metadata=True) for kind, namespace in pairs)
     )
     found = [FoundChild(kind, raw) for (kind, _), objects in zip(pairs, lists, strict=True) for raw in objects]
-    nested = [each for inner in snapshot.nested.values() for each in await list_remaining(session, inner)]
+    nested = [each for inner in stack_objects.nested.values() for each in await list_remaining(session, inner)]
     return [*found, *nested]
 
 

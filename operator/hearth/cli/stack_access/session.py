@@ -109,6 +109,13 @@ class Session:
         answer = await self.connection.request("GET", path, query=query, read=api_requests.read_text)
         return str(answer[api_requests.TEXT])
 
+    async def get_log(self, namespace: str, pod: str, container: str, *, lines: int, limit: int) -> str:
+        """Return the last lines of the log of a container, `limit` bytes at most. Raises ApiStatusError."""
+        path = f"{api_requests.object_path(POD, namespace, pod)}/log"
+        query = {"container": container, "tailLines": str(lines), "limitBytes": str(limit), "timestamps": "true"}
+        answer = await self.connection.request("GET", path, query=query, read=api_requests.read_text)
+        return str(answer[api_requests.TEXT])
+
     async def patch(self, kind: Kind, namespace: str, name: str, *, body: Object, subresource: str = "") -> Object:
         """Send a merge patch; return the object, or the subresource. Raises ApiStatusError."""
         path = api_requests.object_path(kind, namespace, name) + (f"/{subresource}" if subresource else "")

@@ -7,10 +7,11 @@ import contextlib
 import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from hearth.cli import object_fields
-from hearth.cli.stack_access import revisions
+from hearth.cli.stack_access import other_clusters, revisions
+from hearth.cli.stack_access.other_clusters import ClusterHidden, OtherClusters
 from hearth.cli.stack_access.revisions import StoredRevisions
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views.stack_state import StackState
@@ -33,11 +34,17 @@ class StackReader:
     session: Session
     with_groups: bool = False
     """Whether the members of ResourceGroups within Stacks are read too."""
+    others: OtherClusters = field(init=False)
+    """The other clusters in which Stacks have their objects."""
     _templates: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """By UID of a ControllerRevision."""
     _is_limited: bool = False
     """Whether the user may list objects of single namespaces only."""
     _count: int = 0
+
+    def __post_init__(self) -> None:
+        """Open nothing yet."""
+        self.others = OtherClusters(self.session)
 
     async def read(self, namespace: str, name: str, *, kind: Kind = STACK) -> StackObjects | None:
         """Return the Stack or ResourceGroup with all that belongs to it, or None if it does not exist.
@@ -73,15 +80,20 @@ class StackReader:
         stored = await revisions.list_revisions(self.session, stack)
         template = await self.find_template(stack, stored)
         unreadable: dict[str, str] = {}
-        kinds: list[Kind] = []
-        if object_fields.mapping(stack.spec, "kubeConfig"):
-            unreadable[""] = "its objects are in another cluster, which spec.kubeConfig names: only the status is shown"
-        else:
-            kinds = await self.find_kinds(stored, template)
-        lists = await asyncio.gather(*(self.list_children(kind, stack, unreadable) for kind in kinds))
-        children = [child for found in lists for child in found]
-        if not stack.is_ready:
-            children = await self.add_schemas(children)
+        children: list[FoundChild] = []
+        try:
+            session, namespace = await self._find_session(stack)
+            kinds = await self.find_kinds(session, stored, template)
+            reads = (self.list_children(session, kind, stack, unreadable, only=namespace) for kind in kinds)
+            children = [child for found in await asyncio.gather(*reads) for child in found]
+            if not stack.is_ready:
+                children = await self.add_schemas(session, children)
+        except ClusterHidden as hidden:
+            unreadable[""] = str(hidden)
+        except errors.Unreachable as error:
+            if not is_remote(stack):
+                raise
+            unreadable[""] = f"{other_clusters.HIDDEN}, and does not answer: {error}"
         nested = {}
         if depth < limits.NESTED_DEPTH:
             for child in children:
@@ -90,6 +102,28 @@ class StackReader:
         return StackObjects(
             stack=stack, template=template, children=children, nested=nested, definer=definer, unreadable=unreadable
         )
+
+    async def _find_session(self, stack: StackState) -> tuple[Session, str]:
+        """Return the session with the cluster of the objects, and the only namespace that it may read ("" for all).
+
+        Raises ClusterHidden.
+        """
+        if not is_remote(stack):
+            return self.session, ""
+        other = await self.others.find(stack)
+        return other.session, other.namespace
+
+    async def find_session(self, objects: StackObjects) -> Session:
+        """Return the session in which the objects of a Stack were read: what explains them is there too."""
+        return self.session if "" in objects.unreadable else (await self._find_session(objects.stack))[0]
+
+    async def __aenter__(self) -> Self:
+        """Open nothing yet."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close the sessions with other clusters."""
+        await self.others.close()
 
     async def find_template(self, stack: StackState, stored: StoredRevisions) -> Mapping[str, Any]:
         """Return the template of the active revision; that in the spec if it is not stored or not readable."""
@@ -107,25 +141,32 @@ class StackReader:
             self._templates[uid] = object_fields.mapping(definition, "template")
         return self._templates[uid]
 
-    async def find_kinds(self, stored: StoredRevisions, template: Mapping[str, Any]) -> list[Kind]:
+    async def find_kinds(self, session: Session, stored: StoredRevisions, template: Mapping[str, Any]) -> list[Kind]:
         """Return the served kinds of which the Stack may have objects."""
         wanted = set(stored.kinds) or set(list_kinds(template))
         if not wanted:
             return []
-        served = self.session.kinds
+        served = session.kinds
         found = resolve_kinds(wanted, served.all())
         if len(found) < len(wanted):
             await served.refresh()
             found = resolve_kinds(wanted, served.all())
         return found
 
-    async def list_children(self, kind: Kind, stack: StackState, unreadable: dict[str, str]) -> list[FoundChild]:
-        """Return the objects of a kind that belong to the Stack; in its own namespace if the user may list no others."""
+    async def list_children(
+        self, session: Session, kind: Kind, stack: StackState, unreadable: dict[str, str], *, only: str = ""
+    ) -> list[FoundChild]:
+        """Return the objects of a kind that belong to the Stack; in its own namespace if the user may list no others.
+
+        only: the namespace that the session may read; "" for all.
+        """
         selector = f"{names.LABEL_STACK_UID}={stack.uid}"
         namespaces = [stack.namespace] if self._is_limited and kind.namespaced else ["", stack.namespace]
+        if session is not self.session:
+            namespaces = [only] if kind.namespaced else [""]
         for namespace in namespaces:
             try:
-                found = await self.session.list(kind, namespace, selector=selector)
+                found = await session.list(kind, namespace, selector=selector)
             except errors.ApiStatusError as refused:
                 if refused.is_not_found:
                     return []
@@ -135,24 +176,29 @@ class StackReader:
                 if not refused.is_forbidden:
                     # A conversion webhook or an aggregated API server that is down concerns objects of its kind alone.
                     return []
-                self._is_limited = self._is_limited or kind.namespaced
+                self._is_limited = self._is_limited or (kind.namespaced and session is self.session)
                 continue
             unreadable.pop(kind.key, None)
             children = [FoundChild(kind, raw) for raw in found]
             return [child for child in children if child.belongs_to(stack.uid)]
         return []
 
-    async def add_schemas(self, children: list[FoundChild]) -> list[FoundChild]:
+    async def add_schemas(self, session: Session, children: list[FoundChild]) -> list[FoundChild]:
         """Return the children, those that say nothing of themselves with the schemas of their kinds."""
         silent = {child.kind for child in children if resource_state.says_nothing(child)}
         if not silent:
             return children
-        schemas = self.session.schemas
+        schemas = session.schemas
         await schemas.load(silent)
         return [
             dataclasses.replace(child, schema=schemas.find_schema(child.kind)) if child.kind in silent else child
             for child in children
         ]
+
+
+def is_remote(stack: StackState) -> bool:
+    """Return whether the objects of a Stack are in another cluster."""
+    return bool(object_fields.mapping(stack.spec, "kubeConfig"))
 
 
 def list_kinds(template: Mapping[str, Any]) -> Collection[str]:

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
+from hearth.cli.stack_commands.exit_codes import FAILED
 from hearth.cli.stack_views import safe_text
 from hearth.model import value_class
+from hearth.model.kinds import Kind
 
 if TYPE_CHECKING:
     from hearth.cli.stack_access.session import Session
     from hearth.kube.auth.credentials import UserCredentialSource
 
 KEY: Final = "hearth.cluster"
-FAILED: Final = 1
 INTERRUPTED: Final = 130
 DEFAULT_NAMESPACE: Final = "default"
 NOT_INSTALLED: Final = "the server could not find the requested resource"
@@ -111,6 +112,11 @@ def describe_refusal(refused: Any) -> str:
     if reason == "NotFound" and message == NOT_INSTALLED:
         message += "; this cluster has no Stack kind: install Hearth, or pass another --context"
     return f"Error from server ({reason}): {message}" if reason else f"Error from server: {message}"
+
+
+def describe_absence(kind: Kind, namespace: str, name: str) -> str:
+    """Return that there is no such object, in kubectl's form and with the namespace that was searched."""
+    return f'Error from server (NotFound): {kind.plural}.{kind.group} "{name}" not found in namespace {namespace}'
 
 
 def complain(message: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 import rich.console
 import rich.live
@@ -13,6 +13,9 @@ import rich.text
 
 from hearth.cli.stack_views.tree import tree_view
 from hearth.cli.stack_views.tree.stack_view import StackView
+
+AGES_LAST: Final = 10.0
+"""Seconds for which a view that does not change stays as it is drawn."""
 
 
 class ViewOutput(Protocol):
@@ -43,7 +46,8 @@ class TerminalOutput:
 
     def __init__(self, console: rich.console.Console) -> None:
         self._console = console
-        self._live = rich.live.Live(console=console, auto_refresh=False, vertical_overflow="visible")
+        self._live = rich.live.Live(console=console, auto_refresh=False, vertical_overflow="crop")
+        self._shown: tuple[StackView, float, rich.console.ConsoleDimensions] | None = None
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -60,10 +64,13 @@ class TerminalOutput:
             self._console.print(rich.text.Text(line), soft_wrap=True)
 
     def show(self, view: StackView, *, seconds: float, now: float | None = None) -> None:
-        """Replace the previous view."""
-        drawn = rich.text.Text("\n").join(
-            rich.text.Text.assemble(*line) for line in tree_view.draw(view, seconds=seconds, now=now)
-        )
+        """Replace the previous view, if it differs or its ages are old."""
+        before, size = self._shown, self._console.size
+        if before is not None and before[0] == view and before[2] == size and seconds - before[1] < AGES_LAST:
+            return
+        self._shown = view, seconds, size
+        lines = tree_view.draw(view, seconds=seconds, now=now, width=size.width, height=size.height)
+        drawn = rich.text.Text("\n").join(rich.text.Text.assemble(*line) for line in lines)
         drawn.no_wrap, drawn.overflow = True, "ellipsis"
         self._live.update(drawn, refresh=True)
 

@@ -35,13 +35,24 @@ def style(text: str, name: str) -> str:
     return click.style(text, fg=name)
 
 
+def find_width() -> int | None:
+    """Return the columns of the terminal; None where the output is none, so that nothing is cut or wrapped."""
+    return shutil.get_terminal_size().columns if cluster_options.is_terminal() else None
+
+
 def write_table(
-    header: Sequence[str], rows: Sequence[Sequence[Cell]], *, is_wide: bool, with_header: bool = True
+    header: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    is_wide: bool,
+    with_header: bool = True,
+    optional: Sequence[str] = (),
 ) -> None:
-    """Write a table; on a terminal the last column is cut to its width, unless it is wide."""
-    is_cut = cluster_options.is_terminal() and not is_wide
-    width = shutil.get_terminal_size().columns if is_cut else None
-    lines = text_table.align(header, rows, width=width)
+    """Write a table; on a terminal the last column is cut to its width, unless it is wide.
+
+    optional: titles of columns that a narrow terminal does not show, the least important first.
+    """
+    lines = text_table.align(header, rows, width=None if is_wide else find_width(), optional=optional)
     for line in lines if with_header else lines[1:]:
         write_segments(line)
 

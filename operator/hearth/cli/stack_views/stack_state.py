@@ -6,9 +6,38 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hearth.cli import object_fields
-from hearth.cli.stack_views.named_object import NamedObject
 from hearth.model import names, value_class
 from hearth.model.child import Object
+
+# The metadata of an object, as the API server returned it. Accepts objects of any shape.
+
+
+class NamedObject:
+    """Properties of a class whose `raw` is the object."""
+
+    __slots__ = ()
+    raw: Object
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+        return object_fields.text(self.raw, "metadata", "name")
+
+    @property
+    def namespace(self) -> str:
+        """Return its namespace, "" for cluster scope."""
+        return object_fields.text(self.raw, "metadata", "namespace")
+
+    @property
+    def uid(self) -> str:
+        """Return its UID."""
+        return object_fields.text(self.raw, "metadata", "uid")
+
+    @property
+    def created(self) -> str:
+        """Return its creation time."""
+        return object_fields.text(self.raw, "metadata", "creationTimestamp")
+
 
 TRUE: Final = "True"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Final, TypeAlias
 
 Cell: TypeAlias = tuple[str, str]
@@ -10,18 +10,39 @@ Cell: TypeAlias = tuple[str, str]
 GAP: Final = 3
 """Spaces between columns, as in kubectl."""
 ELLIPSIS: Final = "…"
+LAST_WIDTH: Final = 16
+"""Columns that the last one, a message, has at least before others give way."""
 
 
-def align(header: Sequence[str], rows: Sequence[Sequence[Cell]], *, width: int | None = None) -> list[list[Cell]]:
-    """Return header and rows with padded cells; the last column is cut to fit into `width` columns, if given."""
+def align(
+    header: Sequence[str], rows: Sequence[Sequence[Cell]], *, width: int | None = None, optional: Sequence[str] = ()
+) -> list[list[Cell]]:
+    """Return header and rows with padded cells.
+
+    width: of the terminal, if any: the columns with these optional titles go, one after the other, until the others fit,
+    and then the last column is cut.
+    """
     lines = [[(title, "") for title in header], *rows]
-    widths = [max(len(line[column][0]) for line in lines) for column in range(len(header))]
-    used = sum(widths[:-1]) + GAP * (len(header) - 1)
+    dropped = {header.index(title) for title in optional} if width is not None else set()
+    for title in reversed(optional):
+        # Put back what fits, the most important first.
+        at = header.index(title)
+        if width is not None and find_used(lines, dropped - {at}) + LAST_WIDTH <= width:
+            dropped.discard(at)
+    lines = [[cell for at, cell in enumerate(line) if at not in dropped] for line in lines]
+    widths = [max(len(line[column][0]) for line in lines) for column in range(len(lines[0]))]
+    used = sum(widths[:-1]) + GAP * (len(widths) - 1)
     rest = max(10, width - used) if width is not None else None
     return [
         [*(pad(cell, size) for cell, size in zip(line[:-1], widths, strict=False)), cut(line[-1], rest)]
         for line in lines
     ]
+
+
+def find_used(lines: Sequence[Sequence[Cell]], dropped: Set[int]) -> int:
+    """Return the width of all columns but the last one, without those that are dropped."""
+    kept = [at for at in range(len(lines[0]) - 1) if at not in dropped]
+    return sum(max(len(line[at][0]) for line in lines) + GAP for at in kept)
 
 
 def pad(cell: Cell, width: int) -> Cell:

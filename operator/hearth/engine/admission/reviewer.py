@@ -7,23 +7,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import structlog
 
 from hearth import supervision
 from hearth.engine.admission import review as review_module
-from hearth.engine.admission import stack_review
-from hearth.engine.admission.author_check import AuthorCheck
-from hearth.engine.admission.mark_review import MarkReviewer
-from hearth.engine.admission.review import Review, ReviewResult
+from hearth.engine.admission import snapshot_review, stack_review
+from hearth.engine.admission.review import Author, Review, ReviewResult
 from hearth.engine.admission.snapshot_review import SnapshotReviewer
 from hearth.engine.admission.stack_review import StackReviewer
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.model import errors, limits
+from hearth.model import errors, limits, names, source_kinds, value_class
+from hearth.model.child import Object
+from hearth.model.groups import members
+from hearth.model.text.enumeration import enumerate_names
 from hearth.model.turns import find_share
+from hearth.plan import health_mark_decision
+from hearth.template.text import error_hints
 
 logger = structlog.get_logger(__name__)
 
@@ -40,7 +43,7 @@ class TooBusy(Exception):
 
 @dataclass(slots=True)
 class Reviewer:
-    """Reviews writes of Stacks, HealthMarks and StackSnapshots."""
+    """Reviews writes of all kinds that users write."""
 
     builder: RevisionBuilder
     author_check: AuthorCheck | None = None
@@ -52,6 +55,18 @@ class Reviewer:
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(limits.ADMISSION_REVIEWS))
     _by_namespace: dict[str, Turns] = field(default_factory=dict)
     _pending: int = 0
+
+    async def review(self, review: Review) -> ReviewResult:
+        """Review an object of any reviewed kind."""
+        match str(review.new.get("kind")):
+            case "HealthMark":
+                return await self.review_mark(review)
+            case "StackSnapshot":
+                return await self.review_snapshot(review)
+            case source_kinds.STACK_TEMPLATE.name:
+                return await self.review_template(review)
+            case _:
+                return await self.review_stack(review)
 
     async def review_stack(self, review: Review) -> ReviewResult:
         """Review a Stack: the author first, since the review reads sources as the ServiceAccount."""
@@ -67,6 +82,10 @@ class Reviewer:
     async def review_snapshot(self, review: Review) -> ReviewResult:
         """Review a StackSnapshot."""
         return await self._review(review, SnapshotReviewer(self.builder).review)
+
+    async def review_template(self, review: Review) -> ReviewResult:
+        """Review a StackTemplate."""
+        return await self._review(review, stack_review.TemplateReviewer(self.builder).review)
 
     async def _find_author_denial(self, review: Review) -> str:
         account = review.spec.get("serviceAccountName")
@@ -126,3 +145,114 @@ class Turns:
 def allow_unreviewed(cause: str) -> ReviewResult:
     """Allow a write, with a warning that nothing was reviewed."""
     return ReviewResult(warnings=(review_module.shorten(UNREVIEWED.format(cause=cause)),))
+
+
+# Review of a HealthMark: the resource that it names must exist, since a mark never applies to a later object.
+
+NO_REASON = (
+    "spec.reason: is missing, so the object is marked with the name of this HealthMark alone; "
+    "say what is wrong, for those who look at the object"
+)
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class MarkReviewer:
+    """The reviewer of HealthMarks."""
+
+    builder: RevisionBuilder
+
+    async def review(self, review: Review) -> ReviewResult:
+        """Return the denial of a mark on a Stack or resource that does not exist, or warnings."""
+        spec = review.spec
+        is_unexplained = bool(spec.get("markUnhealthy")) and not str(spec.get("reason") or "").strip()
+        warnings = (review_module.shorten(NO_REASON),) if is_unexplained else ()
+        # The target is immutable, and an existing mark may outlive its resource.
+        owner = health_mark_decision.read_owner(spec)
+        if review.old is not None or not owner:
+            return ReviewResult(warnings=warnings)
+        denial = await self._find_denial(review.namespace, spec, owner=owner)
+        return ReviewResult(denial=denial, warnings=warnings)
+
+    async def _find_denial(self, namespace: str, spec: Object, *, owner: str) -> str:
+        """Return why the mark cannot apply to anything; "" if it can, or if that is unknown."""
+        kind, name = names.split_owner(owner)
+        stack = await snapshot_review.find(self.builder, kind, namespace=namespace, name=name)
+        if stack is None:
+            (field,) = health_mark_decision.write_owner(owner)
+            return f"spec.{field}: namespace {namespace} has no {kind} {name}; name an existing one"
+        if kind != names.STACK:
+            # Only the operator knows which indices were removed.
+            return ""
+        resources = await self._find_resources(namespace, stack)
+        first = str(spec.get("resource") or "").partition("/")[0]
+        if resources is None:
+            return ""
+        root = members.root_of(first)
+        if root not in resources:
+            hint = error_hints.did_you_mean(root, resources)
+            there = f"it has: {enumerate_names(sorted(resources))}" if resources else "it has none"
+            return f"spec.resource: Stack {spec['stackName']} has no resource {root}{hint}; {there}"
+        is_collection = isinstance(resources[root], dict) and resources[root].get("forEach") is not None
+        if is_collection and first == root:
+            return f"spec.resource: {root} is a collection; name the member by its key: {root}[<key>]"
+        if first != root and not is_collection:
+            return f"spec.resource: {root} has no members, because it has no forEach; write {root}"
+        return ""
+
+    async def _find_resources(self, namespace: str, stack: Object) -> Mapping[str, Any] | None:
+        """Return the resources of a Stack by name; None if they may not be those of its spec."""
+        if is_in_transition(stack):
+            return None
+        try:
+            definition = await self.builder.read_spec(
+                namespace,
+                review_module.read_spec(stack),
+                reader=self.builder.find_reader(review_module.make_stack(stack, namespace=namespace)),
+            )
+        except (errors.InvalidDefinition, errors.SourceNotFound):
+            return None
+        resources = definition.template.get("resources")
+        return resources if isinstance(resources, dict) else None
+
+
+def is_in_transition(stack: Object) -> bool:
+    """Return whether another revision than that of the spec may be active, or some of its objects still exist."""
+    status = stack.get("status") or {}
+    is_current = status.get("observedGeneration") == stack.get("metadata", {}).get("generation")
+    rollback = review_module.read_spec(stack).get("rollback") or {}
+    is_requested = rollback.get("toRevision") is not None or bool(rollback.get("toSnapshot"))
+    is_settled = status.get("phase") in ("CreateComplete", "UpdateComplete")
+    return is_requested or not (is_current and is_settled)
+
+
+# Whether the author of a Stack may use the ServiceAccount that it names. Otherwise the right to write Stacks would be
+# the right of every ServiceAccount of the namespace.
+
+
+class AccessReviews(Protocol):
+    """Questions about the rights of other users."""
+
+    async def may(self, author: Author, verb: str, resource: str, *, namespace: str, name: str = "") -> bool:
+        """Return whether the user may do that in the core API group. Raises `ApiStatusError` or `Unreachable`."""
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class AuthorCheck:
+    """The check of one installation."""
+
+    access: AccessReviews
+
+    async def find_denial(self, author: Author, *, namespace: str, account: str) -> str:
+        """Return why the author may not use that ServiceAccount, or "". A fault is a denial: no later check is made."""
+        try:
+            # Who may create Pods may run one as any ServiceAccount of the namespace.
+            if await self.access.may(author, "impersonate", "serviceaccounts", namespace=namespace, name=account):
+                return ""
+            if await self.access.may(author, "create", "pods", namespace=namespace):
+                return ""
+        except (errors.ApiStatusError, errors.Unreachable):
+            return f"spec.serviceAccountName: cannot check whether {author.name} may use {account}; try again"
+        return (
+            f"spec.serviceAccountName: user {author.name} may not use ServiceAccount {account}; this needs the verb "
+            f"impersonate on it, or the right to create Pods in namespace {namespace}"
+        )

@@ -7,13 +7,13 @@ Stack never changes.
 from __future__ import annotations
 
 from hearth.engine import verified_snapshots
-from hearth.engine.admission import live_objects
 from hearth.engine.admission import review as review_module
 from hearth.engine.admission.review import Review, ReviewResult
 from hearth.engine.definition import snapshot_restore
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.model import names, value_class
+from hearth.model import errors, names, value_class
 from hearth.model.child import Object
+from hearth.model.kinds import ObjectRef
 
 COMPLETE = "Complete"
 
@@ -29,7 +29,7 @@ class SnapshotReviewer:
         name = str(review.spec.get("stackName") or "")
         if review.old is not None or not name:
             return review_module.ALLOWED
-        stack = await live_objects.find(self.builder, names.STACK, namespace=review.namespace, name=name)
+        stack = await find(self.builder, names.STACK, namespace=review.namespace, name=name)
         warning = describe_stack(stack, name=name, namespace=review.namespace)
         return ReviewResult(warnings=review_module.to_warnings(warning))
 
@@ -38,7 +38,7 @@ class SnapshotReviewer:
         name = find_request(review.new)
         if not name or name == find_request(review.old):
             return review_module.ALLOWED
-        found = await live_objects.find(self.builder, verified_snapshots.KIND, namespace=review.namespace, name=name)
+        found = await find(self.builder, verified_snapshots.KIND, namespace=review.namespace, name=name)
         if found is None:
             text = (
                 f"namespace {review.namespace} has no StackSnapshot {name}; nothing is restored before it is complete"
@@ -80,3 +80,20 @@ def describe_snapshot(snapshot: Object, *, name: str) -> str:
     if phase != COMPLETE:
         return f"{snapshot_restore.PATH}: StackSnapshot {name} is not complete; nothing is restored before it is"
     return ""
+
+
+API_VERSION = f"{names.GROUP}/{names.VERSION}"
+
+
+async def find(builder: RevisionBuilder, kind_name: str, *, namespace: str, name: str) -> Object | None:
+    """Return the live object; None if there is none. Raises ApiStatusError or Unreachable if that is unknown."""
+    kind = builder.cluster.kinds.find(API_VERSION, kind_name)
+    if kind is None:
+        return None
+    ref = ObjectRef(group=names.GROUP, kind=kind_name, namespace=namespace, name=name)
+    try:
+        return await builder.cluster.get(ref, kind=kind)
+    except errors.ApiStatusError as error:
+        if not error.is_not_found:
+            raise
+        return None

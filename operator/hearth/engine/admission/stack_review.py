@@ -17,6 +17,7 @@ from hearth.engine.admission.snapshot_review import SnapshotReviewer
 from hearth.engine.cluster_objects import KubeconfigRef, StackObject
 from hearth.engine.definition import rejections, stack_cluster
 from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.engine.definition.sources import parameter_sources, template_sources
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.errors import Mistake
@@ -74,7 +75,7 @@ class StackReviewer:
         except errors.InvalidDefinition as error:
             return judge(review, error, definition=None)
         try:
-            blueprint = await self._compile(definition, stack)
+            blueprint = await compile_fully(self.builder, definition, stack)
         except errors.InvalidDefinition as error:
             return judge(review, error, definition=definition)
         if stack.kubeconfig is not None:
@@ -107,13 +108,41 @@ class StackReviewer:
         is_remote = stack.kubeconfig is not None
         return self.builder.tenancy.find_boundary(stack.namespace, stack.service_account, is_remote=is_remote)
 
-    async def _compile(self, definition: Definition, stack: StackObject) -> Blueprint:
-        """Compile, and wait for slow expressions; the caller limits the time."""
-        while True:
-            try:
-                return await self.builder.compile(definition, stack)
-            except Unevaluated:
-                await self.builder.evaluations.wait(stack.uid)
+
+@dataclass(slots=True)
+class TemplateReviewer:
+    """The reviewer of StackTemplates: what is wrong with any parameters, before the Stacks that use one report it."""
+
+    builder: RevisionBuilder
+
+    async def review(self, review: Review) -> ReviewResult:
+        """Return the denial with all mistakes, or warnings."""
+        template = review.spec.get("template")
+        stack = review_module.make_stack(review.new, namespace="")
+        definition = Definition(template=template if isinstance(template, dict) else {}, parameters={})
+        try:
+            template_sources.check(definition.template, path=template_sources.INLINE_PATH)
+            blueprint = await compile_fully(self.builder, definition, stack)
+        except errors.InvalidDefinition as error:
+            kept = parameter_sources.find_certain(error, definition)
+            if not kept:
+                return review_module.ALLOWED
+            consequence = "the template is not stored"
+            text = rejections.describe_mistakes(errors.InvalidDefinition(kept), consequence=consequence)
+            return ReviewResult(denial=text)
+        finally:
+            self.builder.evaluations.forget(stack.uid)
+        found = find_warnings({}, blueprint, kinds=self.builder.cluster.kinds)
+        return ReviewResult(warnings=review_module.to_warnings("\n".join(found)))
+
+
+async def compile_fully(builder: RevisionBuilder, definition: Definition, stack: StackObject) -> Blueprint:
+    """Compile, and wait for slow expressions; the caller limits the time."""
+    while True:
+        try:
+            return await builder.compile(definition, stack)
+        except Unevaluated:
+            await builder.evaluations.wait(stack.uid)
 
 
 def warn_of_rollback(review: Review) -> str:

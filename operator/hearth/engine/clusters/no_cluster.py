@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 from hearth.engine.ports import WorkloadCluster
 from hearth.model.child import Child, Object, Path
 from hearth.model.errors import Unreachable
+from hearth.model.external_objects import UNKNOWN_VIEW, ExternalQuery, ExternalView
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.tenancy import Boundary
 from hearth.plan.retry.retry_triggers import RetryTrigger
@@ -70,6 +71,13 @@ class NoCluster:
     def children_of(self, stack_uid: str, resource: str) -> tuple[Child, ...]:
         """Return none."""
         return ()
+
+    def follow_externals(self, stack_uid: str, queries: Mapping[str, ExternalQuery], *, namespace: str) -> None:
+        """Do nothing: there is nothing to read."""
+
+    def find_external(self, stack_uid: str, name: str) -> ExternalView:
+        """Return that nothing is known."""
+        return UNKNOWN_VIEW
 
     async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
         """Raise `Unreachable`."""
@@ -133,7 +141,11 @@ class NoCluster:
         """Raise `Unreachable`."""
         raise _away()
 
-    async def may_get(self, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
+    async def may(self, verb: str, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
+        """Raise `Unreachable`."""
+        raise _away()
+
+    async def is_kind_going(self, kind: Kind) -> bool:
         """Raise `Unreachable`."""
         raise _away()
 
@@ -145,7 +157,7 @@ class NoCluster:
         """Raise `Unreachable`."""
         raise _away()
 
-    def watch_trigger(self, cause: RetryTrigger) -> None:
+    def watch_trigger(self, trigger: RetryTrigger) -> None:
         """Do nothing: the return of the cluster reports itself."""
 
     def retain_triggers(self, causes: Collection[RetryTrigger]) -> None:

@@ -100,29 +100,29 @@ class DefinitionInputs:
         return is_moved
 
     async def choose_target(
-        self, stack: StackObject, hashed: str, known: RevisionSet, *, requested: ReconcileOptions, active: str
+        self, stack: StackObject, hashed: str, known: RevisionSet, *, options: ReconcileOptions, active: str
     ) -> TargetChoice | DefinitionRejection:
         """Choose the target, or return why the requested one is impossible.
 
         hashed, active: see `TargetTracker.choose`.
         """
         try:
-            restore = await self._resolve_snapshot(stack, requested.to_snapshot, hashed)
-            choice = self._targets.choose(hashed, requested, revisions=known.verified, active=active, restore=restore)
+            restore = await self._resolve_snapshot(stack, options.to_snapshot, hashed)
+            choice = self._targets.choose(hashed, options, revisions=known.verified, active=active, rollback=restore)
         except (SnapshotNotUsable, RollbackRevisionNotFound) as error:
             # A later definition is newer than the request, whether or not it is possible then.
             self._targets.record_rejected_rollback(
                 RollbackRequest(
-                    to_revision=requested.to_revision or 0,
+                    to_revision=options.to_revision or 0,
                     spec_hash=hashed,
                     revision=EMPTY_REVISION,
-                    snapshot=requested.to_snapshot,
+                    snapshot=options.to_snapshot,
                 )
             )
             if isinstance(error, SnapshotNotUsable):
                 self._schedule.put_off(SNAPSHOT_RETRY)
                 return DefinitionRejection(reason=error.reason, message=str(error))
-            return rejections.reject_rollback_request(error, known.find_unverified(requested.to_revision or 0))
+            return rejections.reject_rollback_request(error, known.find_unverified(options.to_revision or 0))
         if choice.revision is None:
             self._recorded = frozenset()
         return choice

@@ -12,13 +12,11 @@ from dataclasses import dataclass, field
 import structlog
 
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.engine.definition import rejections, rollback_end, snapshot_restore, sync_schedule
+from hearth.engine.definition import rejections, snapshot_restore, sync_schedule
 from hearth.engine.definition.definition_inputs import DefinitionInputs
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.engine.definition.revision_resources import RevisionResources
-from hearth.engine.definition.sensitive_texts import SensitiveTexts
 from hearth.engine.definition.stack_cluster import StackCluster
-from hearth.engine.definition.stack_revisions import StackRevisions
+from hearth.engine.definition.stack_revisions import RevisionResources, StackRevisions
 from hearth.engine.definition.sync_schedule import SyncSchedule
 from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.engine.services import Services
@@ -39,13 +37,30 @@ from hearth.plan.stack.cleanup_policy import CleanupPolicy
 from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.state import internal_errors
 from hearth.plan.status.ready_condition import DefinitionRejection
-from hearth.plan.target import volume_restore
+from hearth.plan.target import rollback_notes, volume_restore
 from hearth.plan.target.target import EMPTY_REVISION, Target, TargetCause
 from hearth.plan.target.target_choice import TargetChoice
 from hearth.plan.target.target_start import TargetContext
 from hearth.template.blueprint import Blueprint, Definition
 from hearth.template.chunked_work import Unevaluated
 from hearth.template.parser import policies
+
+KEPT = 8
+"""Number of definitions whose sensitive texts are redacted. Children no longer contain older ones."""
+
+
+class SensitiveTexts:
+    """The sensitive texts of the current and earlier definitions."""
+
+    def __init__(self) -> None:
+        """Begin without a definition."""
+        self.kept: tuple[frozenset[str], ...] = ()
+
+    def add(self, texts: frozenset[str]) -> None:
+        """Add those of a definition that becomes active."""
+        if texts and texts not in self.kept:
+            self.kept = (*self.kept, texts)[-KEPT:]
+
 
 logger = structlog.get_logger(__name__)
 
@@ -255,7 +270,7 @@ class DefinitionSync:
         hashed = self.builder.hash(read, stack) if isinstance(read, Definition) else ""
         known = self.revisions.load(stack)
         active = self.revision.hash if self.revision is not None else ""
-        choice = await self._inputs.choose_target(stack, hashed, known, requested=self.options, active=active)
+        choice = await self._inputs.choose_target(stack, hashed, known, options=self.options, active=active)
         if isinstance(choice, DefinitionRejection):
             await self._reject(stack, choice)
             return
@@ -345,7 +360,7 @@ class DefinitionSync:
         await self._resources.update(stack, target, names=blueprint.resources.keys())
         self._activate(stack, blueprint, revision=revision)
         blueprints = known, blueprint
-        await rollback_end.report(stack, self.services, before=before, target=target, blueprints=blueprints)
+        await report(stack, self.services, before=before, target=target, blueprints=blueprints)
 
     def _start(self, choice: TargetChoice, number: int, *, size: GroupSize | None = None, resized: int = 0) -> Target:
         """Start the chosen target. resized: see `TargetContext`."""
@@ -359,10 +374,10 @@ class DefinitionSync:
         )
         return self.targets.start(choice, revision=number, context=context)
 
-    async def _reject(self, stack: StackObject, refusal: DefinitionRejection | None) -> None:
+    async def _reject(self, stack: StackObject, rejection: DefinitionRejection | None) -> None:
         """Keep the active revision; after a restart, activate the target's stored revision.
 
-        refusal: None if only the cluster of the objects is away.
+        rejection: None if only the cluster of the objects is away.
         """
         target = self.targets.current
         if self.blueprint is None and target is not None and self.cluster.is_linked:
@@ -371,7 +386,7 @@ class DefinitionSync:
                 self._activate(stack, stored.blueprint, revision=stored.revision)
             else:
                 self.is_suspendable = self.revisions.knows_all_kinds
-        self.rejection = refusal
+        self.rejection = rejection
         self.generation = stack.generation
 
     def _activate(self, stack: StackObject, blueprint: Blueprint, *, revision: Revision | None) -> None:
@@ -398,3 +413,35 @@ class DefinitionSync:
         if target is None or self.is_deleting:
             return CleanupPolicy()
         return self._resources.find_cleanup_policy(target, is_group=self.is_group)
+
+
+# The Event at the moment at which an edit ends a rollback: it brings back what the rollback had taken away.
+
+
+async def report(
+    stack: StackObject,
+    services: Services,
+    *,
+    before: Target | None,
+    target: Target,
+    blueprints: tuple[Blueprint | None, Blueprint],
+) -> None:
+    """Post the Event if the definition in the spec replaces a rollback. Never raises.
+
+    before: the target until now; blueprints: of `before`, None after a restart, and of `target`.
+    """
+    if before is None or not before.is_rollback or target.is_rollback or before.revision == target.revision:
+        return
+    old, new = (each.resources if each is not None else {} for each in blueprints)
+    if blueprints[0] is None:
+        # Which resources differ is not known.
+        old = new
+    message = rollback_notes.describe_end(
+        before,
+        target,
+        old=old.keys(),
+        new=new.keys(),
+        changed=[name for name, resource in new.items() if name in old and old[name] is not resource],
+    )
+    # A person has to see it, whether they meant it or not.
+    await services.management_cluster.emit_event(stack, type_="Warning", reason=rollback_notes.ENDED, message=message)

@@ -53,12 +53,12 @@ def reject_rollback(
     )
 
 
-def reject_rollback_request(error: RollbackRevisionNotFound, unverified: Revision | None) -> DefinitionRejection:
-    """Explain why a requested rollback is impossible. unverified: the unverified revision of that number."""
-    if unverified is None:
+def reject_rollback_request(error: RollbackRevisionNotFound, revision: Revision | None) -> DefinitionRejection:
+    """Explain why a requested rollback is impossible. revision: the unverified revision of that number."""
+    if revision is None:
         return DefinitionRejection(reason="RevisionNotFound", message=str(error))
     return DefinitionRejection(
-        reason=TAMPERED, message=f"spec.rollback.toRevision: {verified_revisions.explain(unverified)}"
+        reason=TAMPERED, message=f"spec.rollback.toRevision: {verified_revisions.explain(revision)}"
     )
 
 

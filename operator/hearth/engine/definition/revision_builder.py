@@ -8,24 +8,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import hashlib
+import itertools
 import weakref
-from collections.abc import Callable, Collection, Set
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Set
 from contextlib import AbstractAsyncContextManager
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias
+
+import orjson
 
 from hearth.engine import cooperative_work, verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.clusters.cluster_links import ClusterLink
 from hearth.engine.clusters.no_cluster import NO_CLUSTER
-from hearth.engine.definition import blueprint_cache, stored_definition
-from hearth.engine.definition.blueprint_cache import BlueprintCache
-from hearth.engine.definition.revision_numbers import RevisionNumbers
+from hearth.engine.definition import stored_definition
 from hearth.engine.definition.sources import parameter_sources, template_sources
 from hearth.engine.definition.sources.source_reader import SourceReader
-from hearth.engine.fair_slots import FairSlots
 from hearth.engine.ports import Evaluations, ManagementCluster, WorkloadCluster
-from hearth.engine.unassisted import Unassisted
+from hearth.engine.services import Unassisted
 from hearth.engine.verified_revisions import RevisionSet
 from hearth.model import names, value_class
 from hearth.model.child import Object
@@ -33,14 +34,73 @@ from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFoun
 from hearth.model.groups import group_members
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import Tenancy
+from hearth.model.turns import FairTurns
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.target.target import EMPTY_REVISION
 from hearth.template import resource_group
-from hearth.template.blueprint import Blueprint, Definition, StackIdentity
+from hearth.template.blueprint import Blueprint, Definition, Outline, ReadValue, SharingScope, StackIdentity
 from hearth.template.compiler import compiler
 from hearth.template.compiler.changes import changed_members, outlines
 from hearth.template.compiler.changes.changed_members import Inputs
 from hearth.template.parser import policies
+
+# Cache of blueprints that Stacks with the same definition share. A blueprint stays cached while any Stack uses it, so
+# the cache needs no memory of its own.
+
+Key: TypeAlias = tuple[bytes, str | None]
+"""A definition's digest, and the namespace if the blueprint is valid in only one."""
+DIGEST_SIZE = 16
+"""Bytes. A collision would give a Stack another Stack's objects; 128 bits exclude that."""
+
+
+@dataclass(slots=True)
+class BlueprintCache:
+    """The blueprints in use."""
+
+    _known: weakref.WeakValueDictionary[Key, Blueprint] = field(default_factory=weakref.WeakValueDictionary)
+
+    def find(self, digest: bytes, stack: StackIdentity) -> Blueprint | None:
+        """Return the blueprint of that definition for the Stack if another Stack has it."""
+        if not digest:
+            return None
+        found = self._known.get((digest, None))
+        return found if found is not None else self._known.get((digest, stack.namespace))
+
+    def keep(self, digest: bytes, stack: StackIdentity, blueprint: Blueprint) -> None:
+        """Cache the Stack's blueprint for all Stacks that it is valid for."""
+        if digest and blueprint.scope is not SharingScope.ONE:
+            self._known[digest, None if blueprint.scope is SharingScope.ANY else stack.namespace] = blueprint
+
+
+def find_digest(
+    definition: Definition, *, adopts: bool, generation: int, cluster: str = "", outline: Outline | None = None
+) -> bytes:
+    """Return a digest that is equal only for equal blueprints, apart from the Stack's identity; empty if unknown.
+
+    adopts: the Stack's adoption policy; generation: of the kinds; cluster: key of the cluster that serves them; outline:
+    of the definition and the kinds, if it has one. The digest stays in this process, so it needs no key of its own.
+    """
+    if outline is not None:
+        lists = {name: [each.length, each.blocks.hex()] for name, each in outline.lists.items()}
+        parts: tuple[object, ...] = (outline.head.hex(), lists, adopts, _describe_size(definition), definition.surge)
+        return hashlib.blake2b(orjson.dumps(parts), digest_size=DIGEST_SIZE).digest()
+    parts = (
+        *(definition.template, definition.parameters, definition.origins),
+        *(definition.template_path, definition.parameters_path, adopts, generation, cluster),
+        *(_describe_size(definition), definition.surge),
+        {name: [each.identity, each.value] for name, each in definition.read.items()},
+    )
+    try:
+        # Keep the written order: it determines the order of the resources.
+        written = orjson.dumps(parts)
+    except TypeError:
+        return b""
+    return hashlib.blake2b(written, digest_size=DIGEST_SIZE).digest()
+
+
+def _describe_size(definition: Definition) -> object:
+    return (definition.size.replicas, definition.size.removed) if definition.size is not None else None
+
 
 EMPTY = Blueprint(resources={}, outputs={}, reads={})
 """The blueprint of a Stack being deleted."""
@@ -79,16 +139,18 @@ class RevisionBuilder:
 
     When a thousand Stacks are created at once, their revisions must not delay writes of children or statuses.
     """
-    compiling: FairSlots = field(default_factory=lambda: FairSlots(1))
+    compile_slots: FairSlots = field(default_factory=lambda: FairSlots(1))
     """The turn of the definition that is compiled for a moment: of some that take long in one namespace, one."""
     tenancy: Tenancy = field(default_factory=Tenancy)
-    shared: BlueprintCache = field(default_factory=BlueprintCache)
+    blueprints: BlueprintCache = field(default_factory=BlueprintCache)
     find_link: Callable[[str], ClusterLink] | None = None
     """Finds the cluster of a Stack's objects by its UID; None if all are in `cluster`."""
     remote_slots: weakref.WeakValueDictionary[str, asyncio.Semaphore] = field(
         default_factory=weakref.WeakValueDictionary
     )
     """The same slots for each other cluster in use, which may answer slowly or not at all."""
+    read: dict[str, Mapping[str, ReadValue]] = field(default_factory=dict)
+    """By Stack, the external objects that `forEach` makes members of, as they are now."""
 
     def find_reader(self, stack: StackObject) -> SourceReader:
         """Return the reader of the Stack's sources."""
@@ -200,6 +262,8 @@ class RevisionBuilder:
         return blueprint
 
     async def _compile(self, definition: Definition, stack: StackObject, *, previous: Blueprint | None) -> Blueprint:
+        if stack.uid in self.read:
+            definition = dataclasses.replace(definition, read=self.read[stack.uid])
         cluster, key = self.find_cluster(stack)
         kinds, identity = cluster.kinds, identify(stack)
         pairs = await cooperative_work.share(compiler.find_kinds_in_pieces(definition))
@@ -208,10 +272,8 @@ class RevisionBuilder:
         adopts = bool(policies.adopts(stack.spec.get("adoptionPolicy")))
         generation = kinds.generation
         outline = outlines.make(definition, stack=identity, place=f"{generation} {key}", previous=previous)
-        digest = blueprint_cache.find_digest(
-            definition, adopts=adopts, generation=generation, cluster=key, outline=outline
-        )
-        known = self.shared.find(digest, identity)
+        digest = find_digest(definition, adopts=adopts, generation=generation, cluster=key, outline=outline)
+        known = self.blueprints.find(digest, identity)
         if known is not None:
             return known
         inputs = Inputs(stack=identity, kinds=kinds, outline=outline, evaluator=self.evaluations)
@@ -219,13 +281,13 @@ class RevisionBuilder:
         made = await cooperative_work.share(
             pieces,
             begin=lambda: self.evaluations.begin(stack.uid),
-            take_turn=lambda: self.compiling.take(stack.namespace),
+            take_turn=lambda: self.compile_slots.take(stack.namespace),
         )
         if kinds.generation != generation:
             # Some resources may have been compiled with other schemas, so nothing is compiled on the base of them.
             return dataclasses.replace(made, adopts=adopts, compiled_from=None)
         blueprint = dataclasses.replace(made, adopts=adopts)
-        self.shared.keep(digest, identity, blueprint)
+        self.blueprints.keep(digest, identity, blueprint)
         return blueprint
 
     async def make_deletion_blueprint(self, stack: StackObject) -> Blueprint:
@@ -366,3 +428,71 @@ def find_served(cluster: WorkloadCluster, api_version: str, name: str) -> Kind |
         return found
     group = api_version.rpartition("/")[0]
     return next((kind for kind in cluster.kinds.all() if (kind.group, kind.name) == (group, name)), None)
+
+
+# A limited number of places for coroutines, in which namespaces take turns: see `FairTurns`.
+
+
+class FairSlots:
+    """Like a semaphore; those of one namespace never have all places."""
+
+    def __init__(self, places: int) -> None:
+        """Create it with all places free."""
+        self._places = places
+        self._turns = FairTurns()
+        self._waiting: dict[str, asyncio.Future[None]] = {}
+        """By number: those that wait."""
+        self._numbers = itertools.count()
+
+    def locked(self) -> bool:
+        """Return whether a coroutine waits, or the next one would."""
+        return bool(self._turns) or self._turns.in_flight >= self._places
+
+    @contextlib.asynccontextmanager
+    async def take(self, namespace: str) -> AsyncIterator[None]:
+        """Wait for a place, and have it until the end of the block."""
+        number = str(next(self._numbers))
+        granted = self._waiting[number] = asyncio.get_running_loop().create_future()
+        self._turns.add(namespace, number)
+        self._admit()
+        try:
+            await granted
+            yield
+        finally:
+            if self._waiting.pop(number, None) is not None:
+                self._turns.discard(number)
+            else:
+                self._turns.end(number)
+            self._admit()
+
+    def _admit(self) -> None:
+        while (number := self._turns.take(self._places)) is not None:
+            granted = self._waiting.pop(number)
+            # One that was cancelled gives its place back as soon as it runs.
+            if not granted.done():
+                granted.set_result(None)
+
+
+# Numbers for new revisions of one Stack, of which no two share one. A revision may be stored although its request
+# failed, and the cache may not show it yet. So a number that was tried for one definition is never tried for another.
+
+
+@dataclass(slots=True)
+class RevisionNumbers:
+    """The numbers of one Stack's revisions, as far as this process knows them."""
+
+    _last: int = 0
+    """The highest number that may be in use."""
+    _tried: tuple[str, int] = ("", 0)
+    """Hash of the last definition that a number was assigned to, and that number."""
+
+    def take(self, numbers: Iterable[int]) -> None:
+        """Record numbers that are in use."""
+        self._last = max([self._last, *numbers])
+
+    def assign(self, hashed: str) -> int:
+        """Return a new number for the definition with that hash; repeated attempts get the same one."""
+        if self._tried != (hashed, self._last):
+            self._last += 1
+            self._tried = hashed, self._last
+        return self._last

@@ -49,9 +49,9 @@ async def resolve(services: Services, stack: StackObject, name: str) -> Rollback
     )
 
 
-def require_claims(blueprint: Blueprint, order: RollbackRequest | None) -> None:
-    """Raise SourceNotFound if the revision to roll back to lacks claims of the snapshot. order: the request, if any."""
-    if order is not None and (missing := volume_restore.find_missing(blueprint, order)):
+def require_claims(blueprint: Blueprint, rollback: RollbackRequest | None) -> None:
+    """Raise SourceNotFound if the revision to roll back to lacks claims of the snapshot. rollback: the request, if any."""
+    if rollback is not None and (missing := volume_restore.find_missing(blueprint, rollback)):
         raise SourceNotFound(f"it has no PersistentVolumeClaims {', '.join(missing)}, which the snapshot contains")
 
 
@@ -83,21 +83,21 @@ def explain_absence(services: Services, stack: StackObject, name: str) -> str:
     return f"{PATH}: namespace {stack.namespace} has no StackSnapshot {name}; {there}"
 
 
-def check(stack: StackObject, snapshot: StackSnapshotObject, state: ParsedSnapshot) -> None:
+def check(stack: StackObject, snapshot: StackSnapshotObject, parsed: ParsedSnapshot) -> None:
     """Raise SnapshotNotUsable unless the snapshot is a complete one of this very Stack."""
-    name, memory = snapshot.name, state.memory
+    name, memory = snapshot.name, parsed.memory
     if snapshot.stack_name != stack.name:
         message = f"{PATH}: StackSnapshot {name} is one of Stack {snapshot.stack_name}, not of {stack.name}"
         raise SnapshotNotUsable("SnapshotOfOtherStack", message)
     if snapshot.deleting:
         raise SnapshotNotUsable("SnapshotDeleting", f"{PATH}: StackSnapshot {name} is being deleted")
     if memory.phase is not SnapshotPhase.COMPLETE:
-        ready = conditions.find(state.status, "Ready")
+        ready = conditions.find(parsed.status, "Ready")
         cause = ready.get("message") or "the operator has not processed it yet"
         if ready.get("reason") == "StackNotComplete":
             # A Stack whose request is rejected completes nothing, so each would wait for the other.
             cause += f"; remove {PATH} until the StackSnapshot is complete"
-        phase = SnapshotPhase.FAILED if state.is_tampered else memory.phase or SnapshotPhase.IN_PROGRESS
+        phase = SnapshotPhase.FAILED if parsed.is_tampered else memory.phase or SnapshotPhase.IN_PROGRESS
         message = f"{PATH}: StackSnapshot {name} is not complete (phase {phase}): {cause}"
         raise SnapshotNotUsable("SnapshotNotComplete", message)
     if memory.stack_uid != stack.uid:

@@ -107,18 +107,18 @@ class StackCluster:
         return former is not None and self._services.links.find(self._uid) is not former
 
     async def _find_problem(
-        self, stack: StackObject, error: ClusterDenied, before: str | None
+        self, stack: StackObject, denied: ClusterDenied, before: str | None
     ) -> DefinitionRejection | None:
         """Return why the cluster is not used; None if the open connection is. before: see `choose`."""
         self.is_lost = False
-        message = str(error)
-        if stack.deleting and error.reason in GONE:
+        message = str(denied)
+        if stack.deleting and denied.reason in GONE:
             # The Secret is deleted with the namespace, often before the Stack. The deletion needs no other connection.
             if self._is_open(before):
                 return None
             self.is_lost = await terminating_namespaces.is_terminating(stack.namespace, self._services)
             message = explain_abandoned(stack, before or "") if self.is_lost else message
-        return DefinitionRejection(reason=error.reason, message=message)
+        return DefinitionRejection(reason=denied.reason, message=message)
 
     def _is_open(self, before: str | None) -> bool:
         """Return whether the Stack is linked to the cluster that has its objects. before: see `choose`."""
@@ -213,13 +213,13 @@ def find_secret(stack: StackObject, reference: KubeconfigRef) -> ObjectRef:
     return ObjectRef(group="", kind="Secret", namespace=stack.namespace, name=reference.name)
 
 
-def find_value(data: Mapping[str, str], reference: KubeconfigRef, secret: ObjectRef) -> str:
+def find_value(data: Mapping[str, str], reference: KubeconfigRef, ref: ObjectRef) -> str:
     """Return the kubeconfig in base64. Raises SourceNotFound."""
     keys = (reference.key,) if reference.key else kubeconfig_reference.DEFAULT_KEYS
     for key in keys:
         if data.get(key):
             return data[key]
-    raise SourceNotFound(f"{PLACE}: {secret} has no key {' or '.join(keys)}; add it, or name the key in {PLACE}.key")
+    raise SourceNotFound(f"{PLACE}: {ref} has no key {' or '.join(keys)}; add it, or name the key in {PLACE}.key")
 
 
 def decode(raw: str) -> str:

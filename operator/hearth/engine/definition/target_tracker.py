@@ -18,7 +18,7 @@ from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.state import finished_work
 from hearth.plan.status import check_result, conditions
 from hearth.plan.status.check_result import CheckResult
-from hearth.plan.target import status_signature, suspend_transition, target_choice, target_start, target_status
+from hearth.plan.target import status_signature, target_choice, target_start, target_status
 from hearth.plan.target.target import CompletedRevisions, DetachedSet, LastBatch, RollbackRequest, Target
 from hearth.plan.target.target_choice import TargetChoice, TargetRequest
 from hearth.plan.target.target_start import TargetContext
@@ -65,6 +65,8 @@ class TargetTracker:
     """Whether the last choice of a target considered that request."""
     _retry_before: Mapping[str, str] | None = None
     """The retry tokens before the last ones; None before the first."""
+    _cleanup_before: str = ""
+    """The cleanup token before the last one."""
     _is_retry_processed: bool = False
     """Whether the definition was processed for the last retry tokens."""
     _is_restored: bool = False
@@ -129,16 +131,21 @@ class TargetTracker:
         is_stopped = str(status.get("phase", "")).endswith("Stopped")
         self.was_idle = is_stopped or conditions.find(status, "Paused").get("status") == "True"
 
-    def find_persisted_tokens(self, *, has_open_runs: bool = False) -> Mapping[str, str]:
+    def find_persisted_tokens(
+        self, *, has_open_runs: bool = False, has_open_removals: bool = False
+    ) -> Mapping[str, str]:
         """Return the handled tokens for the status. That of a retry appears with the target that is chosen for it.
 
         Earlier, the next process would neither handle the token nor know that the definition was to be tried again.
-        has_open_runs: whether failed work is still to be run again for that request.
+        has_open_runs: whether failed work is still to be run again for that request; has_open_removals: whether members
+        that a cleanup let go still have objects.
         """
-        if self._retry_before is None or (self._is_retry_processed and not has_open_runs):
-            return self.handled
-        tokens = {**self.handled, **self._retry_before}
-        return {verb: token for verb, token in tokens.items() if token}
+        tokens = self.handled
+        if self._retry_before is not None and (has_open_runs or not self._is_retry_processed):
+            tokens = {**tokens, **self._retry_before}
+        if has_open_removals:
+            tokens = {**tokens, CLEANUP: self._cleanup_before}
+        return tokens if tokens is self.handled else {verb: token for verb, token in tokens.items() if token}
 
     def take_requests(self, stack: StackObject, *, is_settled: bool) -> list[str]:
         """Return the requests whose tokens are not handled yet, and record them as handled.
@@ -154,6 +161,8 @@ class TargetTracker:
             if verb == CLEANUP and (RETRY in found or not is_settled):
                 continue
             if token and self.handled.get(verb) != token:
+                if verb == CLEANUP:
+                    self._cleanup_before = self.handled.get(verb, "")
                 self.record_handled(verb, token)
                 found.append(RETRY if verb == INHERITED_RETRY else verb)
         if RETRY in found:
@@ -210,12 +219,12 @@ class TargetTracker:
         *,
         revisions: Iterable[Revision],
         active: str,
-        restore: RollbackRequest | None = None,
+        rollback: RollbackRequest | None = None,
     ) -> TargetChoice:
         """Choose the target. Raises RollbackRevisionNotFound.
 
         hashed: hash of the definition in the spec, "" if unreadable; revisions: all stored ones; active: hash of the
-        active revision, "" for none; restore: what the requested snapshot resolves to, unless it was resolved before.
+        active revision, "" for none; rollback: what the requested snapshot resolves to, unless it was resolved before.
         """
         hashes = {revision.number: revision.hash for revision in revisions}
         self._is_retry_seen = self._is_retried
@@ -225,7 +234,7 @@ class TargetTracker:
             hash=hashed or (active if failure else ""),
             to_revision=options.to_revision,
             to_snapshot=options.to_snapshot,
-            restore=restore,
+            rollback=rollback,
             failure=failure,
             is_retried=self._is_retried and self.current is not None and self.current.is_completed,
         )
@@ -319,7 +328,7 @@ class TargetTracker:
     def follow_suspend(self, *, is_suspended: bool, now: float) -> None:
         """Follow whether the Stack must be suspended. now: seconds since the epoch."""
         if self.current is not None:
-            self.current = suspend_transition.follow_suspend(self.current, is_suspended=is_suspended, now=now)
+            self.current = target_choice.follow_suspend(self.current, is_suspended=is_suspended, now=now)
 
     def complete_suspend(self) -> None:
         """Record that suspended workloads run nothing or resumed ones are back."""
@@ -356,7 +365,7 @@ class TargetTracker:
     def note_idle(self, *, is_idle: bool, now: float) -> None:
         """Record whether work is stopped; the timeout does not run while it is."""
         if self.was_idle and not is_idle and self.current is not None:
-            self.current = suspend_transition.restart_timeout(self.current, now=now)
+            self.current = target_choice.restart_timeout(self.current, now=now)
         self.was_idle = is_idle
 
 

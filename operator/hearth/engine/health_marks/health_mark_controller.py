@@ -7,7 +7,9 @@ Runs beside the reconciles. It writes the mark to a child, and the reconcile tha
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from functools import partial
 
 import structlog
@@ -16,20 +18,20 @@ from hearth import supervision
 from hearth.engine.cluster_objects import HealthMarkObject, StackObject
 from hearth.engine.health_marks import mark_index, mark_path, resource_locator
 from hearth.engine.health_marks.mark_index import MarkIndex
-from hearth.engine.health_marks.mark_limits import Admission
 from hearth.engine.health_marks.mark_path import MarkPath
 from hearth.engine.health_marks.mark_targets import Targets
 from hearth.engine.health_marks.resource_locator import ResourceLocator
 from hearth.engine.health_marks.signed_marks import SignedMarks
 from hearth.engine.services import Services
-from hearth.engine.stack.stack_view import StackView
+from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.work_queue import DirtyItem, DirtyScope
 from hearth.engine.writes import step_execution
 from hearth.engine.writes.object_loop import ObjectLoop
-from hearth.model import names
+from hearth.model import growing_delay, limits, names, turns
 from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.turns import NamespaceLine
 from hearth.plan import health_mark_decision
-from hearth.plan.health_mark_decision import MarkDecision, MarkedResource, ParsedHealthMark
+from hearth.plan.health_mark_decision import MarkDecision, MarkedResource, MarkProblem, ParsedHealthMark
 from hearth.plan.retry import backoff
 from hearth.plan.retry.backoff import Attempt, StepFailure
 from hearth.plan.state import steps
@@ -55,7 +57,7 @@ class HealthMarkController:
         self,
         services: Services,
         *,
-        find_reconciler: Callable[[str], StackView | None],
+        find_reconciler: Callable[[str], StackReconciler | None],
         on_limit: Callable[[str], None],
     ) -> None:
         """Prepare the controller. It processes nothing before `start`."""
@@ -154,9 +156,9 @@ class HealthMarkController:
             self._carry_out(mark, mark_state, view, verdict.step) if verdict.step else self._write(mark, verdict)
         )
 
-    def _leave(self, mark: HealthMarkObject, mark_state: ParsedHealthMark, route: MarkPath) -> bool:
+    def _leave(self, mark: HealthMarkObject, mark_state: ParsedHealthMark, path: MarkPath) -> bool:
         """Skip a mark while another process is, or may be, responsible for its Stack."""
-        if not mark_state.is_resolved and (route.responsible is None or self._services.share.has_request(mark.uid)):
+        if not mark_state.is_resolved and (path.responsible is None or self._services.share.has_request(mark.uid)):
             self._search(mark, is_lost=True)
         return False
 
@@ -171,7 +173,7 @@ class HealthMarkController:
         generation, vain = self._searches.get(mark.uid, (mark.generation, 0))
         vain = vain if generation == mark.generation else 0
         self._searches[mark.uid] = (mark.generation, vain + 1)
-        self._loop.enqueue_later(mark.uid, min(LOOK_FOR_TARGETS * 2.0 ** min(vain, 16), LONGEST_SEARCH))
+        self._loop.enqueue_later(mark.uid, growing_delay.find(vain + 1, first=LOOK_FOR_TARGETS, longest=LONGEST_SEARCH))
 
     def _admit(self, mark: HealthMarkObject) -> bool:
         """Return whether the mark is within the limits; a resolved mark does not count."""
@@ -195,16 +197,16 @@ class HealthMarkController:
         self._loop.cancel(uid)
         self._release(uid)
 
-    def _see(self, mark: HealthMarkObject, mark_state: ParsedHealthMark, route: MarkPath) -> MarkedResource | None:
-        place = route.resource
+    def _see(self, mark: HealthMarkObject, mark_state: ParsedHealthMark, path: MarkPath) -> MarkedResource | None:
+        place = path.resource
         if place is None:
-            return route.failure
+            return path.marked
         view = self._places.observe(mark, place)
         newer = self._index.find_newer(mark, mark_state, place) if view is not None and view.bound is not None else ""
         return dataclasses.replace(view, newer=newer) if view is not None and newer else view
 
     async def _carry_out(
-        self, mark: HealthMarkObject, mark_state: ParsedHealthMark, view: MarkedResource, step: steps.WriteHealthMark
+        self, mark: HealthMarkObject, mark_state: ParsedHealthMark, marked: MarkedResource, step: steps.WriteHealthMark
     ) -> bool:
         """Write the mark to the object."""
         clock, attempt = self._services.clock, self._attempts.get(mark.uid)
@@ -218,7 +220,7 @@ class HealthMarkController:
         stack = self._services.management_cluster.find_stack(step.child.stack_uid)
         if stack is None:
             return False
-        kind, name = names.split_owner(view.stack)
+        kind, name = names.split_owner(marked.stack)
         result = await self._execute(step, stack, names.field_manager(mark.namespace, name, kind=kind))
         if result is None:
             self._loop.enqueue_later(mark.uid, RETRY)
@@ -238,7 +240,7 @@ class HealthMarkController:
         self._attempts[mark.uid] = attempt
         self._loop.enqueue_later(mark.uid, attempt.retry_at - clock.monotonic())
         answer = health_mark_decision.pending(result.reason, result.message)
-        status = health_mark_decision.build_status(mark_state, view, answer, uid=step.child.uid, now=clock.now())
+        status = health_mark_decision.build_status(mark_state, marked, answer, uid=step.child.uid, now=clock.now())
         await self._write(mark, MarkDecision(status=status))
         return False
 
@@ -263,11 +265,11 @@ class HealthMarkController:
         finally:
             self._remote_writes -= link.is_remote
 
-    async def _write(self, mark: HealthMarkObject, verdict: MarkDecision) -> bool:
+    async def _write(self, mark: HealthMarkObject, decision: MarkDecision) -> bool:
         """Write the status if it differs; return whether it was written."""
-        if verdict.status is None:
+        if decision.status is None:
             return False
-        signed = self._marks.sign(mark, verdict.status)
+        signed = self._marks.sign(mark, decision.status)
         patch = status_changes.find_changes(self._marks.find_written(mark.uid), signed)
         if not patch:
             return False
@@ -278,3 +280,63 @@ class HealthMarkController:
             self._loop.enqueue_later(mark.uid, RETRY)
             return False
         return True
+
+
+@dataclass(slots=True)
+class Admission:
+    """The admitted marks, in the order in which they were seen."""
+
+    on_limit: Callable[[str], None]
+    _admitted: dict[str, str] = field(default_factory=dict)
+    """Namespace by UID."""
+    _counts: Counter[str] = field(default_factory=Counter)
+    """Number of admitted marks by namespace."""
+    _refused: dict[str, str] = field(default_factory=dict)
+    """Namespace by UID of the marks that wait for a slot."""
+    _line: NamespaceLine = field(default_factory=NamespaceLine)
+    """The same marks, in the order of their turns."""
+
+    def admit(self, mark: HealthMarkObject) -> bool:
+        """Return whether the mark is admitted; admit it if a slot is free."""
+        if mark.uid in self._admitted:
+            return True
+        if not self._has_room(mark.namespace):
+            if mark.uid not in self._refused:
+                self._refused[mark.uid] = mark.namespace
+                self._line.add(mark.namespace, mark.uid)
+                self.on_limit("health-marks")
+            return False
+        self._stop_waiting(mark.uid)
+        self._admitted[mark.uid] = mark.namespace
+        self._counts[mark.namespace] += 1
+        return True
+
+    def release(self, uid: str) -> str | None:
+        """Release a mark's slot; return the UID of a mark that may use it."""
+        self._stop_waiting(uid)
+        namespace = self._admitted.pop(uid, None)
+        if namespace is None:
+            return None
+        self._counts[namespace] -= 1
+        if not self._counts[namespace]:
+            del self._counts[namespace]
+        follower = next(filter(self._has_room, self._line.namespaces()), None)
+        return self._line.call(follower) if follower is not None else None
+
+    def _stop_waiting(self, uid: str) -> None:
+        namespace = self._refused.pop(uid, None)
+        if namespace is not None:
+            self._line.discard(namespace, uid)
+
+    def explain(self, namespace: str) -> MarkProblem:
+        """Explain why a mark is not admitted."""
+        message = (
+            f"namespace {namespace} or the cluster has reached the limit of unresolved HealthMarks "
+            f"({limits.HEALTH_MARKS_PER_NAMESPACE} per namespace, fewer when little is free, {limits.HEALTH_MARKS} in total); this one is processed "
+            f"when there is room: delete unneeded ones"
+        )
+        return MarkProblem(reason="TooManyMarks", message=message)
+
+    def _has_room(self, namespace: str) -> bool:
+        held, free = self._counts[namespace], limits.HEALTH_MARKS - len(self._admitted)
+        return held < turns.find_share(held, free=free, most=limits.HEALTH_MARKS_PER_NAMESPACE)

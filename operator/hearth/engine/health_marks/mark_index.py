@@ -19,7 +19,7 @@ from hearth.plan.health_mark_decision import ParsedHealthMark
 class TrackedMark:
     """The last known path of a mark."""
 
-    route: MarkPath
+    path: MarkPath
     is_open: bool
     """Whether the mark may still have an effect."""
     version: int
@@ -50,21 +50,21 @@ class MarkIndex:
         """Valid for this number of changes:"""
         self._claims_as_of = -1
 
-    def update(self, uid: str, route: MarkPath | None, *, is_open: bool = True) -> None:
+    def update(self, uid: str, path: MarkPath | None, *, is_open: bool = True) -> None:
         """Record the path of a mark; None drops a deleted or excess mark."""
         mark, before = self._marks.find_mark(uid), self._known.get(uid)
         version = mark.resource_version if mark is not None else 0
-        known = TrackedMark(route=route, is_open=is_open, version=version) if route is not None else None
+        known = TrackedMark(path=path, is_open=is_open, version=version) if path is not None else None
         if known == before:
             return
         self._changes += 1
         self._known.pop(uid, None)
-        for place in before.route.resources if before is not None else ():
+        for place in before.path.resources if before is not None else ():
             self._drop(uid, place)
         if known is None:
             return
         self._known[uid] = known
-        for place in known.route.resources:
+        for place in known.path.resources:
             self._by_resource.setdefault((place.namespace, place.stack), {}).setdefault(place.resource, set()).add(uid)
 
     def find_resources(self, namespace: str, stack: str) -> Mapping[str, set[str]]:
@@ -75,41 +75,41 @@ class MarkIndex:
         """Return whether an indexed mark may still have an effect."""
         return self._known[uid].is_open
 
-    def find_newer(self, mark: HealthMarkObject, mark_state: ParsedHealthMark, place: ResourceKey) -> str:
+    def find_newer(self, mark: HealthMarkObject, mark_state: ParsedHealthMark, key: ResourceKey) -> str:
         """Return the name of a newer mark on the same object that says the opposite; "" for none."""
         mine, bound = (mark.written_at, mark.name), (None, mark.status["observedUID"])
-        for claim in self._list_claims(place)[not mark_state.is_unhealthy]:
+        for claim in self._list_claims(key)[not mark_state.is_unhealthy]:
             if claim.order <= mine:
                 break
             if claim.bound in bound:
                 return claim.order[1]
         return ""
 
-    def _list_claims(self, place: ResourceKey) -> Mapping[bool, Sequence[Claim]]:
+    def _list_claims(self, key: ResourceKey) -> Mapping[bool, Sequence[Claim]]:
         """Return all marks on a resource by what they say, newest first; cached for consecutive calls."""
         if self._claims_as_of != self._changes:
             self._claims.clear()
             self._claims_as_of = self._changes
-        claims = self._claims.get(place)
+        claims = self._claims.get(key)
         if claims is None:
-            claims = self._claims[place] = {True: [], False: []}
-            for uid in self.find_resources(place.namespace, place.stack).get(place.resource, ()):
+            claims = self._claims[key] = {True: [], False: []}
+            for uid in self.find_resources(key.namespace, key.stack).get(key.resource, ()):
                 mark = self._marks.find_mark(uid)
-                if mark is not None and self._known[uid].route.resource == place:
+                if mark is not None and self._known[uid].path.resource == key:
                     claim = Claim(order=(mark.written_at, mark.name), bound=mark.status.get("observedUID"))
                     claims[parse_mark(mark).is_unhealthy].append(claim)
             for each in claims.values():
                 each.sort(key=lambda claim: claim.order, reverse=True)
         return claims
 
-    def _drop(self, uid: str, place: ResourceKey) -> None:
-        by_resource = self._by_resource.get((place.namespace, place.stack), {})
-        found = by_resource.get(place.resource, set())
+    def _drop(self, uid: str, key: ResourceKey) -> None:
+        by_resource = self._by_resource.get((key.namespace, key.stack), {})
+        found = by_resource.get(key.resource, set())
         found.discard(uid)
         if not found:
-            by_resource.pop(place.resource, None)
+            by_resource.pop(key.resource, None)
         if not by_resource:
-            self._by_resource.pop((place.namespace, place.stack), None)
+            self._by_resource.pop((key.namespace, key.stack), None)
 
 
 def parse_mark(mark: HealthMarkObject) -> ParsedHealthMark:

@@ -22,7 +22,7 @@ class MarkPath:
     """All resources on the path, the marked one last. A change of any of them enqueues the mark."""
     resource: ResourceKey | None = None
     """The marked resource; None if unknown."""
-    failure: MarkedResource | None = None
+    marked: MarkedResource | None = None
     """What to report if the path ends early; None also while too little is known."""
 
     @property
@@ -31,53 +31,53 @@ class MarkPath:
         return self.resource or next(iter(self.resources), None)
 
 
-def resolve_path(mark: HealthMarkObject, places: ResourceLocator) -> MarkPath:
+def resolve_path(mark: HealthMarkObject, locator: ResourceLocator) -> MarkPath:
     """Resolve the current path."""
     if "/" in mark.spec.get("resource", ""):
-        bound = _find_bound(mark, places)
+        bound = _find_bound(mark, locator)
         if bound is not None:
             return MarkPath(resources=(bound,), resource=bound)
-        forwarded = places.find_forwarded(mark)
-        is_taken_up = "observedUID" not in mark.status and forwarded is not None and places.find_stack(forwarded)
-        walked = _walk(mark, places, forwarded if forwarded is not None and is_taken_up else places.find_start(mark))
-        if forwarded is None or not places.is_other_shard_owner(forwarded):
+        forwarded = locator.find_forwarded(mark)
+        is_taken_up = "observedUID" not in mark.status and forwarded is not None and locator.find_stack(forwarded)
+        walked = _walk(mark, locator, forwarded if forwarded is not None and is_taken_up else locator.find_start(mark))
+        if forwarded is None or not locator.is_other_shard_owner(forwarded):
             return walked
-        ended = walked.failure
-        if ended is not None and ended.is_forwarded and not places.is_within(forwarded, ended.stack):
+        ended = walked.marked
+        if ended is not None and ended.is_forwarded and not locator.is_within(forwarded, ended.stack):
             return walked
         # The other process follows the rest. A change of the path up to there concerns this one.
         return MarkPath(resources=(forwarded, *walked.resources))
-    found = places.locate(mark)
+    found = locator.locate(mark)
     if isinstance(found, MarkProblem):
-        if mark.status.get("observedGeneration") == mark.generation and places.has_gaps(mark.namespace):
+        if mark.status.get("observedGeneration") == mark.generation and locator.has_gaps(mark.namespace):
             # After a restart, what the status says stays until it can be judged again.
             return MarkPath()
-        return MarkPath(failure=MarkedResource(stack="", resource="", problem=found))
+        return MarkPath(marked=MarkedResource(stack="", resource="", problem=found))
     return MarkPath(resources=(found,), resource=found)
 
 
-def _find_bound(mark: HealthMarkObject, places: ResourceLocator) -> ResourceKey | None:
+def _find_bound(mark: HealthMarkObject, locator: ResourceLocator) -> ResourceKey | None:
     """Return the resource of the bound object, while its Stack exists and is not being deleted, or still has it."""
     stack, resource = health_mark_decision.read_owner(mark.status), mark.status.get("resource", "")
     if not mark.status.get("observedUID") or not stack or "/" in resource:
         return None
     place = ResourceKey(namespace=mark.namespace, stack=stack, resource=resource)
-    return place if places.is_alive(place, uid=mark.status["observedUID"]) else None
+    return place if locator.is_alive(place, uid=mark.status["observedUID"]) else None
 
 
-def _walk(mark: HealthMarkObject, places: ResourceLocator, start: ResourceKey) -> MarkPath:
+def _walk(mark: HealthMarkObject, locator: ResourceLocator, start_key: ResourceKey) -> MarkPath:
     """Walk through the nested Stacks, from the one that the mark names or was forwarded to."""
-    stack = start.stack
-    *way, last = start.resource.split("/")
+    stack = start_key.stack
+    *way, last = start_key.resource.split("/")
     passed: list[ResourceKey] = []
     for at, name in enumerate(way, start=1):
         place = ResourceKey(namespace=mark.namespace, stack=stack, resource=name)
         passed.append(place)
-        view = places.observe(mark, place)
+        view = locator.observe(mark, place)
         if view is None:
             return MarkPath(resources=tuple(passed))
-        if (other := _find_other(view, mark, places)) is not None:
-            return MarkPath(resources=tuple(passed), failure=_forward(other, "/".join((*way[at:], last))))
+        if (other := _find_other(view, mark, locator)) is not None:
+            return MarkPath(resources=tuple(passed), marked=_forward(other, "/".join((*way[at:], last))))
         problem = _find_problem(view, mark)
         if problem is not None or view.current is None:
             whole = MarkedResource(
@@ -86,8 +86,8 @@ def _walk(mark: HealthMarkObject, places: ResourceLocator, start: ResourceKey) -
                 is_wanted=view.is_wanted and not _is_other(view.current),
                 problem=problem,
             )
-            return MarkPath(resources=tuple(passed), failure=whole)
-        if not places.has_stack(view.current.uid):
+            return MarkPath(resources=tuple(passed), marked=whole)
+        if not locator.has_stack(view.current.uid):
             # Its cache lags behind that of the parent's children. Its first reconcile enqueues the mark.
             inner = names.owner_key(view.current.kind.name, view.current.name)
             return MarkPath(resources=(*passed, ResourceKey(namespace=mark.namespace, stack=inner, resource=last)))
@@ -96,10 +96,10 @@ def _walk(mark: HealthMarkObject, places: ResourceLocator, start: ResourceKey) -
     return MarkPath(resources=(*passed, goal), resource=goal)
 
 
-def _find_other(view: MarkedResource, mark: HealthMarkObject, places: ResourceLocator) -> Child | None:
+def _find_other(marked: MarkedResource, mark: HealthMarkObject, locator: ResourceLocator) -> Child | None:
     """Return the nested Stack on the path if another process serves it, and the mark may reach it."""
-    child = view.current
-    is_other = child is not None and not _is_other(child) and places.is_other_shard(child.uid)
+    child = marked.current
+    is_other = child is not None and not _is_other(child) and locator.is_other_shard(child.uid)
     return child if is_other and child is not None and child.namespace == mark.namespace else None
 
 
@@ -114,17 +114,17 @@ def _forward(nested: Child, path: str) -> MarkedResource:
     )
 
 
-def _find_problem(view: MarkedResource, mark: HealthMarkObject) -> MarkProblem | None:
+def _find_problem(marked: MarkedResource, mark: HealthMarkObject) -> MarkProblem | None:
     """Explain why the path ends there."""
-    where, child = f"resource {view.resource} of {names.describe_owner(view.stack)}", view.current
+    where, child = f"resource {marked.resource} of {names.describe_owner(marked.stack)}", marked.current
     if child is None:
-        return view.problem or MarkProblem(
+        return marked.problem or MarkProblem(
             reason="ObjectNotFound", message=f"{where}, which is part of the path, has no object yet"
         )
     if _is_other(child):
         message = (
             f"{where} is {child.ref}, which is neither a Stack nor a group, so the path {mark.spec['resource']} ends there; "
-            f"to mark that object itself, write resource: {view.resource}"
+            f"to mark that object itself, write resource: {marked.resource}"
         )
         return MarkProblem(reason="NotNested", message=message)
     (field,) = health_mark_decision.write_owner(names.owner_key(child.kind.name, child.name))

@@ -9,13 +9,13 @@ from hearth.engine.cluster_objects import HealthMarkObject, StackObject
 from hearth.engine.health_marks import mark_targets
 from hearth.engine.health_marks.mark_targets import Targets
 from hearth.engine.services import Services
-from hearth.engine.stack.stack_view import StackView
+from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.model import limits, names, value_class
 from hearth.model.child import Child
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan import health_mark_decision
 from hearth.plan.health_mark_decision import MarkedResource, MarkProblem
-from hearth.plan.stack.stack_plan import StackPlan
+from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import requirements
 
 
@@ -39,7 +39,7 @@ class ResourceLocator:
     """The locator from a HealthMark to the objects of a resource."""
 
     services: Services
-    find_reconciler: Callable[[str], StackView | None]
+    find_reconciler: Callable[[str], StackReconciler | None]
     targets: Targets
     _uids: dict[tuple[str, str], str] = field(default_factory=dict)
     """By namespace and name: the last known UID of the Stack."""
@@ -73,19 +73,19 @@ class ResourceLocator:
         is_current = mark.status.get("observedGeneration") == mark.generation
         return ResourceKey(namespace=mark.namespace, stack=stack, resource=path) if is_current and stack else None
 
-    def is_responsible(self, mark: HealthMarkObject, place: ResourceKey | None) -> bool:
+    def is_responsible(self, mark: HealthMarkObject, key: ResourceKey | None) -> bool:
         """Return whether this process is responsible for the mark: it has the Stack, or else the mark in its share.
 
-        place: the resource on the mark's path, if known.
+        key: the resource on the mark's path, if known.
         """
         share = self.services.share
         if share.is_whole:
             return True
-        if place is None:
+        if key is None:
             return share.has_request(mark.uid)
-        if self.find_stack(place) is not None:
+        if self.find_stack(key) is not None:
             return True
-        return share.has_request(mark.uid) and not self.is_other_shard_owner(place)
+        return share.has_request(mark.uid) and not self.is_other_shard_owner(key)
 
     def _find_owner(self, mark: HealthMarkObject) -> ResourceKey | MarkProblem:
         key = target_of(mark)
@@ -107,47 +107,47 @@ class ResourceLocator:
             for view in views
         )
 
-    def observe(self, mark: HealthMarkObject, place: ResourceKey) -> MarkedResource | None:
+    def observe(self, mark: HealthMarkObject, key: ResourceKey) -> MarkedResource | None:
         """Return the state of a resource; None if too little is known."""
-        stack = self.find_stack(place)
-        gone = MarkedResource(stack=place.stack, resource=place.resource, is_wanted=False)
+        stack = self.find_stack(key)
+        gone = MarkedResource(stack=key.stack, resource=key.resource, is_wanted=False)
         if stack is None:
-            kind, _ = names.split_owner(place.stack)
+            kind, _ = names.split_owner(key.stack)
             if not self.services.management_cluster.has_listed(kind):
                 return None
-            known = self.services.management_cluster.tree.list_names(place.namespace, kind=kind)
+            known = self.services.management_cluster.tree.list_names(key.namespace, kind=kind)
             there = f"there are: {enumerate_names(known)}" if known else "there is none"
-            return _without(gone, "StackNotFound", f"namespace {place.namespace} has no {place.owner}; {there}")
+            return _without(gone, "StackNotFound", f"namespace {key.namespace} has no {key.owner}; {there}")
         reconciler = self.find_reconciler(stack.uid)
         if reconciler is None:
             return None
         if reconciler.plan is None or reconciler.plan.blueprint.is_unknown:
-            return describe_rejection(reconciler, place)
+            return describe_rejection(reconciler, key)
         wanted = reconciler.plan.blueprint.resources
-        children = self.services.find_children_cluster(stack.uid).children_of(stack.uid, place.resource)
+        children = self.services.find_children_cluster(stack.uid).children_of(stack.uid, key.resource)
         if is_unsynced(
-            reconciler.plan, place, is_seen=any(child.uid == mark.status.get("observedUID") for child in children)
+            reconciler.plan, key, is_seen=any(child.uid == mark.status.get("observedUID") for child in children)
         ):
             return None
-        if place.resource in reconciler.plan.blueprint.collections:
-            found = reconciler.plan.blueprint.collections[place.resource].members
+        if key.resource in reconciler.plan.blueprint.collections:
+            found = reconciler.plan.blueprint.collections[key.resource].members
             there = f"name one of its members: {enumerate_names(found)}" if found else "it has no members"
-            return _without(gone, "ResourceNotFound", f"{place.resource} of {place.owner} is a collection; {there}")
-        if place.resource not in wanted and not children:
+            return _without(gone, "ResourceNotFound", f"{key.resource} of {key.owner} is a collection; {there}")
+        if key.resource not in wanted and not children:
             there = f"it has: {enumerate_names(sorted(wanted))}" if wanted else "it has none"
-            return _without(gone, "ResourceNotFound", f"{place.owner} has no resource {place.resource}; {there}")
-        status = reconciler.plan.statuses.get(place.resource)
+            return _without(gone, "ResourceNotFound", f"{key.owner} has no resource {key.resource}; {there}")
+        status = reconciler.plan.statuses.get(key.resource)
         current = (status.child if status is not None else None) or requirements.find_current(children)
         uid, named = mark.status.get("observedUID"), find_named(mark, children)
         return MarkedResource(
-            stack=place.stack,
-            resource=place.resource,
+            stack=key.stack,
+            resource=key.resource,
             current=current if current is not None and not current.deleting else None,
             named=named,
             is_named="target" in mark.spec,
             bound=next((child for child in children if child.uid == uid), None),
-            is_wanted=place.resource in wanted,
-            problem=find_write_block(reconciler, place) or explain_unnamed(mark, place, named, children),
+            is_wanted=key.resource in wanted,
+            problem=find_write_block(reconciler, key) or explain_unnamed(mark, key, named, children),
         )
 
     def add_stack(self, stack: StackObject) -> None:
@@ -171,36 +171,36 @@ class ResourceLocator:
         """Return whether another process is responsible for the Stack of that UID."""
         return self.services.management_cluster.is_other_shard_uid(uid)
 
-    def is_other_shard_owner(self, place: ResourceKey) -> bool:
+    def is_other_shard_owner(self, key: ResourceKey) -> bool:
         """Return whether another process is responsible for the Stack of that place."""
-        kind, name = names.split_owner(place.stack)
-        return self.services.management_cluster.is_other_shard_name(place.namespace, name, kind=kind)
+        kind, name = names.split_owner(key.stack)
+        return self.services.management_cluster.is_other_shard_name(key.namespace, name, kind=kind)
 
-    def is_within(self, place: ResourceKey, owner: str) -> bool:
+    def is_within(self, key: ResourceKey, owner: str) -> bool:
         """Return whether the Stack of that place is the owner with that key, or nested in it."""
-        tree, (kind, name) = self.services.management_cluster.tree, names.split_owner(place.stack)
-        inner = tree.find_uid(place.namespace, name, kind=kind)
+        tree, (kind, name) = self.services.management_cluster.tree, names.split_owner(key.stack)
+        inner = tree.find_uid(key.namespace, name, kind=kind)
         return any(
             names.owner_key(node.kind, node.name) == owner for node in tree.climb(inner, most=limits.NESTED_DEPTH + 1)
         )
 
-    def is_alive(self, place: ResourceKey, *, uid: str) -> bool:
+    def is_alive(self, key: ResourceKey, *, uid: str) -> bool:
         """Return whether the Stack exists and is not being deleted, or still has that object of the resource."""
-        stack = self.find_stack(place)
+        stack = self.find_stack(key)
         if stack is None or not stack.deleting:
             return stack is not None
         return any(
             child.uid == uid
-            for child in self.services.find_children_cluster(stack.uid).children_of(stack.uid, place.resource)
+            for child in self.services.find_children_cluster(stack.uid).children_of(stack.uid, key.resource)
         )
 
-    def find_stack(self, place: ResourceKey) -> StackObject | None:
+    def find_stack(self, key: ResourceKey) -> StackObject | None:
         """Return the Stack of the resource; None if there is none."""
         management_cluster = self.services.management_cluster
-        found = management_cluster.find_stack(self._uids.get((place.namespace, place.stack), ""))
+        found = management_cluster.find_stack(self._uids.get((key.namespace, key.stack), ""))
         if found is None:
-            kind, name = names.split_owner(place.stack)
-            found = management_cluster.find_stack(management_cluster.tree.find_uid(place.namespace, name, kind=kind))
+            kind, name = names.split_owner(key.stack)
+            found = management_cluster.find_stack(management_cluster.tree.find_uid(key.namespace, name, kind=kind))
             if found is not None:
                 self.add_stack(found)
         return found
@@ -226,7 +226,7 @@ def find_named(mark: HealthMarkObject, children: Iterable[Child]) -> Child | Non
 
 
 def explain_unnamed(
-    mark: HealthMarkObject, place: ResourceKey, named: Child | None, children: Iterable[Child]
+    mark: HealthMarkObject, key: ResourceKey, named: Child | None, children: Iterable[Child]
 ) -> MarkProblem | None:
     """Explain that the object which the mark names does not exist any more; None if it does, or if it names none."""
     if "target" not in mark.spec or named is not None:
@@ -234,21 +234,21 @@ def explain_unnamed(
     others = sorted(child.name for child in children if not child.deleting)
     there = f"it has: {enumerate_names(others)}" if others else "it has none"
     kind, name = mark.spec["target"]["kind"], mark.spec["target"]["name"]
-    message = f"{kind} {name} is no object of resource {place.resource} of {place.owner} any more; {there}"
+    message = f"{kind} {name} is no object of resource {key.resource} of {key.owner} any more; {there}"
     return MarkProblem(reason="TargetNotFound", message=message)
 
 
-def describe_rejection(reconciler: StackView, place: ResourceKey) -> MarkedResource | None:
+def describe_rejection(stack_view: StackReconciler, key: ResourceKey) -> MarkedResource | None:
     """Return the state of a Stack without an accepted definition; None while the decision is pending."""
-    if not reconciler.is_refused:
+    if not stack_view.is_refused:
         return None
-    problem = MarkProblem(reason="ObjectNotFound", message=f"{place.owner} has no objects: its definition is rejected")
-    return MarkedResource(stack=place.stack, resource=place.resource, problem=problem)
+    problem = MarkProblem(reason="ObjectNotFound", message=f"{key.owner} has no objects: its definition is rejected")
+    return MarkedResource(stack=key.stack, resource=key.resource, problem=problem)
 
 
-def is_unsynced(plan: StackPlan, place: ResourceKey, *, is_seen: bool) -> bool:
+def is_unsynced(plan: StackPlanner, key: ResourceKey, *, is_seen: bool) -> bool:
     """Return whether the caches may lack objects of the resource. is_seen: whether they contain the bound object."""
-    resource = plan.blueprint.resources.get(place.resource)
+    resource = plan.blueprint.resources.get(key.resource)
     if is_seen or not plan.kinds.unsynced:
         return False
     # A kind that cannot be watched does not block marks on other kinds.
@@ -257,19 +257,22 @@ def is_unsynced(plan: StackPlan, place: ResourceKey, *, is_seen: bool) -> bool:
     )
 
 
-def find_write_block(reconciler: StackView, place: ResourceKey) -> MarkProblem | None:
+def find_write_block(stack_view: StackReconciler, key: ResourceKey) -> MarkProblem | None:
     """Explain why no object of the Stack may be written now."""
-    if reconciler.is_deleting:
-        return MarkProblem(reason="StackDeleting", message=f"{place.owner} is being deleted")
-    if reconciler.is_paused:
+    if stack_view.is_deleting:
+        return MarkProblem(reason="StackDeleting", message=f"{key.owner} is being deleted")
+    if stack_view.is_paused:
         return MarkProblem(
-            reason="Paused", message=f"spec.paused of {place.owner} is true; the mark waits until it is false"
+            reason="Paused", message=f"spec.paused of {key.owner} is true; the mark waits until it is false"
         )
     return None
 
 
-def _without(view: MarkedResource, reason: str, message: str) -> MarkedResource:
+def _without(marked: MarkedResource, reason: str, message: str) -> MarkedResource:
     """Return the state of a resource without an object."""
     return MarkedResource(
-        stack=view.stack, resource=view.resource, is_wanted=False, problem=MarkProblem(reason=reason, message=message)
+        stack=marked.stack,
+        resource=marked.resource,
+        is_wanted=False,
+        problem=MarkProblem(reason=reason, message=message),
     )

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import structlog
 
@@ -15,12 +17,10 @@ from hearth.engine import terminating_namespaces, verified_snapshots
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.services import Services
 from hearth.engine.snapshot_ports import StackSnapshotObject
-from hearth.engine.snapshots import snapshot_limits
-from hearth.engine.snapshots.snapshot_limits import SnapshotSlots
 from hearth.engine.snapshots.stack_observation import SnapshotStack, StackObserver
 from hearth.engine.volume_snapshots import VolumeSnapshots
 from hearth.engine.writes.object_loop import ObjectLoop
-from hearth.model import names
+from hearth.model import growing_delay, limits, names
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan import snapshot_decision
@@ -30,6 +30,7 @@ from hearth.plan.snapshot_decision import (
     ParsedSnapshot,
     SnapshotDecision,
     SnapshotPhase,
+    SnapshotProblem,
     SnapshotVolume,
     VolumeState,
 )
@@ -142,28 +143,28 @@ class SnapshotController:
             return await self._carry_out(snapshot, state, await self._decide_progress(snapshot, state))
         return await self._carry_out(snapshot, state, await self._decide_binding(snapshot, state))
 
-    async def _decide_binding(self, snapshot: StackSnapshotObject, state: ParsedSnapshot) -> SnapshotDecision:
+    async def _decide_binding(self, snapshot: StackSnapshotObject, parsed: ParsedSnapshot) -> SnapshotDecision:
         if self._slots.admit(snapshot, is_bound=False):
             stack = await self._stacks.observe(snapshot)
         else:
-            stack = ObservedStack(problem=snapshot_limits.explain(snapshot.stack_name))
-        return snapshot_decision.decide_binding(state, stack, now=self._services.clock.now())
+            stack = ObservedStack(problem=explain(snapshot.stack_name))
+        return snapshot_decision.decide_binding(parsed, stack, now=self._services.clock.now())
 
-    async def _decide_progress(self, snapshot: StackSnapshotObject, state: ParsedSnapshot) -> SnapshotDecision:
+    async def _decide_progress(self, snapshot: StackSnapshotObject, parsed: ParsedSnapshot) -> SnapshotDecision:
         """Decide on a bound snapshot; first create the VolumeSnapshots that are missing."""
-        stack, now = self._stacks.observe_bound(state.memory), self._services.clock.now()
-        if state.memory.phase is SnapshotPhase.COMPLETE:
-            return snapshot_decision.decide_progress(state, stack, (), now=now)
-        volumes = self._find_volumes(snapshot, state)
+        stack, now = self._stacks.observe_bound(parsed.memory), self._services.clock.now()
+        if parsed.memory.phase is SnapshotPhase.COMPLETE:
+            return snapshot_decision.decide_progress(parsed, stack, (), now=now)
+        volumes = self._find_volumes(snapshot, parsed)
         if volumes.kind is not None:
             self._services.snapshots.watch_volumes(volumes.kind)
-        observed = [await volumes.observe(each) for each in state.memory.volumes]
-        decision = snapshot_decision.decide_progress(state, stack, observed, now=now)
+        observed = [await volumes.observe(each) for each in parsed.memory.volumes]
+        decision = snapshot_decision.decide_progress(parsed, stack, observed, now=now)
         if not decision.create:
             return decision
         errors = {each: await volumes.create(each, stack=snapshot.stack_name) for each in decision.create}
         observed = [await self._observe_created(volumes, each, errors) for each in observed]
-        return snapshot_decision.decide_progress(state, stack, observed, now=now)
+        return snapshot_decision.decide_progress(parsed, stack, observed, now=now)
 
     async def _observe_created(
         self, volumes: VolumeSnapshots, before: ObservedVolume, errors: dict[SnapshotVolume, ObservedVolume | None]
@@ -171,29 +172,29 @@ class SnapshotController:
         """Return the state of a VolumeSnapshot after the creations; never absent."""
         if before.volume not in errors:
             return before
-        found = await volumes.observe(before.volume, error=errors[before.volume])
+        found = await volumes.observe(before.volume, observed_error=errors[before.volume])
         if found.state is VolumeState.ABSENT:
             return ObservedVolume(volume=before.volume, state=VolumeState.UNKNOWN)
         return found
 
-    async def _decide_deletion(self, snapshot: StackSnapshotObject, state: ParsedSnapshot) -> SnapshotDecision:
+    async def _decide_deletion(self, snapshot: StackSnapshotObject, parsed: ParsedSnapshot) -> SnapshotDecision:
         """Decide on a snapshot that is being deleted; first delete its VolumeSnapshots."""
-        is_being_restored = self._stacks.is_being_restored(snapshot, state.memory)
+        is_being_restored = self._stacks.is_being_restored(snapshot, parsed.memory)
         if is_being_restored is None:
             return snapshot_decision.NOTHING
         if is_being_restored:
             message = f"waits until Stack {snapshot.stack_name} is restored from this StackSnapshot"
-            return snapshot_decision.decide_blocked(state, message, now=self._services.clock.now())
-        volumes = self._find_volumes(snapshot, state)
-        now, wanted = self._services.clock.now(), () if state.retains else state.memory.volumes
+            return snapshot_decision.decide_blocked(parsed, message, now=self._services.clock.now())
+        volumes = self._find_volumes(snapshot, parsed)
+        now, wanted = self._services.clock.now(), () if parsed.retains else parsed.memory.volumes
         observed = [await volumes.observe(each) for each in wanted]
-        decision = snapshot_decision.decide_deletion(state, observed, is_namespace_terminating=False, now=now)
+        decision = snapshot_decision.decide_deletion(parsed, observed, is_namespace_terminating=False, now=now)
         if decision.delete:
             errors = {each: await volumes.delete(each) for each in decision.delete}
             observed = [await self._observe_deleted(volumes, each, errors) for each in observed]
         is_unknown = any(each.state is VolumeState.UNKNOWN for each in observed)
         is_terminating = is_unknown and await terminating_namespaces.is_terminating(snapshot.namespace, self._services)
-        return snapshot_decision.decide_deletion(state, observed, is_namespace_terminating=is_terminating, now=now)
+        return snapshot_decision.decide_deletion(parsed, observed, is_namespace_terminating=is_terminating, now=now)
 
     async def _observe_deleted(
         self, volumes: VolumeSnapshots, before: ObservedVolume, errors: dict[SnapshotVolume, str]
@@ -208,22 +209,22 @@ class SnapshotController:
         has_object = found.state not in (VolumeState.ABSENT, VolumeState.OTHER)
         return ObservedVolume(volume=found.volume, state=found.state, is_deleting=has_object)
 
-    def _find_volumes(self, snapshot: StackSnapshotObject, state: ParsedSnapshot) -> VolumeSnapshots:
+    def _find_volumes(self, snapshot: StackSnapshotObject, parsed: ParsedSnapshot) -> VolumeSnapshots:
         """Return the VolumeSnapshots of a snapshot, as the account of its Stack accesses them, now or in the past."""
-        stack = self._services.management_cluster.find_stack(state.memory.stack_uid)
-        account = stack.service_account if stack is not None else state.memory.account
+        stack = self._services.management_cluster.find_stack(parsed.memory.stack_uid)
+        account = stack.service_account if stack is not None else parsed.memory.account
         boundary = self._services.tenancy.find_boundary(snapshot.namespace, account)
         cluster = self._services.workload_cluster.acting_as(boundary.user)
         hashes = self._services.hashes
         return VolumeSnapshots(
-            snapshot=snapshot, memory=state.memory, cluster=cluster, boundary=boundary, hashes=hashes
+            snapshot=snapshot, memory=parsed.memory, cluster=cluster, boundary=boundary, hashes=hashes
         )
 
     async def _carry_out(
-        self, snapshot: StackSnapshotObject, state: ParsedSnapshot, decision: SnapshotDecision
+        self, snapshot: StackSnapshotObject, parsed: ParsedSnapshot, decision: SnapshotDecision
     ) -> bool:
         """Write the finalizer or the status; return whether anything was written."""
-        is_settled = state.memory.phase is SnapshotPhase.COMPLETE and not state.is_deleting
+        is_settled = parsed.memory.phase is SnapshotPhase.COMPLETE and not parsed.is_deleting
         others = [each for each in snapshot.finalizers if each != names.SNAPSHOT_FINALIZER]
         try:
             if decision.add_finalizer or decision.remove_finalizer:
@@ -235,7 +236,7 @@ class SnapshotController:
         except (ApiStatusError, Unreachable) as error:
             logger.warning("cannot write a StackSnapshot", snapshot=snapshot.uid, error=str(error))
             is_settled = False
-        if not is_settled and (not state.is_deleting or state.has_finalizer):
+        if not is_settled and (not parsed.is_deleting or parsed.has_finalizer):
             self._look_later(snapshot.uid)
         return False
 
@@ -249,7 +250,7 @@ class SnapshotController:
 
     def _look_later(self, uid: str) -> None:
         """Schedule the next look at a snapshot that waits."""
-        delay = min(POLL * 2.0 ** min(self._looks[uid], 16), LONGEST_POLL)
+        delay = growing_delay.find(self._looks[uid] + 1, first=POLL, longest=LONGEST_POLL)
         self._looks[uid] += 1
         self._loop.enqueue_later(uid, delay)
 
@@ -261,3 +262,56 @@ class SnapshotController:
         follower = self._slots.release(uid)
         if follower is not None:
             self._enqueue(follower)
+
+
+StackKey: TypeAlias = tuple[str, str]
+"""Namespace and name of a Stack."""
+
+
+@dataclass(slots=True)
+class SnapshotSlots:
+    """The admitted snapshots, in the order in which they were seen."""
+
+    on_limit: Callable[[str], None]
+    _admitted: dict[StackKey, set[str]] = field(default_factory=dict)
+    _refused: dict[StackKey, dict[str, None]] = field(default_factory=dict)
+    _stacks: dict[str, StackKey] = field(default_factory=dict)
+    """By UID of the snapshot."""
+
+    def admit(self, snapshot: StackSnapshotObject, *, is_bound: bool) -> bool:
+        """Return whether the snapshot is admitted. A bound one always is: it pins a revision already."""
+        key = self._stacks.setdefault(snapshot.uid, (snapshot.namespace, snapshot.stack_name))
+        admitted = self._admitted.setdefault(key, set())
+        if not is_bound and snapshot.uid not in admitted and len(admitted) >= limits.SNAPSHOTS_PER_STACK:
+            refused = self._refused.setdefault(key, {})
+            if snapshot.uid not in refused:
+                refused[snapshot.uid] = None
+                self.on_limit("stack-snapshots")
+            return False
+        admitted.add(snapshot.uid)
+        self._refused.get(key, {}).pop(snapshot.uid, None)
+        return True
+
+    def release(self, uid: str) -> str | None:
+        """Release the slot of a deleted snapshot; return the UID of one that may use it."""
+        key = self._stacks.pop(uid, None)
+        if key is None:
+            return None
+        admitted, refused = self._admitted.get(key, set()), self._refused.get(key, {})
+        admitted.discard(uid)
+        refused.pop(uid, None)
+        if not admitted:
+            self._admitted.pop(key, None)
+        if not refused:
+            self._refused.pop(key, None)
+            return None
+        return next(iter(refused)) if len(admitted) < limits.SNAPSHOTS_PER_STACK else None
+
+
+def explain(stack: str) -> SnapshotProblem:
+    """Explain why a snapshot is not admitted."""
+    message = (
+        f"Stack {stack} has {limits.SNAPSHOTS_PER_STACK} StackSnapshots, which is the limit; this one is taken when "
+        f"there is room: delete unneeded ones"
+    )
+    return SnapshotProblem(reason="TooManySnapshots", message=message)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from hearth.engine import verified_revisions, volume_snapshots
+from hearth.engine import stateful_set_claims, verified_revisions, volume_snapshots
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.services import Services
 from hearth.engine.snapshot_ports import StackSnapshotObject
-from hearth.engine.snapshots import stack_claims
-from hearth.engine.snapshots.stack_claims import StackClaims
-from hearth.engine.stateful_set_claims import TooManyMissing
-from hearth.model import limits
+from hearth.engine.stateful_set_claims import Misses, TooManyMissing
+from hearth.model import limits, names, value_class
+from hearth.model.child import Child
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.text.enumeration import enumerate_names
-from hearth.plan.snapshot_decision import ObservedStack, SnapshotMemory, SnapshotProblem
-from hearth.plan.stack.stack_plan import StackPlan
+from hearth.plan.snapshot_decision import ObservedStack, SnapshotMemory, SnapshotProblem, SnapshotVolume
+from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.target.target import EMPTY_REVISION
 
 
@@ -30,7 +29,7 @@ class SnapshotStack(Protocol):
         """The definition with its target."""
 
     @property
-    def plan(self) -> StackPlan | None:
+    def plan(self) -> StackPlanner | None:
         """The result of planning; None without an accepted definition."""
 
 
@@ -159,13 +158,13 @@ def deny(reason: str, message: str) -> ObservedStack:
     return ObservedStack(problem=SnapshotProblem(reason=reason, message=message))
 
 
-def find_settled_revision(stack: StackObject, reconciler: SnapshotStack | None) -> int | None:
+def find_settled_revision(stack: StackObject, snapshot_stack: SnapshotStack | None) -> int | None:
     """Return the revision that is complete while no action is in progress; None if there is none."""
-    plan = reconciler.plan if reconciler is not None else None
-    if reconciler is None or plan is None or plan.blueprint.is_unknown or plan.kinds.unsynced:
+    plan = snapshot_stack.plan if snapshot_stack is not None else None
+    if snapshot_stack is None or plan is None or plan.blueprint.is_unknown or plan.kinds.unsynced:
         return None
-    target = reconciler.definition.targets.current
-    if target is None or target.revision == EMPTY_REVISION or reconciler.definition.has_unprocessed_spec(stack):
+    target = snapshot_stack.definition.targets.current
+    if target is None or target.revision == EMPTY_REVISION or snapshot_stack.definition.has_unprocessed_spec(stack):
         return None
     is_settled = target.is_completed and target.started_at is None
     return target.revision if is_settled else None
@@ -173,8 +172,8 @@ def find_settled_revision(stack: StackObject, reconciler: SnapshotStack | None) 
 
 def list_excluded(claims: StackClaims) -> list[str]:
     """Return warnings about volumes that are not included: of nested Stacks, of groups, and claims of other owners."""
-    nested = [child.name for child in claims.list_children(stack_claims.STACK)]
-    groups = [child.name for child in claims.list_children(stack_claims.GROUP)]
+    nested = [child.name for child in claims.list_children(STACK)]
+    groups = [child.name for child in claims.list_children(GROUP)]
     found = []
     if nested:
         found.append(f"nested Stacks are not included: {enumerate_names(nested)}; create a StackSnapshot of each")
@@ -183,3 +182,65 @@ def list_excluded(claims: StackClaims) -> list[str]:
     if claims.foreign:
         found.append(f"claims that the StatefulSets did not make are not included: {enumerate_names(claims.foreign)}")
     return found
+
+
+# Lookup of the PersistentVolumeClaims of a Stack: its children, and those that its StatefulSets make. Reads as the
+# account of the Stack; writes nothing.
+
+CLAIM = ("", "PersistentVolumeClaim")
+STATEFUL_SET = ("apps", "StatefulSet")
+STACK, GROUP = (names.GROUP, names.STACK), (names.GROUP, names.GROUP_KIND)
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class StackClaims:
+    """The claims of one Stack, for one StackSnapshot."""
+
+    snapshot: StackSnapshotObject
+    stack: StackObject
+    services: Services
+    foreign: list[str] = field(default_factory=list)
+    """The claims with names of a StatefulSet that it did not make, once `find` has returned. They are not included."""
+
+    async def find(self) -> tuple[SnapshotVolume, ...]:
+        """Return all claims, at most one more than a snapshot may have.
+
+        Raises `ApiStatusError` or `Unreachable`, and `TooManyMissing` if the search takes too long.
+        """
+        found = [
+            self._make(child.namespace, child.name, resource=child.resource) for child in self.list_children(CLAIM)
+        ]
+        known = {(each.namespace, each.claim) for each in found}
+        cluster = self.services.find_cluster(self.stack)
+        kind, misses = cluster.kinds.find("v1", CLAIM[1]), Misses()
+        for child in self.list_children(STATEFUL_SET):
+            live = await stateful_set_claims.find_live(cluster, child.ref, kind=child.kind)
+            if live is None or kind is None:
+                continue
+            for template in stateful_set_claims.list_templates(live):
+                of_set, others = await stateful_set_claims.find_claims(
+                    cluster, live, template, kind=kind, misses=misses
+                )
+                self.foreign.extend(name for name in others if (child.namespace, name) not in known)
+                for name in of_set:
+                    if len(found) > limits.SNAPSHOT_VOLUMES:
+                        return tuple(found)
+                    if (child.namespace, name) not in known:
+                        found.append(self._make(child.namespace, name, resource=child.resource, is_of_set=True))
+        return tuple(found)
+
+    def list_children(self, wanted: tuple[str, str]) -> Iterator[Child]:
+        """List the children of a group and kind, in a stable order."""
+        by_resource = self.services.find_children_cluster(self.stack.uid).children(self.stack.uid)
+        for _resource, children in sorted(by_resource.items()):
+            for child in children:
+                if (child.kind.group, child.kind.name) == wanted and child.is_identified and not child.deleting:
+                    yield child
+
+    def _make(self, namespace: str, claim: str, *, resource: str, is_of_set: bool = False) -> SnapshotVolume:
+        name = names.volume_snapshot_name(
+            snapshot=self.snapshot.name, snapshot_uid=self.snapshot.uid, namespace=namespace, claim=claim
+        )
+        return SnapshotVolume(
+            claim=claim, namespace=namespace, resource=resource, snapshot=name, is_of_stateful_set=is_of_set
+        )

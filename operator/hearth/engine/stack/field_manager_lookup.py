@@ -10,10 +10,10 @@ import functools
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
 from hearth.model.errors import ApiStatusError, Unreachable
-from hearth.plan.resource.drift_messages import field_managers
+from hearth.plan.resource.drift_messages import reverted_values
 from hearth.plan.retry.backoff import BackoffPolicy
 from hearth.plan.retry.step_governor import Work, WorkType
-from hearth.plan.stack.stack_plan import StackPlan
+from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_conditions import ManagerQuery
 
@@ -23,7 +23,7 @@ TASK = "holder of "
 
 def resolve_queries(
     stack_uid: str,
-    plan: StackPlan,
+    plan: StackPlanner,
     memory: InMemoryState,
     *,
     tasks: NamedTasks,
@@ -50,19 +50,17 @@ def resolve_queries(
     return min(delays, default=0.0)
 
 
-async def _look_up(
-    stack_uid: str, name: str, question: ManagerQuery, memory: InMemoryState, services: Services
-) -> None:
-    child, stack = question.child, services.management_cluster.find_stack(stack_uid)
+async def _look_up(stack_uid: str, name: str, query: ManagerQuery, memory: InMemoryState, services: Services) -> None:
+    child, stack = query.child, services.management_cluster.find_stack(stack_uid)
     if stack is None or services.find_boundary(stack).find_denial(child.ref):
         return
     try:
         raw = await services.find_cluster(stack).get(child.ref, kind=child.kind)
     except (ApiStatusError, Unreachable):
         # The condition names no owner until other fields are lost.
-        memory.field_managers[child.uid] = (question.lost, field_managers.UNREADABLE)
+        memory.field_managers[child.uid] = (query.lost, reverted_values.UNREADABLE)
         services.queue.enqueue(stack_uid, name)
         return
     if raw["metadata"]["uid"] == child.uid:
-        memory.field_managers[child.uid] = (question.lost, field_managers.describe_managers(raw, question))
+        memory.field_managers[child.uid] = (query.lost, reverted_values.describe_managers(raw, query))
         services.queue.enqueue(stack_uid, name)

@@ -187,12 +187,12 @@ def seconds_left(memory: InMemoryState) -> float:
 
 
 def find_definition(namespace: str, spec: Any) -> Object | None:
-    """Return what defines a Stack of that spec if its template is in ConfigMaps; otherwise None."""
+    """Return what defines a Stack of that spec if its template is in other objects; otherwise None."""
     sources = template_sources.find_references(namespace, spec) if isinstance(spec, dict) else ()
     if not sources:
         return None
     return {
-        "template": [(namespace, each.ref.name, each.key) for each in sources],
+        "template": [(str(each.ref), each.ref.namespace, each.key) for each in sources],
         "parameters": spec.get("parameters") or {},
         "parametersFrom": spec.get("parametersFrom") or [],
     }

@@ -24,7 +24,7 @@ from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind
 from hearth.model.text import enumeration
 from hearth.plan.retry import error_message
-from hearth.plan.stack.stack_plan import StackPlan
+from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.status import cluster_state, deletion_blockers
 
 logger = structlog.get_logger(__name__)
@@ -64,7 +64,7 @@ class StackDeletion:
         self._unusable_since: float | None = None
         """Monotonic time since which the cluster cannot be used; None while it can."""
 
-    def update(self, plan: StackPlan, *, is_releasing: bool = False, left_pods: str = "") -> None:
+    def update(self, plan: StackPlanner, *, is_releasing: bool = False, left_pods: str = "") -> None:
         """Finalize what can be finalized after a reconcile.
 
         is_releasing: whether objects are being released; left_pods: why Pods of a deleted StatefulSet are left.
@@ -104,7 +104,7 @@ class StackDeletion:
             0.0 if self.is_namespace_terminating else LOOK_AT_NAMESPACE, self._uid, DirtyScope.STACK
         )
 
-    def _may_let_go(self, plan: StackPlan) -> bool:
+    def _may_let_go(self, plan: StackPlanner) -> bool:
         """Return whether the cluster that cannot be used has no objects of the Stack, or may keep them."""
         if plan.blueprint.abandons or self._definition_sync.cluster.is_lost:
             is_paused = self._definition_sync.options.is_paused and not self.is_namespace_terminating
@@ -145,7 +145,7 @@ class StackDeletion:
         )
 
 
-def describe_withheld(plan: StackPlan) -> str:
+def describe_withheld(plan: StackPlanner) -> str:
     """Describe the objects that stay for other Stacks of the tree."""
     found = sorted(f"{each.child.ref} {each.claim.explain()}" for each in plan.withheld.values())
     return enumeration.enumerate_names(found)

@@ -7,51 +7,50 @@ Slow work runs in tasks, and each finished task enqueues the Stack.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
+import math
+from collections.abc import Callable, Collection, Mapping
 
 from hearth import supervision
 from hearth.engine import internal_error_backoff
 from hearth.engine.cluster_objects import StackObject
+from hearth.engine.clusters.cluster_links import ClusterLink
 from hearth.engine.definition import revision_builder
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.engine.definition.tampered_revisions import TamperedRevisions
 from hearth.engine.internal_error_backoff import Faults
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services, StackChildren
-from hearth.engine.stack import broadcasts, field_manager_lookup, nesting, planner_creation
+from hearth.engine.stack import broadcasts, external_reads, field_manager_lookup, nesting
+from hearth.engine.stack.breakpoints import continue_requests
 from hearth.engine.stack.breakpoints.breakpoint_control import BreakpointControl
 from hearth.engine.stack.broadcasts import BroadcastHandler
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.stack.checks.check_control import CheckControl
-from hearth.engine.stack.checks.unproven_objects import UnprovenObjects
 from hearth.engine.stack.detached_sets import DetachedSets
+from hearth.engine.stack.event_reports import RepairReports, RunReports, UnprovenObjects
+from hearth.engine.stack.external_reads import ExternalReads
 from hearth.engine.stack.finished_objects import FinishedObjects
 from hearth.engine.stack.handover_offers import HandoverOffers
-from hearth.engine.stack.repair_reports import RepairReports
-from hearth.engine.stack.requeue_timer import RequeueTimer
-from hearth.engine.stack.rolling_progress import RollingProgress
-from hearth.engine.stack.run_reports import RunReports
 from hearth.engine.stack.stack_deletion import StackDeletion
 from hearth.engine.stack.stack_requests import StackRequests
-from hearth.engine.stack.status_inputs import StatusInputs
 from hearth.engine.stack.step_results import StepResults
-from hearth.engine.stack.supersession import Supersession
-from hearth.engine.stack.target_progress import TargetProgress
-from hearth.engine.stack.unloading import idle_check
+from hearth.engine.stack.target_progress import RollingProgress, TargetProgress
+from hearth.engine.stack.unloading import unloaded_stacks
 from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope
 from hearth.engine.writes import step_execution
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.plan.environment import inherited_rules
 from hearth.plan.retry import retry_triggers
+from hearth.plan.stack.blind_planner import BlindPlanner
+from hearth.plan.stack.member_removals import MemberRemovals
 from hearth.plan.stack.plan_index import RefreshResult
-from hearth.plan.stack.stack_plan import StackPlan
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state import internal_errors, steps
+from hearth.plan.state import internal_errors, read_access, steps
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Apply, Delete, Release, Step
+from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.plan.status import ready_condition
 from hearth.template.blueprint import Blueprint
 
@@ -68,8 +67,10 @@ class StackReconciler:
         self._services = services
         self._faults = Faults(uid, services=services)
         self._tasks = NamedTasks(self._on_error, on_success=self._on_success)
-        self._stopping = BreakpointControl(uid, services=services, definition_sync=self.definition, tasks=self._tasks)
-        self._checking = CheckControl(
+        self._breakpoints = BreakpointControl(
+            uid, services=services, definition_sync=self.definition, tasks=self._tasks
+        )
+        self._checks = CheckControl(
             uid, services=services, definition_sync=self.definition, tasks=self._tasks, memory=self.memory
         )
         self._finished = FinishedObjects(
@@ -80,12 +81,11 @@ class StackReconciler:
         )
         self._rolling = RollingProgress(services, self.definition)
         self._detached = DetachedSets(uid, services=services, definition_sync=self.definition, tasks=self._tasks)
-        self._tampered = TamperedRevisions(self.definition)
         self._unproven = UnprovenObjects(uid, services=services, tasks=self._tasks)
         self._cache_sync = CacheSync(
             uid, services=services, definition_sync=self.definition, is_provisional=self._is_provisional
         )
-        self._leaving = StackDeletion(
+        self._deletion = StackDeletion(
             uid, services=services, definition_sync=self.definition, tasks=self._tasks, cache_sync=self._cache_sync
         )
         self._broadcasts = BroadcastHandler(
@@ -95,8 +95,8 @@ class StackReconciler:
             services=services,
             definition_sync=self.definition,
             memory=self.memory,
-            stopping=self._stopping,
-            leaving=self._leaving,
+            breakpoints=self._breakpoints,
+            deletion=self._deletion,
         )
         self._supersession = Supersession(uid, services=services, definition_sync=self.definition)
         self._timer = RequeueTimer(
@@ -104,18 +104,10 @@ class StackReconciler:
         )
         self._repairs = RepairReports(uid=uid, services=services, definition_sync=self.definition, tasks=self._tasks)
         self._runs = RunReports(uid, services=services, definition_sync=self.definition, tasks=self._tasks)
-        self._status_inputs = StatusInputs(
-            uid=uid,
-            services=services,
-            definition_sync=self.definition,
-            progress=self._progress,
-            checking=self._checking,
-            leaving=self._leaving,
-            faults=self._faults,
-            memory=self.memory,
-        )
         self._offers = HandoverOffers(uid, services, self.definition, self._tasks)
         services.relatives.join(uid, self)
+        self._externals = ExternalReads(uid, services, self.definition)
+        self._removals = MemberRemovals()
         self._was_held = False
         """Whether steps were deferred since the last reconcile that offered any."""
 
@@ -125,42 +117,60 @@ class StackReconciler:
         return self.results.memory
 
     def reconcile(self, stack: StackObject, dirty: set[DirtyItem]) -> list[str]:
-        """Reconcile what is dirty; return the keys of the steps to execute."""
-        planned = self._look(stack, dirty)
+        """Reconcile what is dirty; return the keys of the steps to execute.
+
+        The life of a Stack, from top to bottom. Nothing here waits: what takes time is a task, and enqueues the Stack when
+        it ends. Executing the steps and writing the status are the controller's part.
+        """
+        planned = self._reconcile(stack, dirty)
         if self._cache_sync.has_questions:
             self._tasks.run("look for what may not be watched", self._cache_sync.ask)
         self._faults.clear(internal_error_backoff.PASS)
         self._faults.settle(self._tasks)
         return planned
 
-    def _look(self, stack: StackObject, dirty: set[DirtyItem]) -> list[str]:
+    def _reconcile(self, stack: StackObject, dirty: set[DirtyItem]) -> list[str]:
+        # 1. Requests: options of the spec, and what annotations ask for.
         dirty |= self._requests.apply(stack, self.planner)
+
+        # 2. Definition and target: read, compiled and stored by a task. Until then the active ones count.
         if self.definition.is_due(stack):
             self._tasks.run(internal_error_backoff.ACCEPT, self._accept)
-        self._tampered.update(stack, dirty)
+        self.definition.revisions.check(stack, dirty)
         self._supersession.update(stack)
         if (planner := self._find_planner(stack)) is None:
             return []
+
+        # 3. Plan: the steps of what is dirty, by what the caches have.
         refreshed = self._refresh(stack, planner, dirty)
+
+        # 4. Questions that the plan has: who took a field, what a broken watch does not show.
         lookup_left = field_manager_lookup.resolve_queries(
             self.uid, planner, self.memory, tasks=self._tasks, services=self._services, backoff=self.results.backoff
         )
         # Not before the lookups have begun: without one the plan would count as known from then on.
         if self.memory.asks_all and self._cache_sync.grace_left() <= 0 and not self.definition.needs_sync(stack):
             self.memory.asks_all = False
-        self._stopping.after_reconcile(stack, planner, self.memory, grace_left=self._cache_sync.grace_left())
+
+        # 5. Progress: breakpoints, batches, replaced sets, the end of the target, checks.
+        grace_left = self._cache_sync.grace_left()
+        self._breakpoints.after_reconcile(stack, planner, self.memory, grace_left=grace_left)
         self._rolling.update(planner, is_group=stack.is_group)
         self._detached.update(planner, refreshed.planned)
         if not self.is_superseded:
             # A stop that the newer spec no longer has must not complete the target, since after a restart it would not.
-            self._progress.update(planner, describe=self.make_status_input, grace_left=self._cache_sync.grace_left())
+            self._progress.update(planner, describe=self.make_status_input, grace_left=grace_left)
         if self.definition.targets.is_completed:
             self.memory.governor.settle()
         self._check(stack, planner)
-        self._timer.arm(self._progress.seconds_left(), nesting.seconds_left(self.memory), lookup_left)
-        self._leaving.update(
+        self._deletion.update(
             planner, is_releasing=self._finished.is_releasing, left_pods=self._detached.find_problem(planner)
         )
+
+        # 6. The next reconcile, if nothing happens before.
+        self._timer.arm(self._progress.seconds_left(), nesting.seconds_left(self.memory), lookup_left)
+
+        # 7. Steps, unless the Stack is held. What was held is offered as a whole afterward.
         was_held, self._was_held = self._was_held, self._is_held
         if self._was_held:
             return []
@@ -175,11 +185,15 @@ class StackReconciler:
             dirty.add(DirtyScope.ALL_RESOURCES)
         if nesting.update_circle(self.uid, self.memory, self._services):
             dirty.add(DirtyScope.ALL_RESOURCES)
+        read = self._externals.follow(stack, planner)
         children = StackChildren(self._services.find_children_cluster(self.uid), self.uid)
-        keys, now = self._find_dirty(planner, dirty, children), self._services.clock.monotonic()
+        keys, now = self._find_dirty(planner, dirty, children) | read, self._services.clock.monotonic()
         keys |= planner.set_retry(inherited_rules.find_retry(stack.annotations))
         refreshed = planner.refresh(keys, children=children, memory=self.memory, now=now)
         self.results.apply_refresh(refreshed, planner)
+        self._externals.make_members(planner)
+        if self._externals.find_questions(planner):
+            self._tasks.run("ask whether kinds go", functools.partial(self._externals.ask, planner))
         self._services.relatives.tell(self.uid, self._services)
         self._offers.update(planner)
         self._runs.report(refreshed.newly_failed, planner)
@@ -191,9 +205,7 @@ class StackReconciler:
     def _find_dirty(self, planner: StackPlanner, dirty: set[DirtyItem], children: StackChildren) -> set[str]:
         """Pass the options on to the planner; return the names and keys to plan again."""
         keys = {mark for mark in dirty if isinstance(mark, str)}
-        is_all = planner_creation.update_options(
-            planner, self.definition, self.memory, is_paused=self._requests.is_paused
-        )
+        is_all = update_options(planner, self.definition, self.memory, is_paused=self._requests.is_paused)
         if self._cache_sync.take_full_refresh() or is_all or DirtyScope.ALL_RESOURCES in dirty:
             keys |= planner.all_names(children)
         keys |= planner.set_target(self.definition.targets.current)
@@ -213,7 +225,7 @@ class StackReconciler:
     def _check(self, stack: StackObject, planner: StackPlanner) -> None:
         """Run a requested check, and report objects that only claim to be the Stack's by label."""
         self._unproven.refresh(stack, planner)
-        self._checking.update(
+        self._checks.update(
             stack,
             planner,
             describe=self.make_status_input,
@@ -224,14 +236,17 @@ class StackReconciler:
     def _is_provisional(self) -> bool:
         """Return whether the plan waits for answers that are certain to come: evaluations, and names of field managers."""
         is_looking_up = self._tasks.is_any_running(field_manager_lookup.TASK)
-        return is_looking_up or bool(self.planner and self.planner.find_evaluating())
+        # Nothing is decided about members before what they are made of is known again.
+        is_read = self.planner is not None and all(each.status.is_ready for each in self.planner.externals.values())
+        is_deciding = is_read and self._removals.is_undecided
+        return is_looking_up or is_deciding or bool(self.planner and self.planner.find_evaluating())
 
     def cache_sync_grace(self) -> float:
         """Return the seconds left in which the status is withheld because the first list of children is in progress."""
         return self._cache_sync.grace_left()
 
     @property
-    def plan(self) -> StackPlan | None:
+    def plan(self) -> StackPlanner | None:
         """The result of planning; None without an accepted definition."""
         return self.planner
 
@@ -273,7 +288,7 @@ class StackReconciler:
     @property
     def is_status_urgent(self) -> bool:
         """Whether work waits for a status write."""
-        return not self.definition.targets.is_persisted or self._checking.is_unreported
+        return not self.definition.targets.is_persisted or self._checks.is_unreported
 
     @property
     def is_status_overdue(self) -> bool:
@@ -282,14 +297,44 @@ class StackReconciler:
 
     def note_written(self, status: Object) -> None:
         """Record the written status."""
-        self._checking.note_written(status)
+        self._checks.note_written(status)
         self._finished.note_written(status)
         if self.definition.targets.on_status_written(status):
             self._services.queue.enqueue(self.uid, DirtyScope.STACK)
 
     def make_status_input(self, *, is_writable: bool = True) -> ready_condition.StatusInput:
         """Make the input of the next status. is_writable: whether the complete status can be written."""
-        return self._status_inputs.make(is_writable=is_writable)
+        definition, targets, services = self.definition, self.definition.targets, self._services
+        is_deleting = definition.is_deleting
+        return ready_condition.StatusInput(
+            generation=max(0, definition.generation),
+            address=continue_requests.find_address(services.management_cluster.find_stack(self.uid)),
+            group_uid=self.uid if definition.is_group else "",
+            is_deleting=is_deleting,
+            target=targets.current,
+            is_recorded=targets.is_persisted,
+            completed=targets.completed,
+            last_failed=targets.last_failed,
+            rejection=definition.rejection or definition.cluster.refusal,
+            cluster_problem=definition.cluster.problem,
+            handled=targets.find_persisted_tokens(
+                has_open_runs=self.memory.has_open_runs, has_open_removals=self._removals.is_releasing
+            ),
+            finished=self.memory.finished,
+            refreshed_parameters=definition.refreshed_parameters,
+            tampered=definition.revisions.tampered,
+            is_paused=definition.options.is_paused,
+            is_suspended=definition.is_suspended,
+            timed_out_after=definition.options.timeout if self._progress.seconds_left() <= 0 else None,
+            fault=self._faults.describe(besides=internal_error_backoff.STATUS if is_writable else ""),
+            undecided=0 if is_deleting else services.relatives.count_undecided(self.uid, services),
+            blocked_by=self._deletion.blocked_by,
+            halted_by=self._progress.halted_by,
+            check=self._checks.result,
+            check_error=self._checks.error,
+            circle=external_reads.name_circle(self.uid, services),
+            polled=tuple(map(str, services.management_cluster.find_polled_sources(self.uid))),
+        )
 
     def on_broadcast(self, event: Broadcast) -> None:
         """Handle an event that names no single Stack."""
@@ -299,7 +344,10 @@ class StackReconciler:
     def is_unsettled(self) -> bool:
         """Whether the Stack may wait for a kind or a retry; checking this is cheap."""
         planner = self.planner
-        return self.is_refused or bool(planner and (planner.requeues or planner.by_state[ResourceState.WAITING]))
+        if planner is None or self.is_refused:
+            return self.is_refused
+        is_waiting = bool(planner.requeues or planner.by_state[ResourceState.WAITING])
+        return is_waiting or any(not each.is_ready for each in planner.externals.values())
 
     @property
     def has_outcome(self) -> bool:
@@ -322,11 +370,11 @@ class StackReconciler:
             or self._finished.is_busy
             or self._unproven.has_any
             or self._detached.has_any
-            or not self._checking.is_idle
+            or not self._checks.is_idle
         )
         if self.planner is None or is_busy:
             return None
-        return idle_check.find_kinds(self.planner, self.memory, self.definition, cache_sync=self._cache_sync)
+        return unloaded_stacks.find_kinds(self.planner, self.memory, self.definition, cache_sync=self._cache_sync)
 
     def take_step(self, key: str) -> Step | None:
         """Return the current step for that key and count it as in flight."""
@@ -347,7 +395,7 @@ class StackReconciler:
             self._services.queue.enqueue(self.uid, key)
         if step is None or not self.results.begin(key, step):
             return None
-        self._checking.invalidate()
+        self._checks.invalidate()
         return step
 
     def _may_be_named(self) -> bool:
@@ -394,6 +442,7 @@ class StackReconciler:
         self._tasks.cancel()
         self._services.relatives.leave(self.uid)
         self._services.management_cluster.follow_sources(self.uid, ())
+        self._externals.close()
         self.definition.cluster.close()
 
     def unload(self) -> None:
@@ -404,7 +453,7 @@ class StackReconciler:
     def _find_planner(self, stack: StackObject) -> StackPlanner | None:
         """Return the planner. While the definition is unavailable, there is one just as long as the Stack is suspended."""
         if self.planner is None or self.planner.blueprint.is_unknown:
-            if not planner_creation.may_suspend_blindly(self.definition):
+            if not may_suspend_blindly(self.definition):
                 self.planner = None
             elif self.planner is None:
                 self._install(stack)
@@ -419,16 +468,17 @@ class StackReconciler:
         if is_same_cluster and self._cache_sync.is_synced and self._update_planner(stack, blueprint):
             return
         self._cache_sync.start(blueprint)
-        planner = planner_creation.create(stack, blueprint, services=self._services, cache_sync=self._cache_sync)
+        planner = create_planner(stack, blueprint, services=self._services, cache_sync=self._cache_sync)
         before, self.planner = self.planner, planner
         self.planner.set_rolling(self._rolling.make_updates(blueprint, before=before))
         self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())
+        self.planner.removals = self._removals
         tree = self._services.relatives
         self.planner.set_tree(
             functools.partial(tree.find_claim, self.uid, self._services),
             functools.partial(tree.has_foreign, self.uid, self._services),
         )
-        self._stopping.update(self.planner, is_swept_away=self._leaving.is_namespace_terminating)
+        self._breakpoints.update(self.planner, is_swept_away=self._deletion.is_namespace_terminating)
         self._cache_sync.refresh()
 
     def _update_planner(self, stack: StackObject, blueprint: Blueprint) -> bool:
@@ -437,7 +487,7 @@ class StackReconciler:
         if planner is None or stack.deleting or not planner.update_blueprint(blueprint):
             return False
         planner.set_cleanup_policy(self.definition.find_cleanup_policy())
-        dirty = self._stopping.update(planner, is_swept_away=self._leaving.is_namespace_terminating)
+        dirty = self._breakpoints.update(planner, is_swept_away=self._deletion.is_namespace_terminating)
         for what in (DirtyScope.STACK, *dirty):
             self._services.queue.enqueue(self.uid, what)
         return True
@@ -471,3 +521,134 @@ class StackReconciler:
     def _on_success(self, name: str) -> None:
         if name != internal_error_backoff.ACCEPT or self.definition.is_sound:
             self.clear_fault(name)
+
+
+class RequeueTimer:
+    """Set again after each reconcile."""
+
+    def __init__(self, uid: str, *, services: Services, find_requeues: Callable[[], Mapping[str, float]]) -> None:
+        """Prepare the timer. find_requeues: returns by key the monotonic time in seconds of the next reconcile."""
+        self._uid = uid
+        self._services = services
+        self._find_requeues = find_requeues
+        self._cancel: Callable[[], None] | None = None
+
+    def arm(self, *seconds_left: float) -> None:
+        """Wait for the next requeue, or for the first end of `seconds_left`; those that are none do not count."""
+        self.cancel()
+        next_wake = min(self._find_requeues().values(), default=math.inf) - self._services.clock.monotonic()
+        delay = min((next_wake, *(each for each in seconds_left if each > 0)))
+        if delay < math.inf:
+            self._cancel = self._services.clock.call_later(max(0.0, delay), self._enqueue_due)
+
+    def cancel(self) -> None:
+        """Wait no longer."""
+        if self._cancel is not None:
+            self._cancel()
+            self._cancel = None
+
+    def _enqueue_due(self) -> None:
+        """Enqueue what is due."""
+        self._cancel = None
+        # Enqueue the Stack even if nothing is due: timers may fire early, and only a reconcile sets the next one.
+        self._services.queue.enqueue(self._uid, DirtyScope.STACK)
+        now = self._services.clock.monotonic()
+        for key, wake_at in self._find_requeues().items():
+            if wake_at <= now:
+                self._services.queue.enqueue(self._uid, key)
+
+
+# Supersession of a Stack's target: writes stop once a newer spec is seen, because they would be wasted. A rejected or
+# slow newer spec blocks nothing: work on the active revision continues.
+
+MAX_HOLD = 10.0
+"""Seconds that a newer spec may take. Compiling and storing thousands of resources takes a fraction of that."""
+
+
+class Supersession:
+    """Whether the steps of one Stack yield to a newer spec."""
+
+    def __init__(self, uid: str, *, services: Services, definition_sync: DefinitionSync) -> None:
+        """Prepare the state. Nothing is superseded before `update`."""
+        self.is_active = False
+        """Whether no step may start."""
+        self._uid = uid
+        self._services = services
+        self._definition_sync = definition_sync
+        self._cancel: Callable[[], None] | None = None
+        """Cancels the timer that runs since a newer spec was seen, until that spec is accepted or rejected."""
+
+    def update(self, stack: StackObject) -> None:
+        """Check before a reconcile whether a newer spec exists."""
+        if not self._definition_sync.has_unprocessed_spec(stack):
+            self.clear()
+        elif self._definition_sync.rejection is not None:
+            # The last spec was rejected, so this one may be too.
+            self.is_active = False
+        elif self._cancel is None:
+            self.is_active = True
+            self._cancel = self._services.clock.call_later(MAX_HOLD, self._go_on)
+
+    def clear(self) -> None:
+        """End the supersession."""
+        self.is_active = False
+        if self._cancel is not None:
+            self._cancel()
+            self._cancel = None
+
+    def _go_on(self) -> None:
+        """Resume until the spec is read: an unreadable spec must not stop the work forever."""
+        self.is_active = False
+        self._services.queue.enqueue(self._uid, DirtyScope.STACK)
+
+
+def create_planner(
+    stack: StackObject, blueprint: Blueprint, *, services: Services, cache_sync: CacheSync
+) -> StackPlanner:
+    """Return a planner that has planned nothing. Its kinds follow the watches of `cache_sync`."""
+    # The function below lives as long as the planner, and must not keep this state of the Stack, with its spec.
+    uid = stack.uid
+    link = services.find_link(uid)
+    planner_type = BlindPlanner if blueprint.is_unknown else StackPlanner
+    return planner_type(
+        blueprint=blueprint,
+        stack=revision_builder.identify(stack),
+        kinds=watch_kinds(link, services=services, cache_sync=cache_sync),
+        hashes=services.hashes.of_stack(uid),
+        rules=link.rules,
+        on_error=lambda resource, error: supervision.report("resource", error, stack=uid, resource=resource),
+        boundary=services.find_boundary(stack),
+        # What a kubeconfig opens, every account that may read the kubeconfig may read.
+        access=read_access.UNLIMITED if link.is_remote else services.read_rights.of(uid),
+    )
+
+
+def may_suspend_blindly(definition_sync: DefinitionSync) -> bool:
+    """Return whether the objects must be suspended although no definition is available."""
+    is_blind = definition_sync.blueprint is None and definition_sync.is_suspendable
+    return is_blind and definition_sync.is_suspended
+
+
+def update_options(
+    planner: StackPlanner, definition_sync: DefinitionSync, memory: InMemoryState, *, is_paused: bool
+) -> bool:
+    """Pass the options of the Stack on to its planner; return whether to plan every resource again."""
+    is_suspended = definition_sync.is_suspended or definition_sync.is_halting
+    is_turned = planner.set_suspended(is_suspended=is_suspended)
+    if is_turned:
+        # Attempts of one direction say nothing about the other.
+        memory.reset_for_target(())
+    is_limited = memory.set_limit(definition_sync.options.retry_limit)
+    is_paused_anew = planner.set_paused(is_paused=is_paused, is_completed=definition_sync.targets.is_completed)
+    return is_paused_anew or is_turned or is_limited
+
+
+def watch_kinds(link: ClusterLink, *, services: Services, cache_sync: CacheSync) -> WatchedKinds:
+    """Return the kinds of the cluster, with the watches of `cache_sync`."""
+    return WatchedKinds(
+        served=link.cluster.kinds,
+        unsynced=cache_sync.unsynced.keys(),
+        denied=cache_sync.denied,
+        only_namespace=link.namespace,
+        in_namespace_of_stack=() if link.is_remote else services.namespaced_watches,
+    )

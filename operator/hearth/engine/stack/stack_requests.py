@@ -26,13 +26,13 @@ class StackRequests:
     services: Services
     definition_sync: DefinitionSync
     memory: InMemoryState
-    stopping: BreakpointControl
-    leaving: StackDeletion
+    breakpoints: BreakpointControl
+    deletion: StackDeletion
 
     @property
     def is_paused(self) -> bool:
         """Whether the user forbids every step. A terminating namespace forbids it no more."""
-        return self.definition_sync.options.is_paused and not self.leaving.is_namespace_terminating
+        return self.definition_sync.options.is_paused and not self.deletion.is_namespace_terminating
 
     def apply(self, stack: StackObject, planner: StackPlanner | None) -> set[DirtyItem]:
         """Apply them; return the resources that became dirty. planner: None without an accepted definition."""
@@ -53,9 +53,10 @@ class StackRequests:
             targets.waive_cleanup()
             if planner is not None:
                 planner.set_cleanup_policy(self.definition_sync.find_cleanup_policy())
+                planner.release_members()
         dirty: set[DirtyItem] = {DirtyScope.ALL_RESOURCES} if verbs else set()
         if planner is not None:
-            dirty |= self.stopping.update(planner, is_swept_away=self.leaving.is_namespace_terminating)
+            dirty |= self.breakpoints.update(planner, is_swept_away=self.deletion.is_namespace_terminating)
         return dirty
 
     def _run_again(self, stack: StackObject) -> None:

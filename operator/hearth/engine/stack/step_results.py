@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from typing import assert_never
 
 import structlog
 
@@ -22,11 +23,12 @@ from hearth.plan.resource import decide
 from hearth.plan.retry import backoff, drift_conflict, retry_triggers
 from hearth.plan.retry.attempt_ids import AttemptId
 from hearth.plan.retry.backoff import BackoffPolicy, StepFailure
+from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.stack.plan_index import RefreshResult
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import healing, steps
 from hearth.plan.state.memory import InMemoryState, RefusedChange
-from hearth.plan.state.steps import Apply, Delete, Step, Suspend
+from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step, Suspend, WriteHealthMark
 
 logger = structlog.get_logger(__name__)
 
@@ -39,54 +41,73 @@ class StepResults:
     services: Services
     definition_sync: DefinitionSync
     memory: InMemoryState = field(default_factory=InMemoryState)
+    _backoff: tuple[ReconcileOptions, BackoffPolicy] | None = None
+    """The policy that follows from these options: every step asks for it."""
 
     def begin(self, key: str, step: Step) -> bool:
         """Count a step and record it as in flight; return False if it must wait, since others were taken meanwhile."""
-        now = self.services.clock.monotonic()
-        if self.memory.find_due(key, step) > now:
+        now, work = self.services.clock.monotonic(), steps.find_work(step)
+        if self.memory.find_due(key, step, work) > now:
             self.services.queue.enqueue(self.uid, key)
             return False
-        self.memory.governor.count(steps.find_work(step), now=now, backoff=self.backoff)
+        self.memory.governor.count(work, now=now, backoff=self.backoff)
         self.memory.in_flight[key] = step
         return True
 
     def record(self, key: str, step: Step, result: step_execution.StepResult) -> None:
         """Record the result of a step."""
         missed = self.memory.finish(key)
-        if isinstance(result, step_execution.StepDone):
-            self._log_write(step, result.reverted)
-            if isinstance(step, Delete) or (isinstance(step, Apply) and step.uid is None):
-                self.memory.asked.pop(key, None)
-            self._note_done(step)
-        match result, step:
-            case StepFailure(immutable=field), Apply(uid=str(uid)) if field:
-                self.memory.immutable[uid] = RefusedChange(step.hash, field, result.is_proven)
-                # If it is proven, this is no failure yet: the resource's policy decides what follows.
-                if not result.is_proven:
-                    self._remember(key, result, subject=steps.attempt_id(step), missed=missed, about=find_subject(step))
-            case StepFailure(), _:
-                self._remember(key, result, subject=steps.attempt_id(step), missed=missed, about=find_subject(step))
-            case step_execution.StepDone(child, left, is_created=is_created), Apply() if child is not None:
-                self.memory.forget_failures(key, steps.attempt_id(step))
-                # The operator never owned a field that is missing in the answer to its own apply. Only later losses are drift.
-                seen = (step.hash, child.ownership)
-                self.memory.record_ownership(child.uid, seen, field_ownership.DriftFinding(tolerated=left))
-                self.memory.altered.pop(child.uid, None)
-                if is_created:
-                    self.memory.never_ready[child.uid] = None
-                if step.repaired_fields:
-                    self._count_repair(key, step.repaired_fields)
-            case step_execution.StepDone(), Suspend(repaired_paths=started) if started:
-                self.memory.forget_failures(key, steps.attempt_id(step))
-                self._count_repair(step.child.resource, suspend_rules.write_paths(started))
+        match result:
+            case step_execution.StepDone():
+                self._record_success(key, step, result)
+            case StepFailure():
+                self._record_failure(key, step, result, missed=missed)
             case _:
-                self.memory.forget_failures(key, steps.attempt_id(step))
+                assert_never(result)
 
-    def _note_done(self, step: Step) -> None:
-        """Count a step that succeeded. Where a failed object is deleted to be tried again, the world undoes nothing."""
+    def _record_failure(
+        self, key: str, step: Step, failure: StepFailure, *, missed: Collection[retry_triggers.RetryTrigger]
+    ) -> None:
+        if failure.immutable and isinstance(step, Apply) and step.uid is not None:
+            self.memory.immutable[step.uid] = RefusedChange(step.hash, failure.immutable, failure.is_proven)
+            if failure.is_proven:
+                # This is no failure yet: the resource's policy decides what follows.
+                return
+        self._remember(key, failure, subject=steps.attempt_id(step), missed=missed, about=find_subject(step))
+
+    def _record_success(self, key: str, step: Step, done: step_execution.StepDone) -> None:
+        self._log_write(step, done.reverted)
         self.memory.governor.note_done(steps.find_work(step))
-        if isinstance(step, Delete) and step.child.uid in self.memory.counted_failures:
-            self.memory.governor.note_own_removal(step.child.resource)
+        self.memory.forget_failures(key, steps.attempt_id(step))
+        match step:
+            case Apply():
+                self._record_apply(key, step, done)
+            case Delete():
+                self.memory.asked.pop(key, None)
+                if step.child.uid in self.memory.counted_failures:
+                    # It is deleted to be tried again: nothing was undone by others.
+                    self.memory.governor.note_own_removal(step.child.resource)
+            case Suspend():
+                if step.repaired_paths:
+                    self._count_repair(step.child.resource, suspend_rules.write_paths(step.repaired_paths))
+            case Detach() | Release() | WriteHealthMark():
+                pass
+            case _:
+                assert_never(step)
+
+    def _record_apply(self, key: str, step: Apply, done: step_execution.StepDone) -> None:
+        if step.uid is None:
+            self.memory.asked.pop(key, None)
+        if done.child is None:
+            return
+        # The operator never owned a field that is missing in the answer to its own apply. Only later losses are drift.
+        seen = (step.hash, done.child.ownership)
+        self.memory.record_ownership(done.child.uid, seen, field_ownership.DriftFinding(tolerated=done.tolerated))
+        self.memory.altered.pop(done.child.uid, None)
+        if done.is_created:
+            self.memory.never_ready[done.child.uid] = None
+        if step.repaired_fields:
+            self._count_repair(key, step.repaired_fields)
 
     def apply_refresh(self, refreshed: RefreshResult, planner: StackPlanner) -> None:
         """Apply the memory updates of a refresh, and count the failures that it found."""
@@ -118,15 +139,15 @@ class StepResults:
         """Return the retry triggers of the failed steps under these keys."""
         return {cause for key in waiting if (attempt := self.memory.attempts.get(key)) for cause in attempt.triggers}
 
-    def expedite(self, cause: retry_triggers.RetryTrigger) -> None:
+    def expedite(self, trigger: retry_triggers.RetryTrigger) -> None:
         """Retry everything now that failed because of this trigger."""
-        for key in self.memory.on_trigger(cause, now=self.services.clock.monotonic()):
+        for key in self.memory.on_trigger(trigger, now=self.services.clock.monotonic()):
             self.services.queue.enqueue(self.uid, key)
 
     def _remember(
         self,
         key: str,
-        trouble: StepFailure,
+        failure: StepFailure,
         *,
         subject: AttemptId,
         about: tuple[str, ObjectRef],
@@ -136,21 +157,21 @@ class StepResults:
         """about: the resource and its object; missed: triggers that fired while the step was in flight."""
         now = self.services.clock.monotonic()
         attempt = backoff.after_failure(
-            self.memory.attempts.get(key), trouble, subject=subject, now=now, backoff=policy or self.backoff
+            self.memory.attempts.get(key), failure, subject=subject, now=now, backoff=policy or self.backoff
         )
-        late = [cause for cause in trouble.causes if cause in missed]
+        late = [cause for cause in failure.causes if cause in missed]
         asks_again = any(cause.type in retry_triggers.NOTICED_LATE for cause in late)
         self.memory.attempts[key] = backoff.expedite(attempt, now=now, asks_again=asks_again) if late else attempt
-        for cause in trouble.causes:
+        for cause in failure.causes:
             self.services.find_children_cluster(self.uid).watch_trigger(cause)
         # The message may contain words of the child itself.
-        message = self._redact(trouble.message)
+        message = self._redact(failure.message)
         logger.warning(
             "step failed",
             stack=self._name_stack(),
             resource=about[0],
             object=self._redact(str(about[1])),
-            reason=trouble.reason,
+            reason=failure.reason,
             message=message,
             attempt=attempt.failures,
             retry_in_seconds=round(max(0.0, attempt.retry_at - now), 1),
@@ -182,8 +203,10 @@ class StepResults:
     def backoff(self) -> BackoffPolicy:
         """Return the backoff policy: the Stack's settings, otherwise the operator's."""
         options, usual = self.definition_sync.options, self.services.backoff
-        longest = options.max_backoff if options.max_backoff is not None else usual.max_backoff
-        return dataclasses.replace(usual, limit=options.retry_limit, max_backoff=longest)
+        if self._backoff is None or self._backoff[0] is not options:
+            longest = options.max_backoff if options.max_backoff is not None else usual.max_backoff
+            self._backoff = options, dataclasses.replace(usual, limit=options.retry_limit, max_backoff=longest)
+        return self._backoff[1]
 
     def _find_run_backoff(self, name: str, planner: StackPlanner) -> BackoffPolicy:
         """Return the backoff policy of an object that failed: slow from the first for what runs to completion."""

@@ -12,19 +12,16 @@ from hearth import supervision
 from hearth.engine import internal_error_backoff
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.services import Services
-from hearth.engine.stack.stack_view import ReportedStack
-from hearth.engine.status.status_rate_limiter import StatusRateLimiter
+from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.work_queue import DirtyScope
 from hearth.engine.writes.fair_executor import FairExecutor
 from hearth.model import value_class
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, Unreachable
-from hearth.plan.stack.stack_plan import StackPlan
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.status import (
-    breakpoint_waits,
-    check_result,
     conditions,
-    deletion_blockers,
     status_builder,
     status_changes,
     status_events,
@@ -83,7 +80,7 @@ class Look:
     at: float
     """Monotonic time in seconds."""
     had_outcome: bool
-    """Whether the Stack had an outcome: see `ReportedStack`."""
+    """Whether the Stack had an outcome: see `StackReconciler`."""
 
 
 class StatusWriter:
@@ -93,7 +90,7 @@ class StatusWriter:
         self,
         services: Services,
         *,
-        find_reconciler: Callable[[str], ReportedStack | None],
+        find_reconciler: Callable[[str], StackReconciler | None],
         interval: float,
         on_write: Callable[[str], None] = lambda _stack_uid: None,
         on_settled: Callable[[str], None] = lambda _stack_uid: None,
@@ -221,7 +218,7 @@ class StatusWriter:
             return 0.0
         return reconciler.find_retry(internal_error_backoff.STATUS)
 
-    async def _write_without_details(self, stack: StackObject, reconciler: ReportedStack) -> None:
+    async def _write_without_details(self, stack: StackObject, reconciler: StackReconciler) -> None:
         """Report at least that the status cannot be built; the complete one is retried later."""
         self._failed_at[stack.uid] = stack.generation
         reconciler.note_fault(internal_error_backoff.STATUS, what=DirtyScope.STACK)
@@ -241,7 +238,7 @@ class StatusWriter:
                 return
         reconciler.note_written({**before, **status})
 
-    def _build(self, stack: StackObject, reconciler: ReportedStack, before: Object) -> Object:
+    def _build(self, stack: StackObject, reconciler: StackReconciler, before: Object) -> Object:
         """Build and sign the status."""
         self._evaluations.begin(stack.uid)
         status = status_builder.build_status(
@@ -254,13 +251,13 @@ class StatusWriter:
         )
         return self._finish(stack, reconciler, status)
 
-    def _finish(self, stack: StackObject, reconciler: ReportedStack, status: Object) -> Object:
+    def _finish(self, stack: StackObject, reconciler: StackReconciler, status: Object) -> Object:
         """Redact, shorten and sign a status that was built."""
         status = status_redaction.shorten_status(status_redaction.redact_status(status, reconciler.hidden_texts))
         # The signature covers the final content.
         return status_signature.sign(status, uid=stack.uid, hashes=self._hashes)
 
-    async def _write_changes(self, stack: StackObject, reconciler: ReportedStack) -> Outcome:
+    async def _write_changes(self, stack: StackObject, reconciler: StackReconciler) -> Outcome:
         """Write the changed fields of the status."""
         stack_uid = stack.uid
         if self._is_withheld(stack_uid, reconciler):
@@ -303,7 +300,7 @@ class StatusWriter:
         await self._contain_event(lambda: self._post_events(stack, before, status, unfinished=unfinished), stack)
         return Outcome.WRITTEN
 
-    def _is_withheld(self, stack_uid: str, reconciler: ReportedStack) -> bool:
+    def _is_withheld(self, stack_uid: str, reconciler: StackReconciler) -> bool:
         """Return whether the status would describe what is not known yet; then look at it again later."""
         if (grace := reconciler.cache_sync_grace()) > 0:
             self.request(stack_uid, delay=grace)
@@ -315,7 +312,7 @@ class StatusWriter:
 
     async def _warn(self, stack: StackObject, status: Mapping[str, Any]) -> None:
         """Emit an Event if the same objects have blocked the deletion for a while."""
-        message = conditions.find(status, deletion_blockers.TYPE).get("message")
+        message = conditions.find(status, ConditionType.DELETION_BLOCKED).get("message")
         if message is None:
             self._blockages.pop(stack.uid, None)
             return
@@ -328,41 +325,24 @@ class StatusWriter:
             return
         self._blockages[stack.uid] = DeletionBlock(message=message, due=float("inf"))
         text = f"the deletion of Stack {stack.namespace}/{stack.name} is blocked: {message}"
-        await self._management_cluster.emit_event(stack, type_="Warning", reason=deletion_blockers.TYPE, message=text)
+        await self._management_cluster.emit_event(
+            stack, type_="Warning", reason=ConditionType.DELETION_BLOCKED, message=text
+        )
 
     async def _post_events(
         self, stack: StackObject, before: Mapping[str, Any], after: Mapping[str, Any], *, unfinished: Collection[str]
     ) -> None:
-        """Emit an Event if the Stack settled in a different state. unfinished: see `status_events.find_conditions`."""
-        old, new = conditions.find(before, "Ready"), conditions.find(after, "Ready")
-        if new["reason"] == breakpoint_waits.TYPE and old.get("message") != new["message"]:
-            await self._management_cluster.emit_event(
-                stack, type_="Normal", reason=new["reason"], message=new["message"]
-            )
-        was_tampered, tampered = (conditions.find(each, conditions.TAMPERED) for each in (before, after))
-        if tampered.get("status") == "True" and was_tampered.get("message") != tampered["message"]:
-            await self._management_cluster.emit_event(
-                stack, type_="Warning", reason=conditions.TAMPERED, message=tampered["message"]
-            )
-        news = check_result.make_event(before, after)
-        if news is not None:
-            type_, reason, message = news
-            await self._management_cluster.emit_event(stack, type_=type_, reason=reason, message=message)
-        changed, self._owed[stack.uid] = status_events.find_conditions(
+        """Post the Events that the change deserves. unfinished: see `status_events.find_conditions`."""
+        found, self._owed[stack.uid] = status_events.find_events(
             before, after, unfinished=unfinished, owed=self._owed.get(stack.uid, ())
         )
-        for each in (*status_events.find_warnings(before, after), *changed):
-            await self._management_cluster.emit_event(stack, type_=each.type, reason=each.reason, message=each.message)
-        # A condition of the same reason names every resource, and the outcome only the first.
-        is_said = any(each.reason == new["reason"] for each in changed)
-        if news is None and not is_said and status_events.is_new_outcome(before, after):
-            is_stalled = conditions.find(after, "Stalled").get("status") == "True"
+        for each in found:
             await self._management_cluster.emit_event(
-                stack, type_="Warning" if is_stalled else "Normal", reason=new["reason"], message=new["message"]
+                stack, type_=each.severity, reason=each.reason, message=each.message
             )
 
 
-def find_unfinished(plan: StackPlan | None) -> frozenset[str]:
+def find_unfinished(plan: StackPlanner | None) -> frozenset[str]:
     """Return the types of the conditions whose text still waits for the name of a field manager."""
     if plan is None:
         return frozenset()
@@ -372,3 +352,104 @@ def find_unfinished(plan: StackPlan | None) -> frozenset[str]:
         for type_ in by_type
         if any(condition.query is not None for condition in plan.conditions.first(type_).values())
     )
+
+
+# Timing of status writes: when a change of a Stack is worth a write. Real changes are written at once. Progress and
+# short repairs are delayed if the Stack is large or one of many. Each write makes the API server process the whole
+# Stack.
+
+BYTES_PER_SECOND = 50_000
+"""Bytes of a Stack's spec per second between two progress-only statuses.
+
+The API server processes the whole Stack at any write. A Stack of 2,000 resources took nearly half a second of CPU.
+"""
+PROGRESS_WRITES_PER_SECOND = 10
+"""Progress-only writes per second of all processes.
+
+No user follows thousands of Stacks at once, and the API server has more important work.
+"""
+START_GRACE = 1.0
+"""Seconds for which a Stack must work towards a new target before its status reports it.
+
+Most Stacks are complete by then, and need one status write instead of two. `observedGeneration` tells the two apart.
+"""
+START_REPORTED_AFTER = 30.0
+"""Seconds after which the start is reported, no matter how many other Stacks are in progress.
+
+A thousand Stacks of four that are created at once take about as long. Anything but the mere start is reported sooner.
+"""
+REPAIR_GRACE = 1.0
+"""Seconds for which a complete, large Stack must be at work again before its status reports it.
+
+A repair takes some hundredths of a second. Its two statuses would take longer and delay the next repair.
+"""
+
+
+class StatusRateLimiter:
+    """Times of written and pending statuses, by Stack. All times are monotonic seconds."""
+
+    def __init__(self, *, interval: float, processes: int = 1) -> None:
+        """interval: seconds between two writes of one Stack's status; a Stack with a longer size-based pause is large.
+
+        processes: number of processes that share the rate.
+        """
+        self._interval = interval
+        self._between = processes / PROGRESS_WRITES_PER_SECOND
+        """Seconds between two progress writes of this process."""
+        self._written: dict[str, float] = {}
+        """By Stack: time of the last status write."""
+        self._turns: dict[str, float] = {}
+        """By Stack: time of its next allowed progress write."""
+        self._next_turn = 0.0
+        self._setbacks: dict[str, float] = {}
+        """By Stack: time since which a repair is unreported."""
+        self._starts: dict[str, float] = {}
+        """By Stack: time since which the start of the work towards its target is unreported."""
+
+    def is_start_pending(self, uid: str) -> bool:
+        """Return whether the status does not report yet that the Stack works towards its target."""
+        return uid in self._starts
+
+    def find_written(self, uid: str) -> float:
+        """Return the time of the last status write; infinitely long ago if there was none."""
+        return self._written.get(uid, float("-inf"))
+
+    def find_delay(
+        self, stack: StackObject, before: Mapping[str, Any], after: Mapping[str, Any], *, now: float
+    ) -> float:
+        """Return the seconds until the change is worth a write; 0 or less for now."""
+        pause = stack.spec_size / BYTES_PER_SECOND
+        if pause > self._interval and status_changes.is_repair_only(before, after):
+            return self._setbacks.setdefault(stack.uid, now) + REPAIR_GRACE - now
+        if status_changes.is_start_only(before, after):
+            begun = self._starts.setdefault(stack.uid, now)
+            turn = max(begun + START_GRACE, self._find_turn(stack.uid, now))
+            return min(turn, begun + START_REPORTED_AFTER) - now
+        if not status_changes.is_progress_only(before, after):
+            return 0.0
+        paced = self.find_written(stack.uid) + pause
+        return max(paced, self._find_turn(stack.uid, now)) - now
+
+    def on_written(self, uid: str, *, now: float) -> None:
+        """Record that the complete status is being written."""
+        self.clear(uid)
+        self._written[uid] = now
+
+    def clear(self, uid: str) -> None:
+        """Clear the pending times: nothing is left to report."""
+        self._turns.pop(uid, None)
+        self._setbacks.pop(uid, None)
+        self._starts.pop(uid, None)
+
+    def forget(self, uid: str) -> None:
+        """Drop a deleted Stack."""
+        self.clear(uid)
+        self._written.pop(uid, None)
+
+    def _find_turn(self, uid: str, now: float) -> float:
+        """Find the time of the Stack's next progress write; the writes of one second may come in a burst."""
+        if uid not in self._turns:
+            # A Stack with other changes never used its slot, so the number of waiting Stacks counts.
+            turn = max(now - 1, min(self._next_turn, now + (len(self._turns) + 1) * self._between))
+            self._turns[uid], self._next_turn = turn, turn + self._between
+        return self._turns[uid]

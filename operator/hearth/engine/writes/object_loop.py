@@ -11,6 +11,7 @@ import structlog
 from hearth import supervision
 from hearth.engine.ports import Clock
 from hearth.engine.writes.fair_executor import FairExecutor
+from hearth.model import growing_delay
 
 logger = structlog.get_logger(__name__)
 
@@ -92,11 +93,14 @@ class ObjectLoop:
 
     async def _process(self, _namespace: str, uid: str) -> None:
         """Process one object as far as possible now."""
-        # Most calls never wait. A thousand of them in a row would block the event loop.
-        await asyncio.sleep(0)
+        # From here on another worker would process it at the same time.
         self._busy.add(uid)
-        patience = asyncio.timeout(min(STEP_SECONDS * 2.0 ** min(self._failures[uid], 8), LONGEST_STEP))
+        patience = asyncio.timeout(
+            growing_delay.find(self._failures[uid] + 1, first=STEP_SECONDS, longest=LONGEST_STEP)
+        )
         try:
+            # Most calls never wait. A thousand of them in a row would block the event loop.
+            await asyncio.sleep(0)
             async with patience:
                 await self._advance_far(uid)
             self._failures.pop(uid, None)

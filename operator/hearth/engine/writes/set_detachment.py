@@ -179,7 +179,7 @@ async def _enlarge(
 
 async def _explain(
     step: Detach,
-    refused: Enlargement,
+    enlargement: Enlargement,
     error: ApiStatusError,
     *,
     done: str,
@@ -187,8 +187,8 @@ async def _explain(
     boundary: Boundary,
 ) -> StepFailure:
     """Explain why a claim cannot be enlarged: a missing right, or what the API server says."""
-    ref = refused.ref
-    said = f"{done}{ref} cannot be enlarged to {refused.size.wanted}: {_describe(error, step)}"
+    ref = enlargement.ref
+    said = f"{done}{ref} cannot be enlarged to {enlargement.size.wanted}: {_describe(error, step)}"
     is_right = error.is_forbidden and not error_message.read_causes(error.status or {})
     if is_right and not await cluster.is_allowed("patch", kind=CLAIMS, namespace=ref.namespace, name=ref.name):
         return _forbid(step, said, kind=CLAIMS, boundary=boundary)

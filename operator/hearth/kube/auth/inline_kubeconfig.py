@@ -9,7 +9,9 @@ import base64
 import binascii
 import hashlib
 import ipaddress
+import itertools
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final, TypeGuard
@@ -18,7 +20,7 @@ import orjson
 import yaml
 import yarl
 
-from hearth.kube.auth import key_material, network_addresses
+from hearth.kube.auth import network_addresses
 from hearth.kube.auth.credentials import Credentials
 from hearth.model import errors, limits, value_class
 from hearth.template.text import kubectl_yaml
@@ -68,9 +70,9 @@ class InlineKubeconfig:
     def check_keys(self) -> None:
         """Check its keys and certificates, which takes as long as they are large. Raises KubeconfigRefused."""
         wrong = {
-            "client-key-data": key_material.find_wrong_key(self.credentials.key or b"") if self.credentials.key else "",
-            "client-certificate-data": key_material.find_wrong_certificates(self.credentials.certificate or b""),
-            "certificate-authority-data": key_material.find_wrong_certificates(self.credentials.authority or b""),
+            "client-key-data": find_wrong_key(self.credentials.key or b"") if self.credentials.key else "",
+            "client-certificate-data": find_wrong_certificates(self.credentials.certificate or b""),
+            "certificate-authority-data": find_wrong_certificates(self.credentials.authority or b""),
         }
         mistakes = [f"{name} {problem}" for name, problem in wrong.items() if problem]
         if mistakes:
@@ -291,3 +293,73 @@ class InlineSource:
     def load(self) -> Credentials:
         """Return the credentials."""
         return self.credentials
+
+
+# Keys and certificates that a tenant supplies: bounded by what they are, before OpenSSL uses them. A key that OpenSSL
+# loads in a millisecond may take minutes for one signature.
+
+BEGIN: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----")
+CERTIFICATE = b"CERTIFICATE"
+CURVES = frozenset({"secp256r1", "secp384r1", "secp521r1"})
+KINDS = f"RSA with up to {limits.CLUSTER_KEY_BITS} bits, ECDSA (P-256, P-384, P-521) or Ed25519"
+
+
+def find_wrong_key(pem: bytes) -> str:
+    """Return why a private key is not used; "" if it is."""
+    if len(pem) > limits.CLUSTER_PEM_BYTES:
+        return f"has more than {limits.CLUSTER_PEM_BYTES} bytes; use a key that is {KINDS}"
+    if b"ENCRYPTED" in pem:
+        return "is encrypted; store it without a pass phrase"
+    # Imported here, since only kubeconfigs with certificates need this large library.
+    from cryptography.hazmat.primitives import serialization
+
+    try:
+        # Without the validation, which takes as long as the key is large.
+        found = serialization.load_pem_private_key(pem, password=None, unsafe_skip_rsa_key_validation=True)
+    except Exception:  # noqa: BLE001 -- its errors are of many classes, and may repeat parts of the key
+        return "is not a private key that can be read; use one in PEM"
+    return "" if is_usual(found) else f"is of another kind; use one that is {KINDS}"
+
+
+def find_wrong_certificates(pem: bytes) -> str:
+    """Return why a chain of certificates is not used; "" if it is."""
+    if len(pem) > limits.CLUSTER_PEM_BYTES * limits.CLUSTER_CERTIFICATES:
+        return f"has more than {limits.CLUSTER_PEM_BYTES * limits.CLUSTER_CERTIFICATES} bytes"
+    found = list(split(pem))
+    if len(found) > limits.CLUSTER_CERTIFICATES:
+        return f"has {len(found)} PEM blocks, and at most {limits.CLUSTER_CERTIFICATES} are used; keep those it needs"
+    if any(len(each) > limits.CLUSTER_PEM_BYTES for each in found):
+        return f"has a PEM block of more than {limits.CLUSTER_PEM_BYTES} bytes"
+    from cryptography import x509
+
+    for each in found:
+        if BEGIN.match(each) is None or CERTIFICATE not in each[:64]:
+            return "has a PEM block that is no certificate; remove it"
+        try:
+            with warnings.catch_warnings():
+                # An odd serial number is no reason to refuse a certificate, nor to warn a user who did not make it.
+                warnings.simplefilter("ignore")
+                key = x509.load_pem_x509_certificate(each).public_key()
+        except Exception:  # noqa: BLE001 -- its errors are of many classes
+            return "has a certificate that cannot be read; use those of the cluster as they are"
+        if not is_usual(key):
+            return f"has a certificate whose key is of another kind; use one that is {KINDS}"
+    return ""
+
+
+def split(pem: bytes) -> Iterator[bytes]:
+    """Yield the PEM blocks, each from its beginning."""
+    begins = [found.start() for found in BEGIN.finditer(pem)]
+    for begin, end in itertools.pairwise([*begins, len(pem)]):
+        yield pem[begin:end]
+
+
+def is_usual(key: object) -> bool:
+    """Return whether a public or private key is one that API servers and their clients have."""
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+    if isinstance(key, rsa.RSAPrivateKey | rsa.RSAPublicKey):
+        return key.key_size <= limits.CLUSTER_KEY_BITS
+    if isinstance(key, ec.EllipticCurvePrivateKey | ec.EllipticCurvePublicKey):
+        return key.curve.name in CURVES
+    return isinstance(key, ed25519.Ed25519PrivateKey | ed25519.Ed25519PublicKey)

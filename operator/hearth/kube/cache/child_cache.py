@@ -9,7 +9,7 @@ import asyncio
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 
-from hearth.kube.cache import cache_budget, child_index, kind_cache
+from hearth.kube.cache import cache_budget, kind_cache
 from hearth.kube.cache.kind_cache import ChildListener, KindCache
 from hearth.kube.client import salvage
 from hearth.kube.watch.reflector import Reflector
@@ -49,7 +49,7 @@ class ChildCache:
         namespace: str = "",
         namespaced: Collection[str] = (),
         share: Share = WHOLE,
-        rules: WatchOptions | None = None,
+        options: WatchOptions | None = None,
         observer: WatchObserver | None = None,
     ) -> None:
         """Prepare; send nothing before a kind is followed.
@@ -58,12 +58,12 @@ class ChildCache:
         for each namespace in which they are followed, and none for all; share: the shard of Stacks whose children are
         watched.
         """
-        self.server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
+        self.server = WatchContext(connection=connection, options=options or WatchOptions(), observer=observer)
         self._kinds = kinds
         self._listener = listener
         self._namespace = namespace
         self._share = share
-        self._index = child_index.ChildIndex()
+        self._index = kind_cache.ChildIndex()
         self._budget = cache_budget.CacheBudget(observer.on_limit if observer is not None else lambda _limit: None)
         self._namespaced = frozenset(namespaced)
         self._followed: dict[tuple[str, str], KindCache] = {}
@@ -182,7 +182,7 @@ class ChildCache:
         if cache is None:
             cache = self._followed[key] = kind_cache.KindCache(
                 kind,
-                server=self.server,
+                context=self.server,
                 index=self._index,
                 budget=self._budget,
                 listener=self._listener,
@@ -193,14 +193,14 @@ class ChildCache:
         return cache
 
 
-def measure(kind: str, watch: Reflector, *, objects: int) -> WatchStatus:
+def measure(kind: str, reflector: Reflector, *, objects: int) -> WatchStatus:
     """Return the state of a watch at the current time of the running loop."""
     now = asyncio.get_running_loop().time()
     return WatchStatus(
         kind=kind,
         objects=objects,
-        is_synced=watch.is_synced,
-        is_answered=watch.is_answered,
-        restarts=dict(watch.restarts),
-        silence=None if watch.last_activity is None else now - watch.last_activity,
+        is_synced=reflector.is_synced,
+        is_answered=reflector.is_answered,
+        restarts=dict(reflector.restarts),
+        silence=None if reflector.last_activity is None else now - reflector.last_activity,
     )

@@ -34,13 +34,13 @@ class HealthMarkCache(WatchedCache[HealthMarkObject]):
         listener: HealthMarkListener,
         *,
         namespace: str = "",
-        rules: WatchOptions | None = None,
+        options: WatchOptions | None = None,
         observer: WatchObserver | None = None,
     ) -> None:
         self._listener = listener
         self._store = object_store.ObjectStore(self)
-        server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
-        self._watch = Reflector(
+        server = WatchContext(connection=connection, options=options or WatchOptions(), observer=observer)
+        self._reflector = Reflector(
             server, api_requests.collection_path(HEALTH_MARK, namespace), self._store, name=HEALTH_MARK.key
         )
 
@@ -54,7 +54,7 @@ class HealthMarkCache(WatchedCache[HealthMarkObject]):
 
     def put(self, raw: Object) -> HealthMarkObject:
         """Store the response to a write of the operator; notify no listener, neither now nor on its watch event."""
-        return self._store.record_write(raw, passed=self._watch.version)
+        return self._store.record_write(raw, passed=self._reflector.version)
 
     def forget(self, uid: str) -> None:
         """Drop a HealthMark that an answer of the server shows to be deleted."""

@@ -5,18 +5,18 @@ Knows when a wider watch is needed and which changes to report; must not know wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Protocol, TypeVar, cast
 
 from hearth import supervision
-from hearth.kube.cache import cached_fields, object_store
+from hearth.kube.cache import object_store
 from hearth.kube.cache.cache_budget import CacheBudget
-from hearth.kube.cache.child_index import ChildIndex
 from hearth.kube.cache.object_store import ObjectStore
 from hearth.kube.client import api_requests, salvage
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchContext
-from hearth.model import child
+from hearth.model import child, child_fields
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind
 from hearth.model.sharding import WHOLE, Share
@@ -48,7 +48,7 @@ class KindCache:
         self,
         kind: Kind,
         *,
-        server: WatchContext,
+        context: WatchContext,
         index: ChildIndex,
         budget: CacheBudget,
         listener: ChildListener,
@@ -58,7 +58,7 @@ class KindCache:
     ) -> None:
         self.kind = kind
         self._signatures = signatures
-        self._server = server
+        self._server = context
         self._index = index
         self._budget = budget
         self._listener = listener
@@ -71,7 +71,7 @@ class KindCache:
         """Function that cancels the widening."""
         self._store: ObjectStore[Child] = object_store.ObjectStore(self)
         selector = api_requests.children_selector(share)
-        self.watch = Reflector(server, self._path(), self._store, name=kind.key, selector=selector)
+        self.watch = Reflector(context, self._path(), self._store, name=kind.key, selector=selector)
         self.watch.is_known = self._store.is_known
         self.watch.on_denied = lambda: self._listener.on_synced(self.kind)
 
@@ -82,10 +82,10 @@ class KindCache:
 
     def follow(self, wanted: Collection[Path]) -> bool:
         """Return whether all objects are cached with these fields; request missing fields."""
-        more = cached_fields.missing(wanted, held=self._wanted)
+        more = missing(wanted, held=self._wanted)
         if more:
-            self._wanted = cached_fields.union(self._wanted, more)
-        is_held = self._held is not None and not cached_fields.missing(wanted, held=self._held)
+            self._wanted = union(self._wanted, more)
+        is_held = self._held is not None and not missing(wanted, held=self._held)
         if more or not self.is_started:
             self._widen_soon()
         return is_held
@@ -191,7 +191,7 @@ class KindCache:
         At start-up, a hundred Stacks request their fields within milliseconds.
         """
         if self._widening is None:
-            delay = self._server.rules.widen_after if self.watch.is_running else 0.0
+            delay = self._server.options.widen_after if self.watch.is_running else 0.0
             self._widening = supervision.call_later(delay, self._widen)
 
     def _widen(self) -> None:
@@ -203,7 +203,7 @@ class KindCache:
     def _list_anew(self) -> None:
         self._kept = self._wanted
         self._store.invalidate()
-        self.watch.restart(path=self._path(), metadata_only=cached_fields.is_metadata(self._kept))
+        self.watch.restart(path=self._path(), metadata_only=is_metadata(self._kept))
 
 
 def is_same(old: Child, new: Child) -> bool:
@@ -221,3 +221,82 @@ def is_same(old: Child, new: Child) -> bool:
         and old.defect == new.defect
         and old.omitted == new.omitted
     )
+
+
+ALWAYS_KEPT = frozenset(
+    {("apiVersion",), ("kind",), *(("metadata", key) for key in child_fields.METADATA_KEPT)},
+)
+
+
+def is_covered(path: Path, *, by: frozenset[Path]) -> bool:
+    """Return whether storing everything below the paths of `by` includes everything below `path`."""
+    prefixes = (path[:length] for length in range(1, len(path) + 1))
+    return any(prefix in by or prefix in ALWAYS_KEPT for prefix in prefixes)
+
+
+def missing(paths: Iterable[Path], *, held: frozenset[Path]) -> frozenset[Path]:
+    """Return those of `paths` that `held` does not cover."""
+    return frozenset(path for path in paths if not is_covered(path, by=held))
+
+
+def union(held: frozenset[Path], wanted: Iterable[Path]) -> frozenset[Path]:
+    """Return the union of both sets, without paths below another path of the union."""
+    both = held.union(wanted)
+    return frozenset(path for path in both if not is_covered(path, by=both - {path}))
+
+
+def is_metadata(paths: Iterable[Path]) -> bool:
+    """Return whether metadata alone contains all of `paths`."""
+    return all(path[0] == "metadata" for path in paths)
+
+
+NOTHING: Mapping[str, tuple[Child, ...]] = MappingProxyType({})
+
+
+class ChildIndex:
+    """Children by Stack UID, then by resource name."""
+
+    def __init__(self) -> None:
+        self._stacks: dict[str, dict[str, tuple[Child, ...]]] = {}
+
+    def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
+        """Return the children of one Stack by resource; a live view without copying, invalid after an await."""
+        resources = self._stacks.get(stack_uid)
+        return NOTHING if resources is None else MappingProxyType(resources)
+
+    def children_of(self, stack_uid: str, resource: str) -> tuple[Child, ...]:
+        """Return the children of one resource."""
+        resources = self._stacks.get(stack_uid)
+        return () if resources is None else resources.get(resource, ())
+
+    def replace(self, old: Child | None, new: Child | None) -> None:
+        """Replace `old` with `new`; either may be None, and their labels may differ."""
+        if old is not None and new is not None and place(old) == place(new):
+            resources, key = self._stacks[new.stack_uid], new.index_key
+            siblings = resources[key]
+            resources[key] = tuple(new if child is old else child for child in siblings)
+            return
+        if old is not None:
+            self._remove(old)
+        # A child has no Stack label if another client removed it before the operator's own write.
+        if new is not None and new.stack_uid:
+            resources = self._stacks.setdefault(new.stack_uid, {})
+            resources[new.index_key] = (*resources.get(new.index_key, ()), new)
+
+    def _remove(self, old: Child) -> None:
+        resources = self._stacks.get(old.stack_uid)
+        if resources is None:
+            return
+        key = old.index_key
+        rest = tuple(child for child in resources.get(key, ()) if child is not old)
+        if rest:
+            resources[key] = rest
+        else:
+            resources.pop(key, None)
+            if not resources:
+                del self._stacks[old.stack_uid]
+
+
+def place(child: Child) -> tuple[str, str]:
+    """Return the index position from the signed labels of the child."""
+    return child.stack_uid, child.index_key

@@ -55,14 +55,14 @@ class RevisionCache(WatchedCache[RevisionRecord]):
         *,
         namespace: str = "",
         share: Share = WHOLE,
-        rules: WatchOptions | None = None,
+        options: WatchOptions | None = None,
         observer: WatchObserver | None = None,
     ) -> None:
         self._listener = listener
         self._stacks: dict[str, dict[str, Revision]] = {}
         self._store = object_store.ObjectStore(self)
-        server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
-        self._watch = Reflector(
+        server = WatchContext(connection=connection, options=options or WatchOptions(), observer=observer)
+        self._reflector = Reflector(
             server,
             api_requests.collection_path(CONTROLLER_REVISION, namespace),
             self._store,
@@ -77,7 +77,7 @@ class RevisionCache(WatchedCache[RevisionRecord]):
 
     def put(self, raw: Object) -> Revision:
         """Store the response to a write of the operator."""
-        return self._store.record_write(raw, passed=self._watch.version).revision
+        return self._store.record_write(raw, passed=self._reflector.version).revision
 
     def forget(self, stack_uid: str, name: str) -> None:
         """Complete the operator's own deletion of a Stack's revision."""
@@ -106,7 +106,7 @@ class RevisionCache(WatchedCache[RevisionRecord]):
         if new is not None:
             self._stacks.setdefault(new.stack_uid, {})[new.uid] = new.revision
         # Before the first list is complete, no Stack has been looked at.
-        if not is_ours and self._watch.is_synced:
+        if not is_ours and self._reflector.is_synced:
             for stack_uid in {each.stack_uid for each in (old, new) if each is not None}:
                 self._listener.on_revision(stack_uid)
 

@@ -38,34 +38,34 @@ class SharedSources:
     """Sources of one kind without an individual watch; also the handler and observer of the shared watch."""
 
     def __init__(
-        self, kind: Kind, *, server: WatchContext, namespace: str, on_change: Callable[[ObjectRef], None]
+        self, kind: Kind, *, context: WatchContext, namespace: str, on_change: Callable[[ObjectRef], None]
     ) -> None:
         """Send nothing before the first source is followed. namespace: the only one that is served; "" for all."""
         self.is_polling = False
         """Whether only polling detects changes."""
         self._kind = kind
         self._on_change = on_change
-        self._observer = server.observer
-        self._connection = server.connection
+        self._observer = context.observer
+        self._connection = context.connection
         self._known: dict[ObjectRef, Version | None] = {}
         """Every followed source; None if no such object is known."""
         self._shown: set[ObjectRef] = set()
         self._cancel_timer: Callable[[], None] = lambda: None
         self._running: set[asyncio.Task[None]] = set()
-        own = WatchContext(connection=server.connection, rules=server.rules, observer=self)
+        own = WatchContext(connection=context.connection, options=context.options, observer=self)
         path = api_requests.collection_path(kind, namespace)
-        self._watch = Reflector(own, path, self, name=kind.key, metadata_only=True)
+        self._reflector = Reflector(own, path, self, name=kind.key, metadata_only=True)
 
     def follow(self, ref: ObjectRef) -> None:
         """Report changes of a source; if the watch already runs, start with the next state that is read."""
         self._known.setdefault(ref, None)
-        if not self._watch.is_running:
-            self._watch.start()
+        if not self._reflector.is_running:
+            self._reflector.start()
 
     def unfollow(self, ref: ObjectRef) -> None:
         """Stop reporting changes of a source."""
         self._known.pop(ref, None)
-        if not self._known and self._watch.is_running:
+        if not self._known and self._reflector.is_running:
             self._run(self._rest)
 
     def put(self, ref: ObjectRef, raw: Object) -> None:
@@ -85,17 +85,17 @@ class SharedSources:
 
     def health(self) -> list[WatchStatus]:
         """Return the state of the watch."""
-        if not self._watch.is_running:
+        if not self._reflector.is_running:
             return []
         objects = sum(version is not None for version in self._known.values())
-        return [child_cache.measure(self._kind.key, self._watch, objects=objects)]
+        return [child_cache.measure(self._kind.key, self._reflector, objects=objects)]
 
     async def close(self) -> None:
         """Stop the watch and all reports."""
         self._stop_polling()
         for task in self._running:
             task.cancel()
-        await asyncio.gather(self._watch.close(), *self._running, return_exceptions=True)
+        await asyncio.gather(self._reflector.close(), *self._running, return_exceptions=True)
 
     def on_list_started(self) -> None:
         """Start a new list."""
@@ -159,7 +159,7 @@ class SharedSources:
         """Stop the watch unless a source was followed in the meantime."""
         if not self._known:
             self._stop_polling()
-            await self._watch.close()
+            await self._reflector.close()
 
     def _poll_later(self) -> None:
         self._cancel_timer = supervision.call_later(limits.SOURCE_POLL, lambda: self._run(self._poll), where="source")

@@ -1,4 +1,4 @@
-"""Cache of ConfigMaps and Secrets that definitions use; each is watched by name while a Stack reads it.
+"""Cache of the ConfigMaps, Secrets and StackTemplates that definitions use; each is watched by name while a Stack reads it.
 
 Beyond a limit per namespace and in total, sources share one watch. Must not know which values are read. For a Secret or
 a large ConfigMap, the cache stores only a digest to detect changes.
@@ -23,12 +23,9 @@ from hearth.kube.cache.shared_sources import SharedSources
 from hearth.kube.client import api_requests
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
-from hearth.kube.well_known_kinds import CONFIG_MAP, SECRET
-from hearth.model import errors, limits, turns, value_class
+from hearth.model import errors, limits, source_kinds, turns, value_class
 from hearth.model.child import Object
-from hearth.model.kinds import Kind, ObjectRef
-
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (CONFIG_MAP, SECRET)}
+from hearth.model.kinds import ObjectRef
 
 
 class SourceListener(Protocol):
@@ -51,15 +48,15 @@ class SourceRecord:
 
 
 class CachedSource:
-    """One ConfigMap or Secret and its watch."""
+    """One source and its watch."""
 
-    def __init__(self, ref: ObjectRef, *, server: WatchContext, listener: SourceListener) -> None:
+    def __init__(self, ref: ObjectRef, *, context: WatchContext, listener: SourceListener) -> None:
         self.ref = ref
-        self.kind = KINDS[ref.kind]
+        self.kind = source_kinds.KINDS[ref.kind]
         self._listener = listener
         self._store: ObjectStore[SourceRecord] = object_store.ObjectStore(self)
         self.watch = Reflector(
-            server,
+            context,
             api_requests.collection_path(self.kind, ref.namespace),
             self._store,
             name=self.kind.key,
@@ -96,10 +93,12 @@ class CachedSource:
     def parse(self, raw: Object) -> SourceRecord:
         """Return the cached part of the source."""
         metadata = raw["metadata"]
-        data: Mapping[str, str] | None = raw.get("data") or {}
+        data: Mapping[str, str] | None = source_kinds.find_data(raw, self.kind.name)
         digest = b""
         packed = orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
-        if self.kind == SECRET or len(packed) > limits.SOURCE_KEPT_BYTES:
+        # Only administrators write StackTemplates, and thousands of Stacks may read one at its change.
+        is_large = len(packed) > limits.SOURCE_KEPT_BYTES and self.kind != source_kinds.STACK_TEMPLATE
+        if self.kind == source_kinds.SECRET or is_large:
             digest, data = hashlib.sha256(packed).digest(), None
         if raw.get("binaryData"):
             digest += hashlib.sha256(orjson.dumps(raw["binaryData"], option=orjson.OPT_SORT_KEYS)).digest()
@@ -128,20 +127,20 @@ class SourceCache:
         listener: SourceListener,
         *,
         namespace: str = "",
-        rules: WatchOptions | None = None,
+        options: WatchOptions | None = None,
         observer: WatchObserver | None = None,
     ) -> None:
         """Send nothing before a source is read. namespace: the only one whose Stacks are served; "" for all."""
         self._connection = connection
         self._listener = listener
-        self._server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
+        self._server = WatchContext(connection=connection, options=options or WatchOptions(), observer=observer)
         self._sources: dict[ObjectRef, CachedSource] = {}
         """Sources with an individual watch."""
         self._counts: Counter[str] = Counter()
         """Number of individual watches by namespace."""
         self._shared = {
-            kind: SharedSources(each, server=self._server, namespace=namespace, on_change=listener.on_source)
-            for kind, each in KINDS.items()
+            kind: SharedSources(each, context=self._server, namespace=namespace, on_change=listener.on_source)
+            for kind, each in source_kinds.KINDS.items()
         }
         self._sharing: set[ObjectRef] = set()
         """Sources with a shared watch."""
@@ -151,7 +150,7 @@ class SourceCache:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
-        """Return the data of a ConfigMap or Secret, and watch it if a Stack follows it.
+        """Return the data of a source, and watch it if a Stack follows it.
 
         user: reads it live as that user, whose rights may have changed since the last time.
         Raises `ApiStatusError` with code 404 if it does not exist, and any error of the first read.
@@ -162,7 +161,7 @@ class SourceCache:
             if data is None:
                 raise not_found(ref)
             return data
-        return (await self._read(ref, user)).get("data") or {}
+        return source_kinds.find_data(await self._read(ref, user), ref.kind)
 
     async def get_binary_data(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """Return the binary data of a ConfigMap, in base64; watch it if a Stack follows it. Raises as `get_source` does.
@@ -182,7 +181,7 @@ class SourceCache:
         """Request the object; store its state."""
         source = self._sources.get(ref)
         # Request it directly: a rejected watch retries and would report nothing to the user.
-        path = api_requests.object_path(KINDS[ref.kind], ref.namespace, ref.name)
+        path = api_requests.object_path(source_kinds.KINDS[ref.kind], ref.namespace, ref.name)
         raw: Object = await self._connection.request("GET", path, impersonate=user or None)
         if source is not None:
             source.put(raw)
@@ -228,7 +227,7 @@ class SourceCache:
                 self._server.observer.on_limit("source-watches")
             return
         self._counts[ref.namespace] += 1
-        source = self._sources[ref] = CachedSource(ref, server=self._server, listener=self._listener)
+        source = self._sources[ref] = CachedSource(ref, context=self._server, listener=self._listener)
         source.watch.start()
 
     def _close(self, ref: ObjectRef) -> None:
@@ -261,7 +260,7 @@ class SourceCache:
 
 def not_found(ref: ObjectRef) -> errors.ApiStatusError:
     """Create the error that the server returns for a source that does not exist."""
-    plural = KINDS[ref.kind].plural
+    plural = source_kinds.KINDS[ref.kind].plural
     details = {"name": ref.name, "kind": plural}
     message = f'{plural} "{ref.name}" not found'
     status = {"kind": "Status", "code": 404, "reason": "NotFound", "message": message, "details": details}

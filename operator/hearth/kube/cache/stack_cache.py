@@ -9,19 +9,21 @@ import asyncio
 import dataclasses
 import sys
 from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import orjson
 
 from hearth.engine.cluster_objects import ParsedSpec, StackObject
 from hearth.engine.clusters import kubeconfig_reference
 from hearth.kube.cache import object_store
 from hearth.kube.cache.shard_filter import ShardFilter
 from hearth.kube.cache.watched_cache import WatchedCache
-from hearth.kube.client import api_requests, known_spec, salvage
+from hearth.kube.client import api_requests, salvage
 from hearth.kube.objects import provenance
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
 from hearth.kube.well_known_kinds import STACK
-from hearth.model import child, names, packing
+from hearth.model import child, limits, names, packing
 from hearth.model.api import status_fields
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -53,7 +55,7 @@ class StackCache(WatchedCache[StackObject]):
         *,
         namespace: str = "",
         share: Share = WHOLE,
-        rules: WatchOptions | None = None,
+        options: WatchOptions | None = None,
         observer: WatchObserver | None = None,
         kind: Kind = STACK,
         tree: StackTree | None = None,
@@ -70,26 +72,26 @@ class StackCache(WatchedCache[StackObject]):
         """The packed templates that Stacks share."""
         self._parsed = ParsedSpec(None)
         """The last large spec, until it is read."""
-        server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
+        server = WatchContext(connection=connection, options=options or WatchOptions(), observer=observer)
         self.tree = tree if tree is not None else StackTree()
         """The nesting of all Stacks, including those of other processes."""
         self._served = share
         self._others = ShardFilter(self._store, share, self.tree, kind=kind.name, on_elsewhere=on_elsewhere)
         handler = self._store if share.is_whole else self._others
-        self._watch = Reflector(server, api_requests.collection_path(kind, namespace), handler, name=kind.key)
+        self._reflector = Reflector(server, api_requests.collection_path(kind, namespace), handler, name=kind.key)
         self._answered = asyncio.Event()
-        self._watch.on_denied = self._answered.set
-        self._watch.is_known = self._store.is_known
+        self._reflector.on_denied = self._answered.set
+        self._reflector.is_known = self._store.is_known
 
     @property
     def is_synced(self) -> bool:
         """Whether all of them were listed once."""
-        return self._watch.is_synced
+        return self._reflector.is_synced
 
     async def wait_answered(self) -> str:
         """Wait until all were listed once, or the API server denies that; return its message, "" after a list."""
         await self._answered.wait()
-        return "" if self.is_synced else self._watch.denial
+        return "" if self.is_synced else self._reflector.denial
 
     def complete(self) -> None:
         """Complete a new list."""
@@ -128,7 +130,7 @@ class StackCache(WatchedCache[StackObject]):
         """
         if not self._served.is_whole and not self._others.is_own(raw):
             return self.parse(raw)
-        return self._store.record_write(raw, passed=self._watch.version)
+        return self._store.record_write(raw, passed=self._reflector.version)
 
     def forget(self, uid: str) -> None:
         """Drop a Stack whose deletion the server confirmed after the removal of the finalizer."""
@@ -136,7 +138,7 @@ class StackCache(WatchedCache[StackObject]):
 
     def read_answer(self, text: bytes) -> Object | None:
         """Read the answer to a write of the operator for `put`; None if its spec is not known, so that it must be parsed."""
-        return known_spec.read(text, self._find_spec)
+        return read(text, self._find_spec)
 
     def _find_spec(self, metadata: Object) -> StackObject | None:
         """Return the record that has the spec of an object with this metadata, to take its place; None if none has."""
@@ -146,7 +148,7 @@ class StackCache(WatchedCache[StackObject]):
 
     def _find_known(self, metadata: Object) -> StackObject | None:
         # A restored API server may count its generations again, but only a new list shows that.
-        return self._store.records.get(metadata["uid"]) if self._watch.version else None
+        return self._store.records.get(metadata["uid"]) if self._reflector.version else None
 
     def parse(self, raw: Object) -> StackObject:
         """Return the cached part of a Stack. Its spec may be the record that has it, see `read_answer`."""
@@ -158,7 +160,7 @@ class StackCache(WatchedCache[StackObject]):
             # A spec that is known was readable, so it is not what was not.
             is_known = known is stated
             pruned = salvage.prune({name: value for name, value in raw.items() if not is_known or name != "spec"})
-            self._watch.note_omission(pruned)
+            self._reflector.note_omission(pruned)
             return parse_stack(pruned, kind=self._kind.name, share=self._share, known=known if is_known else None)
         return self._keep_parsed(raw, made)
 
@@ -169,7 +171,7 @@ class StackCache(WatchedCache[StackObject]):
         """
         known = self._store.records.get(stack.uid)
         is_changed = known is not None and known.generation != stack.generation
-        if not is_changed or stack.spec_size < known_spec.LARGE or not isinstance(raw.get("spec"), dict):
+        if not is_changed or stack.spec_size < LARGE or not isinstance(raw.get("spec"), dict):
             return stack
         self._parsed.take()
         self._parsed = ParsedSpec(read_spec(raw, kind=self._kind.name))
@@ -293,3 +295,42 @@ def is_same(old: StackObject, new: StackObject) -> bool:
         and old.finalizers == new.finalizers
         and old.deleting == new.deleting
     )
+
+
+# Reading of a custom resource whose spec is known already: only what stands before and after the spec is parsed. The
+# answer to each write of a status is such a text. Pure;
+
+FindSpec: TypeAlias = Callable[[Object], object | None]
+"""Returns what takes the place of the spec of an object with that metadata; None if its spec is unknown."""
+
+LARGE = 16 * 1024
+"""Bytes from which this costs less than parsing everything."""
+HEAD = frozenset({"apiVersion", "kind", "metadata"})
+SPEC, STATUS = b',"spec":{', b',"status":{'
+"""The API server writes the fields of a custom resource in the order of the alphabet, and a quote within a text with a
+backslash. So the first one ends the metadata, whose own members of that name are texts, and the last one begins the
+status, unless it is within the status; then what follows it is not JSON."""
+
+
+def read(text: bytes, find: FindSpec) -> Object | None:
+    """Return the object in a text, with what `find` returns in the place of its spec.
+
+    Returns None if it must be parsed as a whole: it is small, its fields are in another order, its spec is not known, or
+    it has no status.
+    """
+    if len(text) < LARGE:
+        return None
+    spec, status = text.find(SPEC), text.rfind(STATUS)
+    if not 0 <= spec < status or len(text) - status + spec > limits.WIRE_VALUES:
+        return None
+    try:
+        head: Any = orjson.loads(text[:spec] + b"}")
+        metadata = head["metadata"]
+        known = find(metadata) if isinstance(metadata, dict) else None
+        if known is None:
+            return None
+        tail: Any = orjson.loads(b"{" + text[status + 1 :])
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return None
+    # A text with other fields behind the status comes from another writer of JSON.
+    return {**head, "spec": known, **tail} if head.keys() <= HEAD and tail.keys() == {"status"} else None

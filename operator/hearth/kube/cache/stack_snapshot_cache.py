@@ -38,49 +38,51 @@ class StackSnapshotCache:
         listener: StackSnapshotListener,
         *,
         namespace: str = "",
-        rules: WatchOptions | None = None,
+        options: WatchOptions | None = None,
         observer: WatchObserver | None = None,
     ) -> None:
         self._listener = listener
         self._namespace = namespace
         self._store: ObjectStore[StackSnapshotObject] = object_store.ObjectStore(self)
         self.index = SnapshotIndex()
-        self._server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
+        self._server = WatchContext(connection=connection, options=options or WatchOptions(), observer=observer)
         path = api_requests.collection_path(STACK_SNAPSHOT, namespace)
-        self._watch = Reflector(self._server, path, self._store, name=STACK_SNAPSHOT.key)
-        self._volumes: Reflector | None = None
+        self._reflector = Reflector(self._server, path, self._store, name=STACK_SNAPSHOT.key)
+        self._volume_reflector: Reflector | None = None
 
     def start(self) -> None:
         """Start the watch."""
-        self._watch.start()
+        self._reflector.start()
 
     async def close(self) -> None:
         """Stop the watches; the listener receives no more calls."""
-        await self._watch.close()
-        if self._volumes is not None:
-            await self._volumes.close()
+        await self._reflector.close()
+        if self._volume_reflector is not None:
+            await self._volume_reflector.close()
 
     def watch_volumes(self, kind: Kind) -> None:
         """Report changes of VolumeSnapshots with the label of a StackSnapshot from now on."""
-        if self._volumes is None:
+        if self._volume_reflector is None:
             path = api_requests.collection_path(kind, self._namespace)
             selector = {"labelSelector": names.LABEL_SNAPSHOT_UID}
             handler = VolumeSnapshotHandler(self._listener)
-            self._volumes = Reflector(self._server, path, handler, name=kind.key, selector=selector, metadata_only=True)
-            self._volumes.start()
+            self._volume_reflector = Reflector(
+                self._server, path, handler, name=kind.key, selector=selector, metadata_only=True
+            )
+            self._volume_reflector.start()
 
     async def wait_synced(self) -> None:
         """Wait until all StackSnapshots were listed once; a kind that is not served has none."""
-        await self._watch.wait_synced()
+        await self._reflector.wait_synced()
 
     def health(self) -> list[WatchStatus]:
         """Return the state of the watch."""
-        return [child_cache.measure(STACK_SNAPSHOT.key, self._watch, objects=len(self._store.records))]
+        return [child_cache.measure(STACK_SNAPSHOT.key, self._reflector, objects=len(self._store.records))]
 
     @property
     def is_synced(self) -> bool:
         """Whether all StackSnapshots were listed once."""
-        return self._watch.is_synced
+        return self._reflector.is_synced
 
     def find_snapshot(self, uid: str) -> StackSnapshotObject | None:
         """Return the StackSnapshot, or None if it does not exist."""
@@ -92,7 +94,7 @@ class StackSnapshotCache:
 
     def put(self, raw: Object) -> StackSnapshotObject:
         """Store the response to a write of the operator; notify no listener, neither now nor on its watch event."""
-        return self._store.record_write(raw, passed=self._watch.version)
+        return self._store.record_write(raw, passed=self._reflector.version)
 
     def forget(self, uid: str) -> None:
         """Drop a StackSnapshot that an answer of the server shows to be deleted."""

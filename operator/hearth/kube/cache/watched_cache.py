@@ -17,23 +17,23 @@ class WatchedCache(Generic[Record]):
     """A store with one watch, which runs from `start` to `close`. A subclass creates both."""
 
     _store: ObjectStore[Record]
-    _watch: Reflector
+    _reflector: Reflector
 
     def start(self) -> None:
         """Start the watch."""
-        self._watch.start()
+        self._reflector.start()
 
     async def close(self) -> None:
         """Stop the watch; the listener receives no more calls."""
-        await self._watch.close()
+        await self._reflector.close()
 
     async def wait_synced(self) -> None:
         """Wait until all objects were listed once."""
-        await self._watch.wait_synced()
+        await self._reflector.wait_synced()
 
     def health(self) -> list[WatchStatus]:
         """Return the state of the watch."""
-        return [child_cache.measure(self._watch.name, self._watch, objects=len(self._store.records))]
+        return [child_cache.measure(self._reflector.name, self._reflector, objects=len(self._store.records))]
 
     def complete(self) -> None:
         """Complete a new list; `wait_synced` handles the notification."""

@@ -1,6 +1,6 @@
-"""One call for many callers: concurrent callers share one run, and runs have a minimum interval.
+"""When the served kinds are read: concurrent callers share one run, runs have a minimum interval, and no change is missed.
 
-Must not know what is run.
+Must not know how they are read.
 """
 
 from __future__ import annotations
@@ -8,7 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import structlog
+
 from hearth import supervision
+from hearth.model import errors
+
+log = structlog.get_logger(__name__)
 
 
 class SingleFlight:
@@ -44,3 +49,56 @@ class SingleFlight:
             # The run was cancelled before it began: the next caller starts another one.
             if self._next is asyncio.current_task():
                 self._next = None
+
+
+LATE = 2.0
+"""Seconds after which the kinds are read once more: the API server's list of them follows their definitions with a delay."""
+
+
+class KindRefresh:
+    """Reads the served kinds again after each change of a definition, and a last time after a pause.
+
+    A change that comes while the kinds are being read may not be in the answer, so it causes another reading.
+    """
+
+    def __init__(self, refresh: Callable[[], Awaitable[None]], *, where: str) -> None:
+        """Read nothing before the first change. refresh: reads the kinds; where: whose work it is, for reports."""
+        self._read = refresh
+        self._where = where
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def on_change(self) -> None:
+        """Read again; call it in the event loop."""
+        self._changed.set()
+        if self._task is None or self._task.done():
+            self._task = supervision.spawn(self._where, self._run, name="refresh kinds")
+
+    async def close(self) -> None:
+        """Read no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        is_last = False
+        while True:
+            self._changed.clear()
+            try:
+                await self._read()
+            except (errors.ApiStatusError, errors.Unreachable) as error:
+                log.warning("discovery failed", error=str(error))
+            if self._changed.is_set():
+                is_last = False
+            elif is_last:
+                return
+            else:
+                is_last = not await self._hears_more()
+
+    async def _hears_more(self) -> bool:
+        try:
+            async with asyncio.timeout(LATE):
+                await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True

@@ -1,4 +1,4 @@
-"""Whether an elected process works on the same Stacks, for a process that takes no part in the election.
+"""Whether another process works on the same Stacks, for a process that takes no part in an election.
 
 Compares no clocks: a holder is active if it changes its Lease while it is observed. Must not know what follows.
 """
@@ -6,8 +6,11 @@ Compares no clocks: a holder is active if it changes its Lease while it is obser
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import structlog
@@ -15,7 +18,7 @@ import structlog
 from hearth.kube.client import api_requests
 from hearth.kube.leader_election import overlapping_leases
 from hearth.kube.objects import lease as lease_module
-from hearth.kube.objects.lease import Lease
+from hearth.kube.objects.lease import Lease, LeaseClient
 from hearth.kube.well_known_kinds import LEASE
 from hearth.model import errors, value_class
 from hearth.model.sharding import WHOLE, Share
@@ -30,6 +33,16 @@ POLL_INTERVAL = 1.0
 """Seconds between two reads; a holder renews every two seconds by default."""
 UNREADABLE = (401, 403, 404)
 """Response codes of an API server that does not show Leases."""
+
+
+LABEL_PRESENCE = "hearth.dev/presence"
+"""Label of the Lease of a process that takes no part in an election."""
+LOOK_INTERVAL = 5.0
+"""Seconds between two looks of such a process."""
+VALID_LOOKS = 3
+"""Looks without a renewal after which its Lease is free."""
+RELEASE_TIMEOUT = 0.5
+"""Seconds for giving the Lease back at the end."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +63,7 @@ class Scope:
 class ActiveLeader:
     """The search for an active holder of a Lease in the operator's namespace whose Stacks overlap the scope."""
 
-    sender: ApiClient
+    client: ApiClient
     namespace: str
     """The operator's namespace."""
     scope: Scope
@@ -89,9 +102,10 @@ class ActiveLeader:
     async def _list(self) -> list[tuple[str, Lease]]:
         """Return the Leases whose holders may work on the same Stacks, by name. Raises Unreachable."""
         path = api_requests.collection_path(LEASE, self.namespace)
-        query = {"labelSelector": ",".join(f"{key}={value}" for key, value in lease_module.LABELS.items())}
+        words = [*(f"{key}={value}" for key, value in lease_module.LABELS.items()), f"!{LABEL_PRESENCE}"]
+        query = {"labelSelector": ",".join(words)}
         try:
-            page = await self.sender.send("list", LEASE, path, query=query)
+            page = await self.client.send("list", LEASE, path, query=query)
         except errors.ApiStatusError as refused:
             if refused.code not in UNREADABLE:
                 raise errors.Unreachable(str(refused)) from refused
@@ -114,3 +128,92 @@ class ActiveLeader:
     def _is_valid(self, name: str, lease: Lease) -> bool:
         """Return whether the holder may still renew the Lease."""
         return asyncio.get_running_loop().time() < self._seen[name][1] + lease.seconds
+
+
+@dataclass(slots=True)
+class Presence:
+    """Shows other processes without an election that this one works, and notices those that worked before.
+
+    Nothing waits for it: a process that starts works at once, and ends if it sees another one renew the Lease. After a crash
+    nothing does, so that the next process continues and takes the Lease over.
+    """
+
+    client: ApiClient
+    namespace: str
+    """The operator's namespace."""
+    name: str
+    """Of the Lease, which processes with the same Stacks share."""
+    identity: str
+    scope: Scope
+    interval: float = LOOK_INTERVAL
+    _lease: Lease | None = None
+    """As last seen or written."""
+    _unchanged: int = 0
+    """Looks since the Lease of another holder changed last."""
+
+    async def hold(self) -> str:
+        """Hold the Lease; return a description of another process that does, as soon as it is seen to work.
+
+        Returns "" if Leases cannot be read or written: other processes are not noticed then.
+        """
+        labels = {
+            LABEL_PRESENCE: "alone",
+            overlapping_leases.LABEL_SERVED_NAMESPACE: self.scope.namespace,
+            overlapping_leases.LABEL_SHARD: str(self.scope.share),
+        }
+        lease_client = lease_module.LeaseClient(
+            self.client, namespace=self.namespace, name=self.name, labels=labels, timeout=self.interval
+        )
+        try:
+            while True:
+                if found := await self._look(lease_client):
+                    return found
+                await asyncio.sleep(self.interval)
+        except errors.ApiStatusError as refused:
+            log.info("other processes without an election would not be noticed", reason=str(refused))
+            return ""
+        except asyncio.CancelledError:
+            await self._release(lease_client)
+            raise
+
+    async def _look(self, lease_client: LeaseClient) -> str:
+        """Renew the Lease, or take it if it is free; return who holds and renews it otherwise."""
+        try:
+            found = await lease_client.find()
+            if found is None or found.holder in ("", self.identity) or self._is_abandoned(found):
+                self._lease = await self._write(lease_client, found)
+                return ""
+        except errors.Unreachable:
+            return ""
+        except errors.ApiStatusError as refused:
+            if refused.code in UNREADABLE:
+                raise
+            return ""
+        is_first = self._lease is None or self._lease.holder != found.holder
+        is_renewed = not is_first and self._lease is not None and self._lease.version != found.version
+        self._lease = found
+        return f"lease/{self.name} in namespace {self.namespace} is held by {found.holder}" if is_renewed else ""
+
+    def _is_abandoned(self, found: Lease) -> bool:
+        """Return whether another holder has not renewed the Lease for long enough."""
+        is_same = self._lease is not None and self._lease.version == found.version
+        self._unchanged = self._unchanged + 1 if is_same else 0
+        return self._unchanged >= VALID_LOOKS
+
+    async def _write(self, lease_client: LeaseClient, found: Lease | None) -> Lease | None:
+        """Write this process as the holder; return None if another one was faster."""
+        self._unchanged = 0
+        spec = {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": math.ceil(self.interval * VALID_LOOKS),
+            "renewTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        }
+        return await lease_client.create(spec) if found is None else await lease_client.change(found, spec)
+
+    async def _release(self, lease_client: LeaseClient) -> None:
+        """Free the Lease. If that fails, it expires."""
+        if self._lease is None or self._lease.holder != self.identity:
+            return
+        with contextlib.suppress(errors.ApiStatusError, errors.Unreachable, TimeoutError):
+            async with asyncio.timeout(RELEASE_TIMEOUT):
+                await lease_client.change(self._lease, {"holderIdentity": None})

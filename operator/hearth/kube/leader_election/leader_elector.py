@@ -77,7 +77,7 @@ class LeaderElector:
         config: LeaderElectionConfig,
         *,
         observer: Observer | None = None,
-        rules: WatchOptions | None = None,
+        options: WatchOptions | None = None,
         now: Callable[[], float] = time.time,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
@@ -98,7 +98,7 @@ class LeaderElector:
         self._overlapping = OverlappingLeases(
             sender, namespace=config.namespace, group=config.group, share=config.share
         )
-        server = WatchContext(connection=connection, rules=rules or WatchOptions(), observer=observer)
+        server = WatchContext(connection=connection, options=options or WatchOptions(), observer=observer)
         path = api_requests.collection_path(LEASE, config.namespace)
         selector = {"fieldSelector": f"metadata.name={config.name}"}
         self._watch = Reflector(server, path, self, name=LEASE.key, selector=selector)

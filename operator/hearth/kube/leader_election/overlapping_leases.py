@@ -43,8 +43,8 @@ def find_share(raw: Object) -> Share | None:
 class OverlappingLeases:
     """Leases of the same group whose holders may work on Stacks of this shard."""
 
-    def __init__(self, sender: ApiClient, *, namespace: str, group: str, share: Share) -> None:
-        self._sender = sender
+    def __init__(self, client: ApiClient, *, namespace: str, group: str, share: Share) -> None:
+        self._sender = client
         self._path = api_requests.collection_path(LEASE, namespace)
         self._group = group
         self._share = share

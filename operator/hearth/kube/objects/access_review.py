@@ -36,18 +36,18 @@ class User(Protocol):
 class SubjectAccessReviews:
     """Asks the authorizers of the API server."""
 
-    sender: ApiClient
+    client: ApiClient
 
-    async def may(self, author: User, verb: str, resource: str, *, namespace: str, name: str = "") -> bool:
+    async def may(self, user: User, verb: str, resource: str, *, namespace: str, name: str = "") -> bool:
         """Return whether the user may do that in the core API group."""
         attributes = {"verb": verb, "version": "v1", "resource": resource, "namespace": namespace, "name": name}
         spec: Object = {
-            "user": author.name,
-            "uid": author.uid,
-            "groups": list(author.groups),
-            "extra": dict(author.extra),
+            "user": user.name,
+            "uid": user.uid,
+            "groups": list(user.groups),
+            "extra": dict(user.extra),
             "resourceAttributes": attributes,
         }
         body: Object = {"apiVersion": "authorization.k8s.io/v1", "kind": ACCESS_REVIEW.name, "spec": spec}
-        answer = await self.sender.send("create", ACCESS_REVIEW, api_requests.collection_path(ACCESS_REVIEW), body=body)
+        answer = await self.client.send("create", ACCESS_REVIEW, api_requests.collection_path(ACCESS_REVIEW), body=body)
         return bool((answer.get("status") or {}).get("allowed"))

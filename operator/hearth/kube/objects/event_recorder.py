@@ -51,32 +51,32 @@ class InvolvedObject:
 class EventRecorder:
     """Client that posts Events."""
 
-    def __init__(self, sender: ApiClient, *, now: Callable[[], float]) -> None:
+    def __init__(self, client: ApiClient, *, now: Callable[[], float]) -> None:
         """Create the recorder. now: seconds since the epoch."""
-        self._sender = sender
+        self._sender = client
         self._now = now
         self._counts: OrderedDict[tuple[str, str], int] = OrderedDict()
         """Counts by namespace and name of the Event, the latest last."""
 
-    async def emit(self, stack: StackObject, occurrence: EventContent) -> None:
+    async def emit(self, stack: StackObject, event: EventContent) -> None:
         """Post an Event or increase its count; log a failure, never raise it."""
-        name = event_name(stack, occurrence)
+        name = event_name(stack, event)
         try:
             try:
-                await self._count(about_stack(stack), name, occurrence)
+                await self._count(about_stack(stack), name, event)
             except errors.ApiStatusError as refused:
                 if not is_terminating(refused):
                     raise
-                await self._count(about_namespace(stack.namespace), name, occurrence)
+                await self._count(about_namespace(stack.namespace), name, event)
         except (errors.ApiStatusError, errors.Unreachable) as error:
             log.warning(
                 "failed to post Event",
                 stack=f"{stack.namespace}/{stack.name}",
-                reason=occurrence.reason,
+                reason=event.reason,
                 error=str(error),
             )
 
-    async def emit_about_source(self, ref: ObjectRef, *, uid: str, occurrence: EventContent) -> None:
+    async def emit_about_source(self, ref: ObjectRef, *, uid: str, event: EventContent) -> None:
         """Post or count an Event about a ConfigMap or Secret."""
         involved: Object = {
             "apiVersion": "v1",
@@ -85,18 +85,18 @@ class EventRecorder:
             "namespace": ref.namespace,
             "uid": uid,
         }
-        name = name_event(ref.name, uid, occurrence)
+        name = name_event(ref.name, uid, event)
         try:
-            await self._count(InvolvedObject(namespace=ref.namespace, involved=involved), name, occurrence)
+            await self._count(InvolvedObject(namespace=ref.namespace, involved=involved), name, event)
         except (errors.ApiStatusError, errors.Unreachable) as error:
-            log.warning("failed to post Event", object=str(ref), reason=occurrence.reason, error=str(error))
+            log.warning("failed to post Event", object=str(ref), reason=event.reason, error=str(error))
 
-    async def _count(self, about: InvolvedObject, name: str, occurrence: EventContent) -> None:
-        key = (about.namespace, name)
-        path = api_requests.object_path(EVENT, about.namespace, name)
+    async def _count(self, involved: InvolvedObject, name: str, event: EventContent) -> None:
+        key = (involved.namespace, name)
+        path = api_requests.object_path(EVENT, involved.namespace, name)
         count = self._counts.get(key)
         if count is None:
-            if await self._create(about, name, occurrence):
+            if await self._create(involved, name, event):
                 return self._remember(key, 1)
             # An earlier process posted the Event.
             count = int((await self._sender.send("get", EVENT, path)).get("count") or 1)
@@ -105,16 +105,16 @@ class EventRecorder:
             await self._sender.send("patch", EVENT, path, body=patch)
         except errors.ApiStatusError as refused:
             # The server deletes Events after an hour.
-            if not refused.is_not_found or not await self._create(about, name, occurrence):
+            if not refused.is_not_found or not await self._create(involved, name, event):
                 raise
             count = 0
         return self._remember(key, count + 1)
 
-    async def _create(self, about: InvolvedObject, name: str, occurrence: EventContent) -> bool:
+    async def _create(self, involved: InvolvedObject, name: str, event: EventContent) -> bool:
         """Post a new Event; return False if one of this name exists."""
-        path = api_requests.collection_path(EVENT, about.namespace)
+        path = api_requests.collection_path(EVENT, involved.namespace)
         try:
-            await self._sender.send("create", EVENT, path, body=make_event(about, name, occurrence, self._timestamp()))
+            await self._sender.send("create", EVENT, path, body=make_event(involved, name, event, self._timestamp()))
         except errors.ApiStatusError as refused:
             if not refused.is_conflict:
                 raise
@@ -131,14 +131,14 @@ class EventRecorder:
         return datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def event_name(stack: StackObject, occurrence: EventContent) -> str:
+def event_name(stack: StackObject, event: EventContent) -> str:
     """Return one name for the same message about the same Stack, so that repetitions share one Event."""
-    return name_event(stack.name, stack.uid, occurrence)
+    return name_event(stack.name, stack.uid, event)
 
 
-def name_event(name: str, uid: str, occurrence: EventContent) -> str:
+def name_event(name: str, uid: str, event: EventContent) -> str:
     """Return one name for the same message about the object of this name and UID."""
-    said = names.digest(uid, occurrence.type_, occurrence.reason, occurrence.message)
+    said = names.digest(uid, event.type_, event.reason, event.message)
     return f"{names.shorten(name, length=NAME_LENGTH)}.{said}"
 
 
@@ -160,22 +160,22 @@ def about_namespace(name: str) -> InvolvedObject:
     return InvolvedObject(namespace=UNSCOPED, involved={"apiVersion": "v1", "kind": "Namespace", "name": name})
 
 
-def is_terminating(refused: errors.ApiStatusError) -> bool:
+def is_terminating(error: errors.ApiStatusError) -> bool:
     """Return whether the API server rejected an Event because its namespace is terminating."""
-    reaction = api_errors.classify(refused.code, refused.status, kind=EVENT, body_size=0)
+    reaction = api_errors.classify(error.code, error.status, kind=EVENT, body_size=0)
     return isinstance(reaction, api_errors.NamespaceTerminating)
 
 
-def make_event(about: InvolvedObject, name: str, occurrence: EventContent, timestamp: str) -> Object:
+def make_event(involved: InvolvedObject, name: str, event: EventContent, timestamp: str) -> Object:
     """Create the Event to post."""
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": name, "namespace": about.namespace},
-        "involvedObject": about.involved,
-        "type": occurrence.type_,
-        "reason": occurrence.reason,
-        "message": cut(occurrence.message),
+        "metadata": {"name": name, "namespace": involved.namespace},
+        "involvedObject": involved.involved,
+        "type": event.type_,
+        "reason": event.reason,
+        "message": cut(event.message),
         "count": 1,
         "firstTimestamp": timestamp,
         "lastTimestamp": timestamp,

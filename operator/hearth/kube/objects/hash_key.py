@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_client import ApiClient
-from hearth.kube.well_known_kinds import NAMESPACE, SECRET
+from hearth.kube.well_known_kinds import NAMESPACE
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.model.source_kinds import SECRET
 
 NAME = "hearth-hash-key"
 FIELD = "key"
@@ -26,28 +27,28 @@ class InvalidHashKey(errors.HearthError):
     """Error for a Secret without a valid key; an administrator must fix it."""
 
 
-async def get_hash_key(sender: ApiClient, namespace: str, *, entropy: Callable[[int], bytes]) -> bytes:
+async def get_hash_key(client: ApiClient, namespace: str, *, entropy: Callable[[int], bytes]) -> bytes:
     """Return the key; create it and the namespace if missing. Raises InvalidHashKey.
 
     entropy: returns this number of random bytes.
     """
-    key = await find_hash_key(sender, namespace)
+    key = await find_hash_key(client, namespace)
     if key is not None:
         return key
     made = entropy(LENGTH)
-    if await create_secret(sender, namespace, made):
+    if await create_secret(client, namespace, made):
         return made
     # Another process stored a key first. That key is valid, because objects may already have its hashes.
-    key = await find_hash_key(sender, namespace)
+    key = await find_hash_key(client, namespace)
     if key is None:
         raise errors.Unreachable(f"secret/{NAME} in namespace {namespace} is created and deleted repeatedly; try again")
     return key
 
 
-async def find_hash_key(sender: ApiClient, namespace: str) -> bytes | None:
+async def find_hash_key(client: ApiClient, namespace: str) -> bytes | None:
     """Return the stored key, or None if there is none."""
     try:
-        secret = await sender.send("get", SECRET, api_requests.object_path(SECRET, namespace, NAME))
+        secret = await client.send("get", SECRET, api_requests.object_path(SECRET, namespace, NAME))
     except errors.ApiStatusError as refused:
         if not refused.is_not_found:
             raise
@@ -71,7 +72,7 @@ def parse_key(secret: Object, namespace: str) -> bytes:
     return key
 
 
-async def create_secret(sender: ApiClient, namespace: str, key: bytes) -> bool:
+async def create_secret(client: ApiClient, namespace: str, key: bytes) -> bool:
     """Store a new key; return False if another process has stored one."""
     body: Object = {
         "apiVersion": "v1",
@@ -81,19 +82,19 @@ async def create_secret(sender: ApiClient, namespace: str, key: bytes) -> bool:
         "immutable": True,
         "data": {FIELD: base64.b64encode(key).decode()},
     }
-    code = await create(sender, SECRET, body)
+    code = await create(client, SECRET, body)
     if code == 404:
         namespace_body: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-        await create(sender, NAMESPACE, namespace_body)
-        code = await create(sender, SECRET, body)
+        await create(client, NAMESPACE, namespace_body)
+        code = await create(client, SECRET, body)
     return code == 201
 
 
-async def create(sender: ApiClient, kind: Kind, body: Object) -> int:
+async def create(client: ApiClient, kind: Kind, body: Object) -> int:
     """Return 201 if it was created, 409 if it exists already, 404 if its namespace is missing."""
     path = api_requests.collection_path(kind, body["metadata"].get("namespace", ""))
     try:
-        await sender.send("create", kind, path, body=body)
+        await client.send("create", kind, path, body=body)
     except errors.ApiStatusError as refused:
         if not (refused.is_not_found or refused.is_conflict):
             raise

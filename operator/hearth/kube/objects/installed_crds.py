@@ -60,7 +60,7 @@ async def check_source(source: CredentialSource) -> None:
         log.warning(said, missing=listed, command=COMMAND)
 
 
-async def check(sender: ApiClient) -> list[str]:
+async def check(client: ApiClient) -> list[str]:
     """Return the definitions that are not installed. Raises OutdatedCrds for one that is older than this program, and Unreachable.
 
     One that is not installed is not old, and one that may not be read is not checked.
@@ -69,7 +69,7 @@ async def check(sender: ApiClient) -> list[str]:
     for wanted in load_own():
         name = wanted["metadata"]["name"]
         try:
-            installed = await sender.send(
+            installed = await client.send(
                 "get", CUSTOM_RESOURCE_DEFINITION, api_requests.object_path(CUSTOM_RESOURCE_DEFINITION, "", name)
             )
         except errors.ApiStatusError as error:

@@ -62,13 +62,13 @@ class LeaseClient:
     """The requests for one Lease. Each raises `ApiStatusError` or `Unreachable`."""
 
     def __init__(
-        self, sender: ApiClient, *, namespace: str, name: str, labels: Mapping[str, str], timeout: float
+        self, client: ApiClient, *, namespace: str, name: str, labels: Mapping[str, str], timeout: float
     ) -> None:
         """Create the client. labels: for the Lease; timeout: seconds for one response.
 
         A request without a response must not consume the whole time for renewals.
         """
-        self._sender = sender
+        self._sender = client
         self._namespace = namespace
         self._name = name
         self._labels = {**LABELS, **labels}

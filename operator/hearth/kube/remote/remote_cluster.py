@@ -6,30 +6,36 @@ Must not know which Stacks use it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from hearth import supervision
+from hearth.kube.auth.inline_kubeconfig import InlineKubeconfig, InlineSource
+from hearth.kube.client.connection import Connection
 from hearth.kube.remote import cluster_identity
-from hearth.kube.remote.remote_connection import RemoteConnection
-from hearth.kube.remote.remote_usage import RemoteUsage
-from hearth.kube.remote.tenant_share import TenantShare
+from hearth.kube.remote.tenant_share import TenantShare, TooMuchHeld
 from hearth.kube.watch.watch_context import WatchOptions
 from hearth.kube.workload_cluster import KubeWorkloadCluster
-from hearth.model import errors, limits
+from hearth.model import errors, growing_delay, limits
+from hearth.model.child import Object
 from hearth.model.sharding import Share
 from hearth.model.text import redaction
 from hearth.plan.retry import retry_triggers
 from hearth.plan.status import cluster_state
 
 if TYPE_CHECKING:
+    from hearth.engine.cluster_objects import StackObject
     from hearth.engine.work_queue import ClusterListener
     from hearth.kube.auth.inline_kubeconfig import InlineKubeconfig
     from hearth.model.signatures import Signatures
+
 
 log = structlog.get_logger(__name__)
 
@@ -52,26 +58,26 @@ class KubeRemoteCluster:
 
     def __init__(
         self,
-        config: InlineKubeconfig,
+        kubeconfig: InlineKubeconfig,
         listener: ClusterListener,
         *,
         signatures: Signatures,
         share: Share,
         tenant: TenantShare,
-        rules: WatchOptions | None = None,
+        options: WatchOptions | None = None,
     ) -> None:
         """Send nothing before `start`. tenant: what the namespace of the kubeconfig may take."""
-        self._config = config
+        self._config = kubeconfig
         self._listener = listener
         self.usage = usage = RemoteUsage(on_limit=tenant.on_limit)
-        self._connection = RemoteConnection(config, tenant)
+        self._connection = RemoteConnection(kubeconfig, tenant)
         self.cluster = KubeWorkloadCluster(
             self._connection,
             listener,
-            namespace=config.namespace,
+            namespace=kubeconfig.namespace,
             share=share,
             observer=usage,
-            rules=bound(rules or WatchOptions()),
+            options=bound(options or WatchOptions()),
             hold=tenant.hold,
         )
         self.cluster.trust(signatures)
@@ -229,7 +235,7 @@ class KubeRemoteCluster:
             self._listener.on_retry_trigger(retry_triggers.SERVER)
 
     def _find_pause(self) -> float:
-        longest = min(LONGEST_RETRY, FIRST_RETRY * 2.0 ** min(self._failures - 1, 16))
+        longest = growing_delay.find(self._failures, first=FIRST_RETRY, longest=LONGEST_RETRY)
         return (longest if self._failures else LOOK_INTERVAL) * random.uniform(0.75, 1.0)  # noqa: S311 -- spreads requests
 
     async def _pause(self, seconds: float) -> None:
@@ -241,6 +247,146 @@ class KubeRemoteCluster:
             return
 
 
-def bound(rules: WatchOptions) -> WatchOptions:
+def bound(options: WatchOptions) -> WatchOptions:
     """Return the options of watches of a server that is not trusted."""
-    return replace(rules, line_bytes=limits.CLUSTER_LINE_BYTES, pages=limits.CLUSTER_PAGES)
+    return replace(options, line_bytes=limits.CLUSTER_LINE_BYTES, pages=limits.CLUSTER_PAGES)
+
+
+# What one other cluster costs: the observer of its connection, without labels that its server could choose.
+
+
+@dataclass(slots=True)
+class RemoteUsage:
+    """The counts of one cluster. Its kinds, reasons and objects are those of its server, so none is a label."""
+
+    on_limit: Callable[[str], None] = field(default=lambda _limit: None)
+    """Counts a limit that was reached, with all other clusters."""
+    requests: int = 0
+    failures: int = 0
+    """Requests without an answer, or refused for a reason in the server."""
+    watch_restarts: int = 0
+    skipped: int = 0
+    is_reachable: bool = False
+
+    def begin_reconcile(self) -> None:
+        """Ignore it: no other cluster is reconciled."""
+
+    def resume_reconcile(self, trace: object) -> None:
+        """Ignore it."""
+
+    def on_reconcile(self, *, result: str, seconds: float, stack: StackObject | None = None) -> None:
+        """Ignore it: no other cluster is reconciled."""
+
+    def on_dequeue(self, seconds: float) -> None:
+        """Ignore it."""
+
+    def on_event_to_write(self, seconds: float) -> None:
+        """Ignore it."""
+
+    def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:  # noqa: ARG002 -- the observer's parameters
+        """Count a request."""
+        self.requests += 1
+        self.failures += code == 0 or code >= 500
+
+    def on_watch_restart(self, *, kind: str, reason: str) -> None:  # noqa: ARG002 -- likewise
+        """Count the restart of a watch."""
+        self.watch_restarts += 1
+
+    def on_skipped_object(self, *, kind: str, reason: str) -> None:  # noqa: ARG002 -- likewise
+        """Count an object that cannot be read."""
+        self.skipped += 1
+
+
+# Connection to a cluster of a tenant: no error repeats the credentials, even if its server does.
+
+
+class RemoteConnection(Connection):
+    """The connection of one kubeconfig."""
+
+    def __init__(self, kubeconfig: InlineKubeconfig, share: TenantShare) -> None:
+        super().__init__(InlineSource(kubeconfig.credentials), share)
+        self._hidden = kubeconfig.hidden_texts
+        self._share = share
+
+    async def request(self, method: str, path: str, **options: Any) -> Object:
+        """Send a request and return the parsed response, as the base class does, when the namespace has time left."""
+        await self._share.wait_turn()
+        try:
+            return await super().request(method, path, **options)
+        except (errors.ApiStatusError, errors.Unreachable) as error:
+            raise self._clean(error) from None
+
+    def stream(self, path: str, **options: Any) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Stream the body of a GET, as the base class does."""
+        return self._clean_stream(super().stream(path, **options))
+
+    @contextlib.asynccontextmanager
+    async def _clean_stream(
+        self, inner: AbstractAsyncContextManager[AsyncIterator[bytes]]
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        share = self._share
+        if share.streams >= limits.TENANT_STREAMS:
+            raise errors.Unreachable(f"namespace {share.namespace} has {share.streams} watches, which is the limit")
+        share.streams += 1
+        try:
+            await share.wait_turn()
+            async with inner as pieces:
+                yield self._slow_down(pieces)
+        except (errors.ApiStatusError, errors.Unreachable) as error:
+            raise self._clean(error) from None
+        finally:
+            share.streams -= 1
+
+    async def _slow_down(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Pass on the pieces no faster than the share allows; the server then has to wait. Bounds what does not end."""
+        line = UnfinishedLine(self._share)
+        try:
+            async for piece in pieces:
+                begun = time.monotonic()
+                line.add(piece)
+                # Control comes back when the caller has processed the piece.
+                yield piece
+                self._share.charge(time.monotonic() - begun)
+                await self._share.wait_turn()
+        except TooMuchHeld as error:
+            raise errors.Unreachable(str(error)) from error
+        finally:
+            line.release()
+
+    def _clean(self, error: errors.ApiStatusError | errors.Unreachable) -> errors.ApiStatusError | errors.Unreachable:
+        """Return the same error without the credentials."""
+        if isinstance(error, errors.ApiStatusError):
+            status = redaction.redact_within(error.status, self._hidden) if error.status is not None else None
+            return errors.ApiStatusError(code=error.code, status=status, retry_after=error.retry_after)
+        return type(error)(redaction.redact(str(error), self._hidden)[: limits.CLUSTER_ERROR_LENGTH])
+
+
+class UnfinishedLine:
+    """The line of a stream that has not ended yet."""
+
+    def __init__(self, share: TenantShare) -> None:
+        self._share = share
+        self._held = 0
+        self._since = 0.0
+        """Monotonic seconds at which its beginning arrived."""
+
+    def add(self, piece: bytes) -> None:
+        """Add a piece of the stream. Raises TooMuchHeld if the line takes too long, or the share too much memory."""
+        rest = len(piece) - 1 - piece.rfind(b"\n")
+        now = time.monotonic()
+        if rest < len(piece) or not self._held:
+            self._hold(rest)
+            self._since = now
+        else:
+            # No more is kept of a line that is too long.
+            self._hold(min(self._held + rest, limits.CLUSTER_LINE_BYTES))
+        if self._held and now - self._since > limits.CLUSTER_LINE_SECONDS:
+            raise TooMuchHeld(f"one event took more than {limits.CLUSTER_LINE_SECONDS:g} s to arrive")
+
+    def release(self) -> None:
+        """Hold nothing any more."""
+        self._hold(0)
+
+    def _hold(self, size: int) -> None:
+        self._share.hold(size - self._held)
+        self._held = size

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hearth import supervision
 from hearth.engine.work_queue import ClusterListener, WorkQueue
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hearth.kube.auth.inline_kubeconfig import InlineKubeconfig
     from hearth.kube.watch.watch_context import WatchOptions
     from hearth.model.signatures import Signatures
+
 
 CLOSE_AFTER = 60.0
 """Seconds from the last Stack to the end of the connection: a Stack that is created again finds it open."""
@@ -52,7 +53,7 @@ class KubeRemoteClusters:
         share: Share = WHOLE,
         allows_loopback: bool = False,
         on_limit: Callable[[str], None] = lambda _limit: None,
-        rules: WatchOptions | None = None,
+        options: WatchOptions | None = None,
     ) -> None:
         """Send nothing before `use`. allows_loopback: whether a server may be on this machine."""
         self._queue = queue
@@ -60,7 +61,7 @@ class KubeRemoteClusters:
         self._share = share
         self._allows_loopback = allows_loopback
         self._on_limit = on_limit
-        self._rules = rules
+        self._rules = options
         self._shares = TenantShares(is_guarded=not allows_loopback, on_limit=on_limit)
         self._open: dict[str, OpenCluster] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -103,19 +104,19 @@ class KubeRemoteClusters:
         await asyncio.gather(*(each.remote.close() for each in closing), *self._closing)
         self._shares.lookups.close()
 
-    def _make(self, config: InlineKubeconfig, namespace: str) -> KubeRemoteCluster:
+    def _make(self, kubeconfig: InlineKubeconfig, namespace: str) -> KubeRemoteCluster:
         def is_user(uid: str) -> bool:
-            found = self._open.get(config.key)
+            found = self._open.get(kubeconfig.key)
             return found is not None and uid in found.users
 
-        listener = ClusterListener(self._queue, config.key, is_user=is_user)
+        listener = ClusterListener(self._queue, kubeconfig.key, is_user=is_user)
         return KubeRemoteCluster(
-            config,
+            kubeconfig,
             listener,
             signatures=self._signatures,
             share=self._share,
             tenant=self._shares.find(namespace),
-            rules=self._rules,
+            options=self._rules,
         )
 
     def _check_limits(self, namespace: str) -> None:
@@ -157,3 +158,19 @@ class KubeRemoteClusters:
         task = supervision.spawn("remote_cluster", found.remote.close, name="end of a connection to another cluster")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
+
+
+NAMES: Final = ("reachable", "stacks", "cached_objects", "cached_bytes", "requests", "failed_requests")
+
+
+def measure(remote: KubeRemoteCluster, *, users: int) -> Mapping[str, float]:
+    """Return the numbers of one cluster by name. users: number of its Stacks."""
+    caches, usage = remote.cluster.caches, remote.usage
+    return {
+        "reachable": float(usage.is_reachable),
+        "stacks": float(users),
+        "cached_objects": float(sum(each.objects for each in caches.health())),
+        "cached_bytes": sum(caches.count_bytes().values()),
+        "requests": float(usage.requests),
+        "failed_requests": float(usage.failures),
+    }

@@ -7,12 +7,13 @@ is free to the others. Must not know clusters, nor what is sent.
 from __future__ import annotations
 
 import asyncio
+import math
+import socket
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from hearth.kube.client import guarded_addresses
-from hearth.kube.remote.cpu_budget import CpuBudget
-from hearth.kube.remote.lookups import Lookups
 from hearth.model import limits, turns
 
 ANSWER_SECONDS = 0.0005
@@ -129,3 +130,62 @@ class TenantShare:
             raise TooMuchHeld(f"the servers of namespace {self.namespace} keep more than {most} bytes here")
         self.held += change
         self._shares.held += change
+
+
+# Budget of CPU time that one source of work may take. Pure arithmetic; times are monotonic seconds.
+
+
+class CpuBudget:
+    """A bucket of seconds that refills at a share of the elapsed time."""
+
+    def __init__(self, *, share: float, burst: float) -> None:
+        """share: of one core; burst: seconds that a full bucket holds."""
+        self.share = share
+        self._burst = burst
+        self._left = burst
+        self._at = -math.inf
+        """When the bucket was refilled last."""
+
+    def charge(self, begun: float, now: float) -> float:
+        """Take the time since `begun`; return the seconds to pause until the bucket is not overdrawn."""
+        elapsed = begun - self._at
+        self._left = min(self._burst, self._left + elapsed * self.share) if elapsed > 0 else self._left
+        self._at = max(self._at, begun)
+        self._left -= now - begun
+        return max(0.0, -self._left / self.share)
+
+
+# Look-ups of the names of tenants' servers, in threads of their own. A name server that does not answer holds a
+# thread for ten seconds, and nothing ends it. So no look-up shares threads with anything else, and each tenant has a
+# few at a time.
+
+
+class Lookups:
+    """The look-ups of all tenants."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(limits.CLUSTER_LOOKUPS, thread_name_prefix="lookup")
+        self._running: dict[tuple[str, str, int], asyncio.Future[list[str]]] = {}
+        """By tenant, host and port."""
+
+    async def resolve(self, tenant: str, host: str, port: int) -> list[str]:
+        """Return the addresses of a host. Raises OSError if it has none, or if the tenant has too many look-ups."""
+        key = (tenant, host, port)
+        running = self._running.get(key)
+        if running is None:
+            if sum(each[0] == tenant for each in self._running) >= limits.CLUSTER_LOOKUPS_PER_NAMESPACE:
+                raise OSError(f"{host} is not looked up: the look-ups of other servers have not ended yet")
+            running = asyncio.get_running_loop().run_in_executor(self._threads, look_up, host, port)
+            self._running[key] = running
+            running.add_done_callback(lambda _: self._running.pop(key, None))
+        # A caller that gives up does not end the thread. The next one waits for the same look-up.
+        return await asyncio.shield(running)
+
+    def close(self) -> None:
+        """Start no further look-up; those that run end by themselves."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def look_up(host: str, port: int) -> list[str]:
+    """Return the addresses of a host. Blocks. Raises OSError."""
+    return [str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]

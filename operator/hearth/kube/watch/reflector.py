@@ -16,7 +16,7 @@ import structlog
 
 from hearth import supervision
 from hearth.kube.client import api_requests, salvage, skips
-from hearth.kube.watch import version_check, watch_errors, watch_events
+from hearth.kube.watch import watch_errors, watch_events
 from hearth.kube.watch.watch_context import JSON, METADATA, METADATA_LIST, WatchContext, WatchHandler
 from hearth.kube.watch.watch_errors import WatchEndReason, WatchFailure
 from hearth.model import errors
@@ -37,6 +37,8 @@ class Reflector:
     """Whether the server has answered an attempt, including with a rejection."""
     is_failing = False
     """Whether the last attempt failed before the full set came; a server that only asks for patience has not failed."""
+    is_absent = False
+    """Whether the server does not serve the kind, so that an empty set says nothing about its objects."""
     on_denied: Callable[[], None] | None = None
     """Called when the server starts to deny the watch."""
     is_known: Callable[[watch_events.Echo], bool] | None = None
@@ -44,7 +46,7 @@ class Reflector:
 
     def __init__(
         self,
-        server: WatchContext,
+        context: WatchContext,
         path: str,
         handler: WatchHandler,
         *,
@@ -66,9 +68,9 @@ class Reflector:
         """Bytes of the event under delivery, an upper limit for any record of it; 0 if unknown."""
         self.last_activity: float | None = None
         """The loop's time of the last data from the server, or of the end of the last attempt to reach it."""
-        self._server = server
+        self._server = context
         self._handler = handler
-        self._skips = skips.Skips(name, server.observer)
+        self._skips = skips.Skips(name, context.observer)
         self._selector = dict(selector or {})
         self._version: int | None = None
         self._highest: int | None = None
@@ -80,7 +82,7 @@ class Reflector:
         self._was_away = False
         """Whether the server gave no answer since the last event, so that its store may be another one."""
         self._lists_in_pages = False
-        self._page_size = server.rules.page_size
+        self._page_size = context.options.page_size
         """Number of objects requested per page."""
         self._synced = asyncio.Event()
         self._nudged = asyncio.Event()
@@ -113,9 +115,14 @@ class Reflector:
             self._task.cancel()
         self._task = supervision.spawn_forever("watch", self._run, name=f"watch {self.path}")
 
-    def restart(self, *, path: str, metadata_only: bool) -> None:
-        """Start again with another path or contents; the handler retains its data until the new list is complete."""
+    def restart(self, *, path: str, metadata_only: bool, selector: Mapping[str, str] | None = None) -> None:
+        """Start again with another path or contents; the handler retains its data until the new list is complete.
+
+        selector: another one, None for the present one.
+        """
         self.path = path
+        if selector is not None:
+            self._selector = dict(selector)
         self.metadata_only = metadata_only
         self._lists_in_pages = False
         self.start()
@@ -151,7 +158,7 @@ class Reflector:
         streams_list = self._server.has_watch_list and not self._lists_in_pages
         try:
             if self._was_away and self._version is not None:
-                await version_check.verify(self._server, self.path, version=self._version, selector=self._selector)
+                await verify(self._server, self.path, version=self._version, selector=self._selector)
             self._was_away = False
             if self._version is None and not streams_list:
                 await self._list()
@@ -167,6 +174,7 @@ class Reflector:
         """Record that the kind is not served; after two such responses in a row, report that it has no objects."""
         self._absences += 1
         if self._absences >= ABSENCES_TO_BELIEVE:
+            self.is_absent = True
             self._handler.on_list_started()
             self._handler.on_synced(None)
             self._synced.set()
@@ -174,10 +182,10 @@ class Reflector:
     async def _list(self) -> None:
         """Deliver the full set page by page."""
         self._handler.on_list_started()
-        self._page_size = self._server.rules.page_size
+        self._page_size = self._server.options.page_size
         page = await self._get_page("")
         version = int(page["metadata"]["resourceVersion"])
-        for _ in range(self._server.rules.pages):
+        for _ in range(self._server.options.pages):
             for raw in page["items"] or ():
                 self._deliver(self._handler.on_object, raw)
             token = page["metadata"].get("continue")
@@ -185,7 +193,7 @@ class Reflector:
                 self._complete(version)
                 return
             page = await self._get_page(token)
-        raise watch_errors.interrupt(WatchEndReason.BROKEN, f"a list of more than {self._server.rules.pages} pages")
+        raise watch_errors.interrupt(WatchEndReason.BROKEN, f"a list of more than {self._server.options.pages} pages")
 
     async def _get_page(self, token: str) -> Object:
         """Return a page of the list; use a smaller page if a larger one exceeds the size limit."""
@@ -202,7 +210,7 @@ class Reflector:
         if token:
             query["continue"] = token
         accept = METADATA_LIST if self.metadata_only else JSON
-        async with asyncio.timeout(self._server.rules.stall_after):
+        async with asyncio.timeout(self._server.options.stall_after):
             page = await self._server.connection.request("GET", self.path, query=query, accept=accept)
         self.last_activity = asyncio.get_running_loop().time()
         return page
@@ -212,9 +220,9 @@ class Reflector:
         if self._version is None:
             self._handler.on_list_started()
         loop = asyncio.get_running_loop()
-        stall_after = self._server.rules.stall_after
+        stall_after = self._server.options.stall_after
         accept = METADATA if self.metadata_only else JSON
-        lines = watch_events.LineSplitter(self._server.rules.line_bytes)
+        lines = watch_events.LineSplitter(self._server.options.line_bytes)
         extend_at = 0.0
         async with (
             asyncio.timeout(stall_after) as limit,
@@ -238,7 +246,7 @@ class Reflector:
             raise watch_errors.interrupt(WatchEndReason.UNENDED_LIST)
 
     def _stream_query(self) -> dict[str, str]:
-        rules, query = self._server.rules, {**self._selector, "watch": "1", "allowWatchBookmarks": "true"}
+        rules, query = self._server.options, {**self._selector, "watch": "1", "allowWatchBookmarks": "true"}
         query["timeoutSeconds"] = str(round(rules.uniform(0.9 * rules.stream_seconds, 1.1 * rules.stream_seconds)))
         if self._version is None:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
@@ -274,7 +282,9 @@ class Reflector:
         """Deliver one event. This is the hot path: a few microseconds besides parsing."""
         event_type, raw, version = event
         if event_type == "ERROR":
-            interruption = watch_errors.classify_status(raw, code=raw.get("code", 0), default=WatchEndReason.ERROR)
+            interruption = watch_errors.classify_status(
+                raw, code=raw.get("code", 0), default_reason=WatchEndReason.ERROR
+            )
             raise watch_errors.WatchInterrupted(interruption)
         known = self._version
         if known is not None:
@@ -321,6 +331,7 @@ class Reflector:
 
     def _complete(self, version: int) -> None:
         """Record that the full set was delivered as of `version`."""
+        self.is_absent = False
         is_restored = self._highest is not None and version < self._highest
         self._handler.on_synced(None if is_restored else version)
         self._version = self._highest = version
@@ -333,9 +344,9 @@ class Reflector:
             self._highest = self._version
             self._version = None
 
-    async def _recover(self, interruption: WatchFailure, error: Exception | None) -> None:
+    async def _recover(self, failure: WatchFailure, error: Exception | None) -> None:
         """Handle the end of an attempt, then wait for the delay of this error."""
-        reason, self.last_activity = interruption.reason, asyncio.get_running_loop().time()
+        reason, self.last_activity = failure.reason, asyncio.get_running_loop().time()
         self.restarts[reason.value] += 1
         if self._server.observer is not None:
             self._server.observer.on_watch_restart(kind=self.name, reason=reason.value)
@@ -346,19 +357,19 @@ class Reflector:
         self._was_away = self._was_away or reason in watch_errors.AWAY
         self.is_failing = self.is_failing or reason not in watch_errors.TEMPORARY
         self._learn(reason)
-        self._note_denial(interruption)
+        self._note_denial(failure)
         if watch_errors.needs_list(reason, failures=self._failures, stalls=self._stalls):
             self._forget_version()
-        seconds = watch_errors.find_delay(interruption, failures=self._failures, uniform=self._server.rules.uniform)
-        self._say(interruption, error, seconds)
+        seconds = watch_errors.find_delay(failure, failures=self._failures, uniform=self._server.options.uniform)
+        self._say(failure, error, seconds)
         await self._pause(seconds)
 
-    def _note_denial(self, interruption: WatchFailure) -> None:
+    def _note_denial(self, failure: WatchFailure) -> None:
         """Record whether the server denies access."""
-        if interruption.reason not in watch_errors.UNANSWERED:
+        if failure.reason not in watch_errors.UNANSWERED:
             self.is_answered = True
-        if interruption.reason is WatchEndReason.FORBIDDEN:
-            was_denied, self.denial = bool(self.denial), interruption.detail or "forbidden"
+        if failure.reason is WatchEndReason.FORBIDDEN:
+            was_denied, self.denial = bool(self.denial), failure.detail or "forbidden"
             if not was_denied and self.on_denied is not None:
                 supervision.guard("watch", self.on_denied)()
 
@@ -372,9 +383,9 @@ class Reflector:
         if reason is not WatchEndReason.NOT_SERVED:
             self._absences = 0
 
-    def _say(self, interruption: WatchFailure, error: Exception | None, seconds: float) -> None:
+    def _say(self, failure: WatchFailure, error: Exception | None, seconds: float) -> None:
         """Log the end of an attempt."""
-        reason = interruption.reason
+        reason = failure.reason
         if reason is WatchEndReason.UNEXPECTED and error is not None:
             supervision.report("watch", error, kind=self.name)
         is_ordinary = watch_errors.is_ordinary(reason, is_resumable=self._version is not None, failures=self._failures)
@@ -383,7 +394,7 @@ class Reflector:
             "watch restarted",
             kind=self.name,
             reason=reason.value,
-            detail=interruption.detail,
+            detail=failure.detail,
             failures=self._failures,
             pause_seconds=round(seconds, 3),
             lists_anew=self._version is None,
@@ -397,3 +408,39 @@ class Reflector:
         except TimeoutError:
             return
         self._nudged.clear()
+
+
+# Check of a version against the store of a server that was away. A store that was restored from a backup or built
+# again has lower versions. Its server accepts a watch from a version that the store has not reached, and sends
+# nothing on it.
+
+THROTTLED = 429
+UNAVAILABLE = 500
+
+
+async def verify(context: WatchContext, path: str, *, version: int, selector: Mapping[str, str]) -> None:
+    """Raise `WatchInterrupted` if the store behind the server has not reached that version.
+
+    path, selector: of the watch. Raises ApiStatusError or Unreachable if the server cannot answer now.
+    """
+    # A label selector would make the server search all objects for the first one.
+    query = {"limit": "1", **{key: value for key, value in selector.items() if key == "fieldSelector"}}
+    try:
+        page = await context.connection.request("GET", path, query=query, accept=METADATA_LIST)
+    except errors.ApiStatusError as refused:
+        if refused.code == THROTTLED or refused.code >= UNAVAILABLE:
+            raise
+        # A watch needs no right to list, and tells itself what else is wrong.
+        return
+    reached = read_version(page)
+    if reached is not None and reached < version:
+        raise watch_errors.interrupt(WatchEndReason.BACKWARDS, f"the server is at version {reached}, after {version}")
+
+
+def read_version(page: Mapping[str, Any]) -> int | None:
+    """Return the version of a list; None if it states none."""
+    try:
+        return int(page["metadata"]["resourceVersion"])
+    except (KeyError, TypeError, ValueError):
+        # Some extension API servers have no versions.
+        return None

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Protocol
 
 import structlog
 
 from hearth import supervision
 from hearth.kube.client import api_requests
-from hearth.kube.watch import webhook_services
 from hearth.kube.watch.reflector import Reflector
-from hearth.kube.watch.watch_context import WatchContext
+from hearth.kube.watch.watch_context import WatchConnection, WatchContext
 from hearth.kube.watch.watch_errors import WatchEndReason
 from hearth.model import errors, limits, turns
 from hearth.model.child import Object
@@ -36,7 +35,7 @@ ASK_AGAIN = 600.0
 class TriggerListener(Protocol):
     """The part of the engine's listener that receives retry triggers."""
 
-    def on_retry_trigger(self, cause: RetryTrigger) -> None:
+    def on_retry_trigger(self, trigger: RetryTrigger) -> None:
         """Handle an actual or possible change of the trigger."""
 
 
@@ -50,28 +49,28 @@ class RateLimitedNotifier:
         self._planned: dict[RetryTrigger, Callable[[], None]] = {}
         """Functions that cancel the planned reports."""
 
-    def post(self, cause: RetryTrigger) -> None:
+    def post(self, trigger: RetryTrigger) -> None:
         """Record that the trigger changed."""
-        if cause in self._planned:
+        if trigger in self._planned:
             return
         loop = asyncio.get_running_loop()
-        due = self._notified.get(cause, float("-inf")) + INTERVAL
+        due = self._notified.get(trigger, float("-inf")) + INTERVAL
         if due > loop.time():
-            self._planned[cause] = supervision.call_later(due - loop.time(), lambda: self._send(cause))
+            self._planned[trigger] = supervision.call_later(due - loop.time(), lambda: self._send(trigger))
         else:
-            self._send(cause)
+            self._send(trigger)
 
-    def forget(self, cause: RetryTrigger) -> None:
+    def forget(self, trigger: RetryTrigger) -> None:
         """Drop a trigger that no step waits for."""
-        self._notified.pop(cause, None)
-        planned = self._planned.pop(cause, None)
+        self._notified.pop(trigger, None)
+        planned = self._planned.pop(trigger, None)
         if planned is not None:
             planned()
 
-    def _send(self, cause: RetryTrigger) -> None:
-        self._planned.pop(cause, None)
-        self._notified[cause] = asyncio.get_running_loop().time()
-        self._notify(cause)
+    def _send(self, trigger: RetryTrigger) -> None:
+        self._planned.pop(trigger, None)
+        self._notified[trigger] = asyncio.get_running_loop().time()
+        self._notify(trigger)
 
 
 class TriggerSourceWatch:
@@ -81,20 +80,20 @@ class TriggerSourceWatch:
         self,
         source: TriggerSource,
         *,
-        server: WatchContext,
+        context: WatchContext,
         on_change: Callable[[], None],
         on_forbidden: Callable[[], None],
     ) -> None:
         self.source = source
         self.causes: set[RetryTrigger] = set()
-        self._observer = server.observer
+        self._observer = context.observer
         self._on_change = on_change
         self._on_forbidden = on_forbidden
         self._is_listing = False
         self._server = WatchContext(
-            connection=server.connection, rules=server.rules, has_watch_list=server.has_watch_list, observer=self
+            connection=context.connection, options=context.options, has_watch_list=context.has_watch_list, observer=self
         )
-        self._watch: Reflector | None = None
+        self._reflector: Reflector | None = None
 
     def start(self, kind: Kind) -> None:
         """Start the watch."""
@@ -102,13 +101,13 @@ class TriggerSourceWatch:
         if self.source.labels:
             selector["labelSelector"] = self.source.labels
         path = api_requests.collection_path(kind, self.source.namespace)
-        self._watch = Reflector(self._server, path, self, name=kind.key, selector=selector, metadata_only=True)
-        self._watch.start()
+        self._reflector = Reflector(self._server, path, self, name=kind.key, selector=selector, metadata_only=True)
+        self._reflector.start()
 
     async def close(self) -> None:
         """Stop the watch."""
-        if self._watch is not None:
-            await self._watch.close()
+        if self._reflector is not None:
+            await self._reflector.close()
 
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
         """Implement the observer of the watch."""
@@ -149,12 +148,12 @@ class TriggerSourceWatch:
 class TriggerWatches:
     """The watches of all awaited triggers. Use in one event loop."""
 
-    def __init__(self, server: WatchContext, kinds: Kinds, listener: TriggerListener) -> None:
+    def __init__(self, context: WatchContext, kinds: Kinds, listener: TriggerListener) -> None:
         """Create the set without requests.
 
-        server: shared with other watches, whose recovery signals the server's return.
+        context: shared with other watches, whose recovery signals the server's return.
         """
-        self._server = server
+        self._server = context
         self._kinds = kinds
         self._notices = RateLimitedNotifier(listener.on_retry_trigger)
         self._causes: set[RetryTrigger] = set()
@@ -164,17 +163,17 @@ class TriggerWatches:
         self._reported: set[str] = set()
         self._running: set[asyncio.Task[None]] = set()
         self._finding: asyncio.Task[None] | None = None
-        server.on_return = self._on_return
+        context.on_return = self._on_return
 
-    def watch(self, cause: RetryTrigger) -> None:
+    def watch(self, trigger: RetryTrigger) -> None:
         """Start reporting changes of this trigger."""
-        is_new = cause not in self._causes
-        self._causes.add(cause)
+        is_new = trigger not in self._causes
+        self._causes.add(trigger)
         # A source that could not be watched before may be available now: a limit or a missing permission may have
         # changed.
-        for source in retry_triggers.find_sources(cause):
-            self._attach(source, cause)
-        if is_new and cause == retry_triggers.WEBHOOKS:
+        for source in retry_triggers.find_sources(trigger):
+            self._attach(source, trigger)
+        if is_new and trigger == retry_triggers.WEBHOOKS:
             self._finding = self._run(self._attach_services, name="find the Services of webhooks")
 
     def retain(self, wanted: Collection[RetryTrigger]) -> None:
@@ -196,16 +195,16 @@ class TriggerWatches:
             self._finding.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
 
-    def _attach(self, source: TriggerSource, cause: RetryTrigger) -> None:
+    def _attach(self, source: TriggerSource, trigger: RetryTrigger) -> None:
         """Report changes of the source as changes of the trigger."""
         each = self._watches.get(source) or self._begin(source)
         if each is not None:
-            each.causes.add(cause)
+            each.causes.add(trigger)
 
     async def _attach_services(self) -> None:
         """Watch the Services of webhooks; on an error, only the webhook configurations trigger retries."""
         with contextlib.suppress(errors.ApiStatusError, errors.Unreachable):
-            source = await webhook_services.get_source(self._server.connection, self._kinds)
+            source = await get_source(self._server.connection, self._kinds)
             if source is not None and retry_triggers.WEBHOOKS in self._causes:
                 self._attach(source, retry_triggers.WEBHOOKS)
 
@@ -228,7 +227,7 @@ class TriggerWatches:
             return None
         made = self._watches[source] = TriggerSourceWatch(
             source,
-            server=self._server,
+            context=self._server,
             on_change=lambda: self._post(made.causes),
             on_forbidden=lambda: self._give_up(source),
         )
@@ -259,3 +258,33 @@ class TriggerWatches:
     def _post(self, changed: Iterable[RetryTrigger]) -> None:
         for cause in tuple(changed):
             self._notices.post(cause)
+
+
+API_VERSION = "admissionregistration.k8s.io/v1"
+CONFIGURATIONS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
+LABEL_SERVICE = "kubernetes.io/service-name"
+"""The label of every EndpointSlice that names its Service."""
+
+
+async def get_source(connection: WatchConnection, kinds: Kinds) -> TriggerSource | None:
+    """Return the endpoints of all these Services; None if there is none. Raises `ApiStatusError` or `Unreachable`."""
+    names: set[str] = set()
+    for name in CONFIGURATIONS:
+        kind = kinds.find(API_VERSION, name)
+        if kind is not None:
+            listed = await connection.request("GET", api_requests.collection_path(kind))
+            names.update(find_services(listed.get("items") or ()))
+    if not names:
+        return None
+    # One watch for all: a Service of the same name in another namespace costs one unnecessary retry.
+    selector = f"{LABEL_SERVICE} in ({','.join(sorted(names))})"
+    return TriggerSource(api_version="discovery.k8s.io/v1", kind="EndpointSlice", labels=selector)
+
+
+def find_services(configurations: list[Object] | tuple[()]) -> Iterator[str]:
+    """Yield the names of the Services whose failure rejects a write."""
+    for configuration in configurations:
+        for webhook in configuration.get("webhooks") or ():
+            service = (webhook.get("clientConfig") or {}).get("service")
+            if service is not None and webhook.get("failurePolicy", "Fail") != "Ignore":
+                yield service["name"]

@@ -95,7 +95,7 @@ class WatchContext:
     """State that all watches on one connection share."""
 
     connection: WatchConnection
-    rules: WatchOptions = field(default_factory=WatchOptions)
+    options: WatchOptions = field(default_factory=WatchOptions)
     has_watch_list: bool = True
     """Whether the server can send the initial set as events; False after its first rejection."""
     observer: WatchObserver | None = None

@@ -9,7 +9,7 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hearth.model import errors, value_class
+from hearth.model import errors, growing_delay, value_class
 
 FIRST_PAUSE = 0.1
 """Seconds. A restarted API server is back within a few, and one request per 0.1 s is harmless."""
@@ -111,9 +111,9 @@ class WatchFailure:
 class WatchInterrupted(Exception):
     """Failure of a watch, caught only by its loop."""
 
-    def __init__(self, interruption: WatchFailure) -> None:
-        self.interruption = interruption
-        super().__init__(interruption.detail or interruption.reason.value)
+    def __init__(self, failure: WatchFailure) -> None:
+        self.interruption = failure
+        super().__init__(failure.detail or failure.reason.value)
 
 
 def interrupt(reason: WatchEndReason, detail: str = "") -> WatchInterrupted:
@@ -142,7 +142,7 @@ def classify_status(
     *,
     code: int,
     retry_after: float | None = None,
-    default: WatchEndReason = WatchEndReason.REFUSED,
+    default_reason: WatchEndReason = WatchEndReason.REFUSED,
 ) -> WatchFailure:
     """Classify a `Status`, received as a response or within a stream."""
     details = status.get("details") or {}
@@ -152,7 +152,7 @@ def classify_status(
     if retry_after is None:
         retry_after = details.get("retryAfterSeconds")
     return WatchFailure(
-        reason=REASONS_BY_CODE.get(code, default), detail=str(status.get("message", "")), retry_after=retry_after
+        reason=REASONS_BY_CODE.get(code, default_reason), detail=str(status.get("message", "")), retry_after=retry_after
     )
 
 
@@ -163,11 +163,11 @@ def needs_list(reason: WatchEndReason, *, failures: int, stalls: int) -> bool:
     return reason in NEEDS_LIST or (reason in SUSPECTS_VERSION and failures >= SUSPICIOUS_FAILURES)
 
 
-def find_delay(interruption: WatchFailure, *, failures: int, uniform: Callable[[float, float], float]) -> float:
+def find_delay(failure: WatchFailure, *, failures: int, uniform: Callable[[float, float], float]) -> float:
     """Return the seconds before the next attempt, randomized so that a thousand watches do not reconnect at once."""
     # The exponent is limited because the number of consecutive failures is not.
-    longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 16))
-    requested_pause = min(interruption.retry_after or 0.0, LONGEST_OBEYED_PAUSE)
+    longest = growing_delay.find(failures, first=FIRST_PAUSE, longest=LONGEST_PAUSE)
+    requested_pause = min(failure.retry_after or 0.0, LONGEST_OBEYED_PAUSE)
     return max(uniform(longest / 2, longest), requested_pause)
 
 

@@ -17,9 +17,9 @@ from hearth.kube.client.api_client import ApiClient
 from hearth.kube.objects import hash_key
 from hearth.kube.webhook import certificates
 from hearth.kube.webhook.certificates import CertificateSet
-from hearth.kube.well_known_kinds import SECRET
 from hearth.model import errors, value_class
 from hearth.model.child import Object
+from hearth.model.source_kinds import SECRET
 
 FIELDS = {"authorities": "ca.crt", "authority_key": "ca.key", "certificate": "tls.crt", "key": "tls.key"}
 """Key of the Secret by field. Without `ca.key`, another program issues the certificates."""
@@ -30,7 +30,7 @@ CONFLICT = 409
 class CertificateSecret:
     """The Secret of that name in the operator's namespace."""
 
-    sender: ApiClient
+    client: ApiClient
     namespace: str
     name: str
 
@@ -47,12 +47,12 @@ class CertificateSecret:
         if renewed is found:
             return found
         if raw is None:
-            code = await hash_key.create(self.sender, SECRET, self._make(renewed))
+            code = await hash_key.create(self.client, SECRET, self._make(renewed))
             if code != 201:
                 raise errors.ApiStatusError(code=CONFLICT, status=None)
         else:
             body = {"metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}, "data": write(renewed)}
-            await self.sender.send("patch", SECRET, self._path, body=body)
+            await self.client.send("patch", SECRET, self._path, body=body)
         return renewed
 
     @property
@@ -61,7 +61,7 @@ class CertificateSecret:
 
     async def _find(self) -> Object | None:
         try:
-            return await self.sender.send("get", SECRET, self._path)
+            return await self.client.send("get", SECRET, self._path)
         except errors.ApiStatusError as refused:
             if not refused.is_not_found:
                 raise
@@ -81,11 +81,11 @@ class CertificateSecret:
         }
 
 
-def is_foreign(raw: Object, found: CertificateSet) -> bool:
+def is_foreign(raw: Object, certificates: CertificateSet) -> bool:
     """Return whether another program fills the Secret: cert-manager, or an administrator."""
     annotations = raw["metadata"].get("annotations") or {}
     is_cert_manager = any(key.startswith("cert-manager.io/") for key in annotations)
-    return is_cert_manager or bool(found.certificate and not found.authority_key)
+    return is_cert_manager or bool(certificates.certificate and not certificates.authority_key)
 
 
 def parse(raw: Object | None) -> CertificateSet:

@@ -45,12 +45,12 @@ class CertificateSet:
     key: bytes = field(default=b"", repr=False)
 
 
-def renew(found: CertificateSet, *, hosts: Collection[str], now: datetime) -> CertificateSet:
+def renew(certificates: CertificateSet, *, hosts: Collection[str], now: datetime) -> CertificateSet:
     """Return the certificates to use from now on; the same object if nothing is due.
 
     hosts: DNS names and IP addresses under which the webhook is called.
     """
-    made = _renew_authority(found, now=now)
+    made = _renew_authority(certificates, now=now)
     newest = _load_all(made.authorities)[0]
     is_trusted_everywhere = now - _issued(newest) >= SPREAD
     if is_valid(made, hosts=hosts, now=now) and not (
@@ -60,11 +60,11 @@ def renew(found: CertificateSet, *, hosts: Collection[str], now: datetime) -> Ce
     return _issue(made, hosts=sorted(set(hosts)), now=now)
 
 
-def is_valid(found: CertificateSet, *, hosts: Collection[str], now: datetime) -> bool:
+def is_valid(certificates: CertificateSet, *, hosts: Collection[str], now: datetime) -> bool:
     """Return whether the serving certificate can be used now, is signed by an authority, and names all hosts."""
     try:
-        certificate = _load_all(found.certificate)[0]
-        key = serialization.load_pem_private_key(found.key, password=None)
+        certificate = _load_all(certificates.certificate)[0]
+        key = serialization.load_pem_private_key(certificates.key, password=None)
         if _public_bytes(key.public_key()) != _public_bytes(certificate.public_key()):
             return False
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -73,7 +73,9 @@ def is_valid(found: CertificateSet, *, hosts: Collection[str], now: datetime) ->
     named = {*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))}
     is_current = certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc
     return (
-        is_current and set(hosts) <= named and any(_signs(each, certificate) for each in _load_all(found.authorities))
+        is_current
+        and set(hosts) <= named
+        and any(_signs(each, certificate) for each in _load_all(certificates.authorities))
     )
 
 
@@ -82,19 +84,19 @@ def is_due(certificate: x509.Certificate, *, now: datetime, newest: x509.Certifi
     return _is_old(certificate, now=now) or not _signs(newest, certificate)
 
 
-def find_expiration(found: CertificateSet) -> datetime | None:
+def find_expiration(certificates: CertificateSet) -> datetime | None:
     """Return when the serving certificate expires; None if there is none."""
     try:
-        return _load_all(found.certificate)[0].not_valid_after_utc
+        return _load_all(certificates.certificate)[0].not_valid_after_utc
     except (ValueError, IndexError):
         return None
 
 
-def _renew_authority(found: CertificateSet, *, now: datetime) -> CertificateSet:
+def _renew_authority(certificates: CertificateSet, *, now: datetime) -> CertificateSet:
     """Put a new authority before the known ones if the newest is old, or unusable."""
-    known = [each for each in _load_all_or_none(found.authorities) if each.not_valid_after_utc > now]
-    if known and _is_usable(known[0], found.authority_key) and not _is_old(known[0], now=now):
-        return found
+    known = [each for each in _load_all_or_none(certificates.authorities) if each.not_valid_after_utc > now]
+    if known and _is_usable(known[0], certificates.authority_key) and not _is_old(known[0], now=now):
+        return certificates
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, AUTHORITY_NAME)])
     builder = _start(name, name, key.public_key(), lifetime=AUTHORITY_LIFETIME, now=now)
@@ -102,13 +104,13 @@ def _renew_authority(found: CertificateSet, *, now: datetime) -> CertificateSet:
     builder = builder.add_extension(_usage(is_authority=True), critical=True)
     authority = builder.sign(key, hashes.SHA256())
     # The earlier ones stay trusted: other replicas serve their certificates until they read the new one.
-    return dataclasses.replace(found, authorities=_write([authority, *known]), authority_key=_write_key(key))
+    return dataclasses.replace(certificates, authorities=_write([authority, *known]), authority_key=_write_key(key))
 
 
-def _issue(found: CertificateSet, *, hosts: Sequence[str], now: datetime) -> CertificateSet:
+def _issue(certificates: CertificateSet, *, hosts: Sequence[str], now: datetime) -> CertificateSet:
     """Sign a new serving certificate by the newest authority."""
-    authority = _load_all(found.authorities)[0]
-    signer = _load_key(found.authority_key)
+    authority = _load_all(certificates.authorities)[0]
+    signer = _load_key(certificates.authority_key)
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hearth-webhook")])
     builder = _start(subject, authority.subject, key.public_key(), lifetime=SERVING_LIFETIME, now=now)
@@ -118,7 +120,7 @@ def _issue(found: CertificateSet, *, hosts: Sequence[str], now: datetime) -> Cer
     builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
     issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     certificate = builder.add_extension(issuer_key, critical=False).sign(signer, hashes.SHA256())
-    return dataclasses.replace(found, certificate=_write([certificate]), key=_write_key(key))
+    return dataclasses.replace(certificates, certificate=_write([certificate]), key=_write_key(key))
 
 
 def _start(

@@ -49,14 +49,14 @@ class WebhookServer:
         self._lock = threading.Lock()
         self.is_serving = False
 
-    def load(self, found: CertificateSet, *, path: str) -> None:
+    def load(self, certificates: CertificateSet, *, path: str) -> None:
         """Serve this certificate from the next handshake on, under this path. Callable from any thread; blocks briefly.
 
         Raises OSError if certificate and key do not belong together.
         """
-        http_transport.load_certificate(make_context(), found.certificate, found.key)
+        http_transport.load_certificate(make_context(), certificates.certificate, certificates.key)
         with self._lock:
-            self._current = found, path
+            self._current = certificates, path
             if self._loop is not None and not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._use_current)
 

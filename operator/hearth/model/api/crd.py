@@ -128,9 +128,15 @@ def make_snapshot_crd() -> dict[str, Any]:
     return make_crd(stack_snapshot.StackSnapshot, words=words, columns=SNAPSHOT_COLUMNS)
 
 
+def make_template_crd() -> dict[str, Any]:
+    """Make the CustomResourceDefinition of StackTemplate, ready to be applied."""
+    words = {"kind": "StackTemplate", "plural": "stacktemplates", "singular": "stacktemplate", "shortNames": ["stt"]}
+    return make_crd(stack.StackTemplate, words=words, columns=(AGE_COLUMN,), is_namespaced=False)
+
+
 def make_crds() -> tuple[dict[str, Any], ...]:
     """Make all CustomResourceDefinitions of Hearth."""
-    return make_stack_crd(), make_group_crd(), make_mark_crd(), make_snapshot_crd()
+    return make_stack_crd(), make_group_crd(), make_mark_crd(), make_snapshot_crd(), make_template_crd()
 
 
 def make_crd(
@@ -139,18 +145,22 @@ def make_crd(
     words: Mapping[str, Any],
     columns: Iterable[Mapping[str, Any]],
     scale: Mapping[str, str] | None = None,
+    is_namespaced: bool = True,
 ) -> dict[str, Any]:
-    """Make the CustomResourceDefinition of a namespaced kind with a status.
+    """Make the CustomResourceDefinition of a kind; it has the subresource status if the model has that.
 
     words: what it is called; scale: the paths of the scale subresource, None if it has none.
     """
+    subresources: dict[str, Any] = {"status": {}} if "status" in model.model_fields else {}
+    if scale is not None:
+        subresources["scale"] = dict(scale)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{words['plural']}.{names.GROUP}"},
         "spec": {
             "group": names.GROUP,
-            "scope": "Namespaced",
+            "scope": "Namespaced" if is_namespaced else "Cluster",
             "names": {
                 "kind": words["kind"],
                 "listKind": f"{words['kind']}List",
@@ -163,7 +173,7 @@ def make_crd(
                     "served": True,
                     "storage": True,
                     "additionalPrinterColumns": [dict(column) for column in columns],
-                    "subresources": {"status": {}, **({"scale": dict(scale)} if scale is not None else {})},
+                    **({"subresources": subresources} if subresources else {}),
                     "schema": {"openAPIV3Schema": make_root_schema(model)},
                 }
             ],

@@ -15,7 +15,7 @@ from pydantic.config import JsonDict
 from hearth.model import limits, tenancy
 from hearth.model.api.base import ApiModel, Counter
 from hearth.model.api.stack_environment import Environment
-from hearth.model.api.stack_sources import KubeConfig, ParametersSource, TemplateReference
+from hearth.model.api.stack_sources import ExternalRef, KubeConfig, ParametersSource, TemplateReference
 from hearth.model.api.stack_status import StackStatus
 from hearth.model.text import times
 
@@ -157,6 +157,13 @@ class UpdatePolicy(ReplacePolicy):
     """How the child, or the members of a collection, are changed."""
 
     rolling: RollingPolicy | None = None
+    max_removed: Any = pydantic.Field(
+        default=None,
+        json_schema_extra={"x-kubernetes-int-or-string": True, "minimum": 0, "pattern": "^([1-9][0-9]?|100)%$"},
+    )
+    """How many members of the collection may go by themselves within ten minutes: a number, or a percentage of the members,
+    rounded down. More than that wait for the annotation `hearth.dev/cleanup`; their objects stay until then. With fewer
+    than four members, none of several go at once. Default: `50%` if `forEach` reads an external object, else no limit."""
 
 
 class RunRetry(ApiModel):
@@ -174,10 +181,26 @@ class RunRetry(ApiModel):
 Completion: TypeAlias = Literal["Once", "Rerun"]
 
 
-class Resource(ApiModel):
-    """One entry of a template, identified by its name. It describes one object, its child, or with `forEach` several."""
+ONE_SOURCE: JsonDict = {
+    "rule": "has(self.manifest) != has(self.externalRef)",
+    "message": "exactly one of manifest and externalRef must be given",
+}
 
-    manifest: Manifest
+
+class Resource(ApiModel):
+    """One entry of a template, identified by its name. It describes one object, its child, or with `forEach` several;
+    with `externalRef` it is an object that exists without the Stack.
+    """
+
+    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [ONE_SOURCE]})
+
+    manifest: Manifest | None = None
+    external_ref: ExternalRef | None = None
+    """An object, or by a selector a list of objects, that other resources and outputs read by the name of the resource,
+    as the object of any resource. It may have `when`, `readyWhen` and `optional` and nothing else."""
+    optional: bool | None = None
+    """Whether an object of `externalRef` that does not exist counts as ready and has no fields: `has(gateway.status)` is
+    false, and `gateway.?status` has no value. Default: false; what reads it waits for it."""
     for_each: Expression | None = None
     """An expression on `params`, `conditions` and `stack`, without `${}`, that gives a list or a map. Each element is one
     member: a resource `workers[<key>]` with an object of its own. The expressions of the manifest read the element as `item`,
@@ -390,3 +413,18 @@ class Stack(ApiModel):
     spec: StackSpec
     # For tools that follow kstatus, a resource without a status is current; with this default they wait.
     status: StackStatus | None = pydantic.Field(default=None, json_schema_extra={"default": {"observedGeneration": -1}})
+
+
+class StackTemplateSpec(ApiModel):
+    """The template."""
+
+    template: Template
+    """The template, as in a Stack. The Stacks that name it set its parameters."""
+
+
+class StackTemplate(ApiModel):
+    """A template that Stacks of all namespaces may use: `spec.templateRef: {kind: StackTemplate, name: …}`. Every Stack can
+    read it, and follows its changes.
+    """
+
+    spec: StackTemplateSpec

@@ -1,24 +1,35 @@
-"""The fields of a Stack that refer to objects in its namespace: of template, parameters and kubeconfig."""
+"""The fields of a Stack that refer to other objects: of template, parameters and kubeconfig, and what it only reads."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import pydantic
+from pydantic.config import JsonDict
 
+from hearth.model import limits
 from hearth.model.api.base import ApiModel
+
+KEY_OF_CONFIG_MAP: JsonDict = {
+    "rule": "self.kind == 'ConfigMap' || self.key == 'template.yaml'",
+    "message": "key is for a ConfigMap; remove it",
+}
 
 
 class TemplateReference(ApiModel):
-    """An object in the Stack's own namespace that contains the template. The Stack follows its changes."""
+    """An object that contains the template: a ConfigMap in the Stack's own namespace, or a StackTemplate. The Stack follows
+    its changes.
+    """
 
-    kind: Literal["ConfigMap"] = "ConfigMap"
-    """Kind of the object."""
+    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [KEY_OF_CONFIG_MAP]})
+
+    kind: Literal["ConfigMap", "StackTemplate"] = "ConfigMap"
+    """Kind of the object. A StackTemplate has no namespace."""
     name: str = pydantic.Field(min_length=1, max_length=253)
     """Name of the object."""
     key: str = pydantic.Field(default="template.yaml", min_length=1, max_length=253)
-    """Key in its `data` that contains the template as YAML or JSON, in the form of `spec.template`. A key that ends in
-    `.gz` is in its `binaryData`, compressed by gzip."""
+    """Key in the `data` of a ConfigMap that contains the template as YAML or JSON, in the form of `spec.template`. A key
+    that ends in `.gz` is in its `binaryData`, compressed by gzip."""
 
 
 class SourceReference(ApiModel):
@@ -68,3 +79,71 @@ class KubeConfig(ApiModel):
     secret_ref: KubeConfigSecret
     """Secret that contains the kubeconfig. The operator uses only inline tokens and certificates; it refuses a kubeconfig
     with files, programs, a proxy or impersonation. If the context sets a namespace, children must be in it."""
+
+
+# What a template only reads, `externalRef`: an object by its name, or a list of objects by their labels.
+
+ONE_TARGET: JsonDict = {
+    "rule": "has(self.name) != has(self.selector)",
+    "message": "exactly one of name and selector must be given",
+}
+NO_PLACE: JsonDict = {
+    "rule": "!has(self.allNamespaces) || !self.allNamespaces || (has(self.selector) && !has(self.__namespace__))",
+    "message": "allNamespaces is for a selector without namespace",
+}
+Text = Annotated[str, pydantic.Field(min_length=1, max_length=limits.EXPRESSION_LENGTH)]
+
+
+class LabelRequirement(ApiModel):
+    """What one label must be."""
+
+    key: str = pydantic.Field(min_length=1, max_length=317)
+    """The key of the label."""
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    """How the label is compared with `values`."""
+    values: list[str] | None = pydantic.Field(
+        default=None,
+        max_length=limits.SELECTOR_REQUIREMENTS,
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    """The values for `In` and `NotIn`."""
+
+
+class LabelSelector(ApiModel):
+    """Labels that objects must have. All requirements must be met; without any, every object is meant."""
+
+    match_labels: dict[str, str] | None = pydantic.Field(
+        default=None, json_schema_extra={"maxProperties": limits.SELECTOR_REQUIREMENTS}
+    )
+    """Labels with their values. Values may use `${…}` on `params`, `conditions` and `stack`."""
+    match_expressions: list[LabelRequirement] | None = pydantic.Field(
+        default=None,
+        max_length=limits.SELECTOR_REQUIREMENTS,
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    """Further requirements."""
+
+
+class ExternalMetadata(ApiModel):
+    """Where the object is: by its name, or all by their labels."""
+
+    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [ONE_TARGET, NO_PLACE]})
+
+    name: Text | None = None
+    """The name of the object. May use `${…}` on `params`, `conditions` and `stack`."""
+    namespace: Text | None = None
+    """The namespace of the object. Default: that of the Stack."""
+    selector: LabelSelector | None = None
+    """The labels of the objects. The resource is then the list of all of them, in the order of their names."""
+    all_namespaces: bool | None = None
+    """Whether the list contains the objects of all namespaces, in the order of namespaces and names. Default: false."""
+
+
+class ExternalRef(ApiModel):
+    """An object, or a list of objects, that the Stack only reads. It never writes or deletes them."""
+
+    api_version: str = pydantic.Field(min_length=1)
+    """Group and version of the kind, e.g. `v1`. May use parameters, but no resource."""
+    kind: str = pydantic.Field(min_length=1)
+    """The kind, e.g. `Service`. May use parameters, but no resource."""
+    metadata: ExternalMetadata

@@ -37,7 +37,7 @@ class Condition(ApiModel):
 
 
 class ResourceCounts(ApiModel):
-    """Number of resources by state. All but `obsolete` add up to `total`."""
+    """Number of resources by state. All but `external` and `obsolete` add up to `total`."""
 
     total: Counter
     """Wanted resources."""
@@ -51,6 +51,8 @@ class ResourceCounts(ApiModel):
     """Resources that the API server rejects, or whose child has failed. Retries continue."""
     stopped: Counter | None = None
     """Resources that wait at a breakpoint. Absent if there are none."""
+    external: Counter | None = None
+    """Resources of `externalRef`, which the Stack only reads. They are not part of `total`. Absent if there are none."""
     obsolete: Counter
     """Children that are no longer wanted and still exist."""
 
@@ -289,6 +291,10 @@ class StackStatus(ConvergenceStatus):
     """The revision that completed last."""
     previous_completed_revision: Counter | None = None
     """The revision that completed before that."""
+    earlier_completed_revisions: list[Counter] | None = pydantic.Field(
+        default=None, max_length=limits.REVISION_HISTORY, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """Further revisions that completed before, so that the history tells them from those that never did."""
     last_failed_revision: Counter | None = None
     """The revision that failed last, even if it completed since."""
     history_unknown: bool | None = None

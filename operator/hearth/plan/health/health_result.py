@@ -99,11 +99,11 @@ def unknown(reason: str, message: str) -> HealthResult:
     return HealthResult(state=HealthState.UNKNOWN, reason=reason, message=message)
 
 
-def with_message(verdict: HealthResult) -> HealthResult:
+def with_message(result: HealthResult) -> HealthResult:
     """Return the result, never without a message unless the object is ready: many report a state and no word about it."""
-    if verdict.state is HealthState.READY or verdict.message.strip():
-        return verdict
-    return dataclasses.replace(verdict, message="its controller has not reported why")
+    if result.state is HealthState.READY or result.message.strip():
+        return result
+    return dataclasses.replace(result, message="its controller has not reported why")
 
 
 def first(verdicts: Iterable[HealthResult | None]) -> HealthResult | None:
@@ -194,15 +194,15 @@ def find_unobserved(fields: Fields, *, is_always_reported: bool = False) -> Heal
     return progressing("NotObserved", f"its controller has observed generation {observed} of {generation}")
 
 
-def assess_observed(fields: Fields, assess: HealthRule) -> HealthResult:
-    """Return the result of `assess`, or progressing while the controller has not observed the latest generation.
+def assess_observed(fields: Fields, rule: HealthRule) -> HealthResult:
+    """Return the result of `rule`, or progressing while the controller has not observed the latest generation.
 
     What `Ready` says of the latest generation counts before that, unless it makes the object ready.
     """
     unobserved = find_unobserved(fields)
     if unobserved is None:
-        return assess(fields)
-    verdict = assess(fields) if is_refused(fields) else unobserved
+        return rule(fields)
+    verdict = rule(fields) if is_refused(fields) else unobserved
     if verdict.state is not HealthState.READY:
         return verdict
     return dataclasses.replace(unobserved, is_pending=verdict.is_pending) if verdict.is_pending else unobserved

@@ -5,35 +5,72 @@ Knows what kinds mean. Must not know Stacks or time: a result depends on the obj
 
 from __future__ import annotations
 
+import dataclasses
+import fnmatch
 import functools
 import importlib.resources
+import re
 import weakref
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol
+
+import yaml
 
 from hearth.model import names, value_class
 from hearth.model.child import Path
 from hearth.model.kinds import Kind
-from hearth.plan.health import (
-    condition_rules,
-    health_result,
-    nested_stack_rules,
-    pod_rules,
-    rule_cases,
-    rule_parser,
-    workload_rules,
-)
-from hearth.plan.health.builtin_rules import BuiltinRules
+from hearth.plan.environment.environment_rules import Action
+from hearth.plan.health import condition_rules, health_result, pod_rules, rule_cases, rule_parser, workload_rules
 from hearth.plan.health.general import general_rule, status_fields
 from hearth.plan.health.general.general_rule import GeneralRule
-from hearth.plan.health.health_result import HealthResult, HealthRule, HealthRuleEntry, HealthState
+from hearth.plan.health.health_result import (
+    Fields,
+    HealthResult,
+    HealthRule,
+    HealthRuleEntry,
+    HealthState,
+    NestedStop,
+    entry,
+    read_items,
+    read_text,
+)
 from hearth.plan.health.health_scripts import HealthScript, ScriptRule
 from hearth.plan.health.rule_cases import RuleCases
-from hearth.plan.health.rule_parser import RuleTable
+from hearth.plan.health.rule_parser import ByKind, RuleTable
 from hearth.plan.health.suspend_rules import SuspendRule
 from hearth.template.cel import evaluation
 from hearth.template.cel.evaluation import ScriptEvaluator
+
+# Health of nested Stacks: by their conditions, with the resources within them that wait at a breakpoint for a user.
+
+HOOKS = frozenset(f"{when}{action}" for when in ("Pre", "Post") for action in Action)
+
+
+def assess_stack(fields: Fields) -> HealthResult:
+    """Assess like any reporting kind. A stopped Stack's result includes the resources that wait for a user."""
+    verdict = condition_rules.assess_reporting(fields)
+    if verdict.state is HealthState.PROGRESSING and verdict.reason == "Stopped":
+        return dataclasses.replace(verdict, stops=tuple(read_stops(fields)))
+    return verdict
+
+
+def read_stops(fields: Fields) -> Iterator[NestedStop]:
+    """Yield the waiting resources from the Stack's own list, which includes those of deeper Stacks."""
+    for item in read_items(fields, "status.breakpoints"):
+        resource, hook = read_text(item, "resource"), read_text(item, "hook")
+        if resource and hook in HOOKS:
+            yield NestedStop(
+                resource=resource,
+                hook=hook,
+                kind=read_text(item, "kind"),
+                name=read_text(item, "name"),
+                stack=read_text(item, "stack") or read_text(fields, "metadata.name"),
+            )
+
+
+STACK = entry(assess_stack, "status.observedGeneration", "status.conditions", "status.breakpoints")
+
 
 __all__ = ["HealthResult", "HealthRules", "HealthState", "RuleChange", "RuleTable", "assess", "paths"]
 
@@ -91,8 +128,8 @@ TABLE: Final[Mapping[str, HealthRuleEntry]] = {
     "ReplicationController": workload_rules.REPLICA_SET,
     "ResourceQuota": condition_rules.QUOTA,
     "Service": condition_rules.SERVICE,
-    f"{names.STACK}.{names.GROUP}": nested_stack_rules.STACK,
-    f"{names.GROUP_KIND}.{names.GROUP}": nested_stack_rules.STACK,
+    f"{names.STACK}.{names.GROUP}": STACK,
+    f"{names.GROUP_KIND}.{names.GROUP}": STACK,
     "StatefulSet.apps": workload_rules.STATEFUL_SET,
 }
 """Rows by `Kind.key`."""
@@ -113,13 +150,13 @@ class HealthRules:
 
     def __init__(
         self,
-        users: RuleTable = rule_parser.EMPTY,
+        rules: RuleTable = rule_parser.EMPTY,
         *,
         schemas: Schemas | None = None,
         scripts: ScriptEvaluator = evaluation.ALONE,
     ) -> None:
         """schemas: the schemas of the kinds that the cluster serves, from memory; scripts: runs users' scripts."""
-        self._users = users
+        self._users = rules
         self._scripts = scripts
         self._schemas = schemas
         self._found: dict[Kind, tuple[object, HealthRuleEntry]] = {}
@@ -138,14 +175,14 @@ class HealthRules:
         self._derived.add(made)
         return made
 
-    def replace(self, users: RuleTable) -> RuleChange:
+    def replace(self, rules: RuleTable) -> RuleChange:
         """Replace the rules of users."""
-        before, self._users = self._users, users
+        before, self._users = self._users, rules
         self._found = {}
         self._judged.clear()
         for each in self._derived:
-            each.replace(users)
-        return RuleChange(before=before, after=users)
+            each.replace(rules)
+        return RuleChange(before=before, after=rules)
 
     def assess(self, fields: Mapping[str, Any], *, kind: Kind) -> HealthResult:
         """Assess the object with these fields, which must not change. Accepts any shape and never raises."""
@@ -208,7 +245,7 @@ class HealthRules:
         if entry is None:
             return general
         if isinstance(entry.rule, HealthScript):
-            rule = ScriptRule(entry.rule, scripts=self._scripts, general=general.rule)
+            rule = ScriptRule(entry.rule, scripts=self._scripts, rule=general.rule)
             return HealthRuleEntry(rule=rule, paths=entry.paths | general.paths, is_slow=True)
         return rule_cases.complete(entry, general)
 
@@ -278,3 +315,70 @@ def paths(kind: Kind, *, schema: Mapping[str, Any] | None = None) -> frozenset[P
     """Return the fields that `assess` reads of objects of this kind, besides the metadata. Empty: metadata suffice."""
     rules = DEFAULT_RULES if schema is None else HealthRules(schemas=SingleSchema(schema))
     return rules.paths(kind)
+
+
+# Rules that Hearth ships. Each is parsed when its kind is first requested. There are rules for a hundred kinds, of
+# which a cluster uses a few. Parsing all of them takes a tenth of a second, which would delay the first Stack.
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class UnparsedRule:
+    """Rule as text."""
+
+    document: str
+    text: str
+
+
+class BuiltinRules:
+    """Index of rule texts without errors. Gives the same rules as `hearth.plan.health.rule_parser.read`."""
+
+    def __init__(self, documents: Mapping[str, str]) -> None:
+        """Split and index the documents.
+
+        documents: texts by name.
+        """
+        rules = [rule for name, content in documents.items() for rule in split(name, content)]
+        self._health = index(rules, "cases")
+        self._suspension = index(rules, "suspend")
+
+    def find(self, kind: Kind) -> HealthRuleEntry | None:
+        """Find the health rule of a kind."""
+        rule = self._health.find(kind)
+        return read(rule).find(kind) if rule is not None else None
+
+    def find_suspension(self, kind: Kind) -> SuspendRule | None:
+        """Find the suspend rule of a kind."""
+        rule = self._suspension.find(kind)
+        return read(rule).find_suspension(kind) if rule is not None else None
+
+
+def split(name: str, content: str) -> list[tuple[yaml.MappingNode, UnparsedRule]]:
+    """Split a document into rules, each as YAML node and as text."""
+    # This loader does not resolve the types of scalars, which takes most of the time.
+    root = yaml.compose(content, Loader=yaml.CBaseLoader)
+    return [
+        (node, UnparsedRule(name, f"- {content[node.start_mark.index : node.end_mark.index]}"))
+        for node in (root.value if root is not None else ())
+    ]
+
+
+def index(rules: list[tuple[yaml.MappingNode, UnparsedRule]], word: str) -> ByKind[UnparsedRule]:
+    """Index the rules that contain this key by kind."""
+    entries: dict[str, UnparsedRule] = {}
+    patterns: list[tuple[re.Pattern[str], UnparsedRule]] = []
+    for node, rule in rules:
+        words = {key.value: value for key, value in node.value}
+        for kind in (each.value for each in words["kinds"].value if word in words):
+            if "*" in kind:
+                patterns.append((re.compile(fnmatch.translate(kind)), rule))
+            else:
+                entries[kind] = rule
+    return ByKind(entries=entries, patterns=tuple(patterns))
+
+
+@functools.cache
+def read(rule: UnparsedRule) -> RuleTable:
+    """Parse one rule."""
+    table, mistakes = rule_parser.read({rule.document: rule.text})
+    assert not mistakes, mistakes  # noqa: S101 -- an error in a shipped rule, which the tests find
+    return table

@@ -69,11 +69,11 @@ def make_entry(text: str, owner: str) -> HealthRuleEntry:
 class ScriptRule:
     """Health rule of one kind by a script."""
 
-    def __init__(self, script: HealthScript, *, scripts: ScriptEvaluator, general: HealthRule) -> None:
-        """general: the rule for objects that the script has no verdict on."""
+    def __init__(self, script: HealthScript, *, scripts: ScriptEvaluator, rule: HealthRule) -> None:
+        """rule: the rule for objects that the script has no verdict on."""
         self._script = script
         self._scripts = scripts
-        self._general = general
+        self._general = rule
         self._last: OrderedDict[str, tuple[Any, HealthResult]] = OrderedDict()
         """By UID, the generation of the object and the verdict on it."""
 

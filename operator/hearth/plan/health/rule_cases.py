@@ -73,7 +73,7 @@ class RuleCases:
     """Health rule of a kind. If no case matches, the general rule applies."""
 
     cases: tuple[RuleCase, ...]
-    general: HealthRule = general_rule.OF_ANY_KIND
+    rule: HealthRule = general_rule.OF_ANY_KIND
     """The general rule for the kind."""
     rests: tuple[str, ...] = ()
     """The fields of the spec that the cases read and that ask for rest: many a controller then leaves the object alone."""
@@ -98,7 +98,7 @@ class RuleCases:
             verdict = assess_case(case, fields, conditions)
             if verdict is not None:
                 return forgive(verdict) if self.forgives else verdict
-        return self.general(fields)
+        return self.rule(fields)
 
 
 def make_entry(cases: tuple[RuleCase, ...]) -> HealthRuleEntry:
@@ -121,7 +121,7 @@ def complete(entry: HealthRuleEntry, general: HealthRuleEntry) -> HealthRuleEntr
     assert isinstance(entry.rule, RuleCases)  # noqa: S101 -- tells the type checker
     return dataclasses.replace(
         entry,
-        rule=dataclasses.replace(entry.rule, general=general.rule),
+        rule=dataclasses.replace(entry.rule, rule=general.rule),
         paths=field_references.shorten(entry.paths | general.paths),
     )
 
@@ -132,11 +132,11 @@ def make_forgiving(entry: HealthRuleEntry) -> HealthRuleEntry:
     return dataclasses.replace(entry, rule=dataclasses.replace(entry.rule, forgives=True))
 
 
-def forgive(verdict: HealthResult) -> HealthResult:
+def forgive(result: HealthResult) -> HealthResult:
     """Return progressing in place of a failure that the next pass does not meet again."""
-    if verdict.state is not HealthState.FAILED or verdict.terminal or not condition_types.passes(verdict.message):
-        return verdict
-    return dataclasses.replace(verdict, state=HealthState.PROGRESSING)
+    if result.state is not HealthState.FAILED or result.terminal or not condition_types.passes(result.message):
+        return result
+    return dataclasses.replace(result, state=HealthState.PROGRESSING)
 
 
 def read_conditions(fields: Fields) -> dict[str, Mapping[str, Any]]:

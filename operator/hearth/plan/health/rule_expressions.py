@@ -34,9 +34,9 @@ def make_examiner() -> ExpressionValidator:
     return ExpressionValidator(scope=type_checker.TypeScope({SELF: shapes.OPEN, CONDITION: shapes.OPEN}))
 
 
-def read_test(source: str, examiner: ExpressionValidator, place: ExpressionLocation) -> Expression | None:
+def read_test(source: str, validator: ExpressionValidator, location: ExpressionLocation) -> Expression | None:
     """Parse the test, or return None if it has errors."""
-    found = _examine(source, examiner, place)
+    found = _examine(source, validator, location)
     if found is None:
         return None
     expression, result = found
@@ -45,46 +45,48 @@ def read_test(source: str, examiner: ExpressionValidator, place: ExpressionLocat
         message = (
             f"must give true or false, {error_hints.quote_expression(source)} gives {gives}; compare it with something"
         )
-        examiner.note(place.path, message)
+        validator.note(location.path, message)
     return expression
 
 
-def read_text(source: str, examiner: ExpressionValidator, place: ExpressionLocation) -> Text:
+def read_text(source: str, validator: ExpressionValidator, location: ExpressionLocation) -> Text:
     """Parse a text that contains expressions as `${…}`."""
     try:
         parts = interpolation.parse(source)
     except interpolation.UnterminatedExpression:
-        examiner.note(place.path, f"a ${{ has no closing brace in {error_hints.quote(source)}")
+        validator.note(location.path, f"a ${{ has no closing brace in {error_hints.quote(source)}")
         return ()
-    read = (part if isinstance(part, str) else _read_part(part.text, examiner, place) for part in parts)
+    read = (part if isinstance(part, str) else _read_part(part.text, validator, location) for part in parts)
     return tuple(part for part in read if part is not None)
 
 
-def _read_part(source: str, examiner: ExpressionValidator, place: ExpressionLocation) -> Expression | None:
-    found = _examine(source, examiner, place)
+def _read_part(source: str, validator: ExpressionValidator, location: ExpressionLocation) -> Expression | None:
+    found = _examine(source, validator, location)
     return found[0] if found is not None else None
 
 
-def _examine(source: str, examiner: ExpressionValidator, place: ExpressionLocation) -> tuple[Expression, str] | None:
+def _examine(
+    source: str, validator: ExpressionValidator, location: ExpressionLocation
+) -> tuple[Expression, str] | None:
     """Parse the expression and return it with its result type in CEL notation."""
     try:
         parsed = expressions.parse(source)
-        judgement = examiner.scope.check(parsed)
+        judgement = validator.scope.check(parsed)
         if judgement.is_optional:
             parsed = expressions.parse_optional(source)
     except cel_environment.CelCompileError as refusal:
-        examiner.note_faults(refusal.faults, source, place.path)
+        validator.note_faults(refusal.faults, source, location.path)
         return None
     if not expressions.is_bounded(parsed):
-        examiner.note(place.path, f"{error_hints.quote_expression(source)} {TOO_COSTLY}")
+        validator.note(location.path, f"{error_hints.quote_expression(source)} {TOO_COSTLY}")
         return None
-    strangers = [root for root in parsed.roots if root not in place.names]
+    strangers = [root for root in parsed.roots if root not in location.names]
     for root in strangers:
-        examiner.note(place.path, describe_unknown_name(root, source))
-    examiner.note_faults(judgement.faults, source, place.path)
+        validator.note(location.path, describe_unknown_name(root, source))
+    validator.note_faults(judgement.faults, source, location.path)
     if strangers or judgement.faults:
         return None
-    return expressions.bind(parsed, path=place.owner, constants={}), judgement.result
+    return expressions.bind(parsed, path=location.owner, constants={}), judgement.result
 
 
 def describe_unknown_name(name: str, source: str) -> str:

@@ -277,19 +277,19 @@ class _RuleParser:
                 continue
             yield ConditionMatch(parts["type"], tuple(parts["statuses"].split("|")))
 
-    def read_test(self, node: yaml.Node | None, place: ExpressionLocation) -> Expression | None:
+    def read_test(self, node: yaml.Node | None, location: ExpressionLocation) -> Expression | None:
         """Parse the test of a case, or return None if it is missing or has errors."""
         source = self.read_scalar(node)
         if node is None or source is None:
             return None
-        return rule_expressions.read_test(source, self.examiner, dataclasses.replace(place, path=self.place(node)))
+        return rule_expressions.read_test(source, self.examiner, dataclasses.replace(location, path=self.place(node)))
 
-    def read_text(self, node: yaml.Node | None, place: ExpressionLocation) -> Text:
+    def read_text(self, node: yaml.Node | None, location: ExpressionLocation) -> Text:
         """Parse a text of a case."""
         source = self.read_scalar(node)
         if node is None or source is None:
             return ()
-        return rule_expressions.read_text(source, self.examiner, dataclasses.replace(place, path=self.place(node)))
+        return rule_expressions.read_text(source, self.examiner, dataclasses.replace(location, path=self.place(node)))
 
     def read_scalar(self, node: yaml.Node | None) -> str | None:
         """Return the scalar as text, or None if it is missing."""

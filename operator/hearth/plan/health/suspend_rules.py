@@ -89,7 +89,7 @@ class RuleReader(Protocol):
     def read_words(self, node: yaml.Node, known: tuple[str, ...], what: str) -> dict[str, yaml.Node] | None:
         """Return the values of a mapping by key, or None if the node is no mapping."""
 
-    def read_test(self, node: yaml.Node | None, place: ExpressionLocation) -> Expression | None:
+    def read_test(self, node: yaml.Node | None, location: ExpressionLocation) -> Expression | None:
         """Parse a test, or return None if it is missing or has errors."""
 
 

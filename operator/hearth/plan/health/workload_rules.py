@@ -49,11 +49,13 @@ def assess_deployment(fields: Fields) -> HealthResult:
     return ready(available.reason or "Available", available.message)
 
 
-def explain(waiting: HealthResult, blocked: ObjectCondition | None) -> HealthResult:
+def explain(waiting_result: HealthResult, blocking_condition: ObjectCondition | None) -> HealthResult:
     """Prefer the cause of missing pods (a quota, an admission webhook) over their number."""
-    if blocked is None or not blocked.is_true:
-        return waiting
-    return progressing(blocked.reason or waiting.reason, blocked.message or waiting.message)
+    if blocking_condition is None or not blocking_condition.is_true:
+        return waiting_result
+    return progressing(
+        blocking_condition.reason or waiting_result.reason, blocking_condition.message or waiting_result.message
+    )
 
 
 def describe_shortage(fields: Fields) -> str:

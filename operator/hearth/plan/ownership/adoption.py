@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 from hearth.model import child, names, signatures, value_class
 from hearth.model.kinds import ObjectRef
 from hearth.model.signatures import Signatures
-from hearth.plan.ownership import object_owner
 
 StackMayExist: TypeAlias = Callable[[str, str], bool]
 """Return whether a Stack with that UID exists, or may exist. The second argument is its namespace, "" if unknown."""
@@ -37,8 +36,8 @@ def find_adoption_denial(
     adopts: whether the adoption policy allows it; ours: verifies our signatures.
     """
     stack = find_stack(live, ref, ours)
-    owner = object_owner.describe_owner(live, is_proven=stack is not None)
-    if stack is not None and may_exist(stack, object_owner.find_stack_namespace(live)):
+    owner = describe_owner(live, is_proven=stack is not None)
+    if stack is not None and may_exist(stack, find_stack_namespace(live)):
         message = (
             f"{owner}, which still needs it; it was not changed: give the resource another name, or "
             f"remove the object from that Stack with deletionPolicy: Retain"
@@ -88,3 +87,50 @@ def find_stack(live: Mapping[str, Any], ref: ObjectRef, ours: Signatures) -> str
         if uid and is_child_of(live, ref, stack_uid=uid, ours=ours):
             return uid
     return labelled if labelled and child.is_labelled(metadata) else None
+
+
+# Owner of an object according to its own metadata, for messages. Must not decide anything.
+
+LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+LABEL_HELM_RELEASE = "meta.helm.sh/release-name"
+UNMANAGED = "is not managed by any Stack"
+
+
+def describe_owner(raw: Mapping[str, Any], *, is_proven: bool) -> str:
+    """Describe the most likely owner of the object, as text that follows its name: `belongs to the Stack prod/shop`.
+
+    is_proven: whether it proves that it is the child of a Stack.
+    """
+    metadata = raw["metadata"]
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    stack = _find_stack(metadata)
+    if stack and names.ANNOTATION_IDENTITY in annotations:
+        if is_proven:
+            return f"belongs to the Stack {stack}"
+        return f"was applied by the Stack {stack}, but its labels and annotations hearth.dev/… were changed since"
+    for owner in metadata.get("ownerReferences") or ():
+        return f"belongs to {str(owner.get('kind', '')).lower()}/{owner.get('name', '')}"
+    if LABEL_HELM_RELEASE in annotations:
+        return f"belongs to the Helm release {annotations[LABEL_HELM_RELEASE]}"
+    if LABEL_MANAGED_BY in labels:
+        return f"belongs to {labels[LABEL_MANAGED_BY]!r} (its label {LABEL_MANAGED_BY})"
+    if stack:
+        return f"{UNMANAGED} (released by the Stack {stack})"
+    managers = _managers(metadata)
+    return f"{UNMANAGED} (written by {managers[0]!r})" if managers else UNMANAGED
+
+
+def find_stack_namespace(raw: Mapping[str, Any]) -> str:
+    """Return the namespace of the Stack that applied the object, "" if none did."""
+    return _find_stack(raw["metadata"]).partition("/")[0]
+
+
+def _find_stack(metadata: Mapping[str, Any]) -> str:
+    """Return `namespace/name` of the Stack that applied the object first, "" if none did."""
+    found = (manager for manager in _managers(metadata) if manager.startswith(names.FIELD_MANAGER_PREFIX))
+    return next(found, "").removeprefix(names.FIELD_MANAGER_PREFIX)
+
+
+def _managers(metadata: Mapping[str, Any]) -> list[str]:
+    """Return the field managers in the order of the object, each once."""
+    return list(dict.fromkeys(str(entry.get("manager", "")) for entry in metadata.get("managedFields") or ()))

@@ -35,6 +35,8 @@ def find_leaving(manifest: Object, owned: FieldOwnership) -> tuple[FieldsPath, .
     found: list[FieldsPath] = []
     for element, ours in field_ownership.read_fields(owned).items():
         key = element[2:]
+        if key not in field_ownership.UNOWNED and states_all(ours, manifest.get(key)):
+            continue
         if key == "metadata":
             kept = {name: value for name, value in ours.items() if name[2:] not in field_ownership.UNOWNED_METADATA}
             found += find_unstated(kept, manifest["metadata"], (element,))
@@ -43,13 +45,35 @@ def find_leaving(manifest: Object, owned: FieldOwnership) -> tuple[FieldsPath, .
     return tuple(path for path in found if not is_bookkeeping(path))
 
 
+def states_all(ours: Node, stated: Any) -> bool:
+    """Return whether a map sets all that the operator owns there; False as well if that takes a closer look.
+
+    Most changes remove no field, and this runs before each of them.
+    """
+    pending = [(ours, stated)]
+    while pending:
+        owned, values = pending.pop()
+        if not isinstance(values, dict):
+            return False
+        for element, below in owned.items():
+            if element != ".":
+                value = values.get(element[2:])
+                if value is None or element[0] != "f":
+                    return False
+                if below:
+                    pending.append((below, value))
+    return True
+
+
 def find_unstated(ours: Node, stated: Any, path: FieldsPath) -> Iterator[FieldsPath]:
     """Find what the operator owns below `path` and the manifest does not set there."""
     if isinstance(stated, dict):
         for element, below in ours.items():
             value = stated.get(element[2:]) if element.startswith("f:") else None
             if value is not None:
-                yield from find_unstated(below, value, (*path, element))
+                # Most owned fields have nothing below them.
+                if below:
+                    yield from find_unstated(below, value, (*path, element))
             elif element != ".":
                 yield from find_leaves(below, (*path, element))
     elif isinstance(stated, list):

@@ -28,34 +28,34 @@ Unevaluated: TypeAlias = Pending | EvaluationError | Mistake | Denial | KindUnav
 """Why a resource has no manifest."""
 
 
-def explain(outcome: Unevaluated, *, child: Child | None) -> ResourceStatus:
+def explain(unevaluated: Unevaluated, *, child: Child | None) -> ResourceStatus:
     """Return the status of a resource whose manifest has no value."""
-    match outcome:
+    match unevaluated:
         case Denial():
-            return waiting(outcome.message, child=child, reason="Forbidden", cause=Cause.OTHER)
+            return waiting(unevaluated.message, child=child, reason="Forbidden", cause=Cause.OTHER)
         case KindUnavailable():
-            return waiting(outcome.message, child=child, reason=KIND_NOT_AVAILABLE, cause=Cause.KIND_NOT_AVAILABLE)
+            return waiting(unevaluated.message, child=child, reason=KIND_NOT_AVAILABLE, cause=Cause.KIND_NOT_AVAILABLE)
         case Pending(is_evaluating=True):
-            message = f"waits for {enumerate_names(outcome.missing)}"
+            message = f"waits for {enumerate_names(unevaluated.missing)}"
             return waiting(message, child=child, reason="Evaluating", cause=Cause.EVALUATING)
         case Pending():
             # The required resource is ready, so the path may never appear. The message names it, and a later value is
             # still used.
-            missing = enumerate_names(outcome.missing)
+            missing = enumerate_names(unevaluated.missing)
             message = f"waits for {missing}, which does not exist although its resource is ready"
             return waiting(message, child=child, reason=VALUE_MISSING, cause=Cause.VALUE_MISSING)
         case Mistake():
             return ResourceStatus(
                 state=ResourceState.FAILED,
-                reason=object_metadata.find_reason(outcome),
-                message=str(outcome),
+                reason=object_metadata.find_reason(unevaluated),
+                message=str(unevaluated),
                 child=child,
             )
         case EvaluationError():
-            message = f"{outcome.path}: {outcome.message}"
+            message = f"{unevaluated.path}: {unevaluated.message}"
             return ResourceStatus(state=ResourceState.FAILED, reason="ExpressionFailed", message=message, child=child)
         case _:
-            assert_never(outcome)
+            assert_never(unevaluated)
 
 
 def waiting(

@@ -40,14 +40,14 @@ KNOWN_GROUPS: Final = frozenset(
 """The API groups of Kubernetes itself."""
 
 
-def describe_loss(kind: str, policy: Replacement, *, has_claims: bool) -> str:
+def describe_loss(kind: str, replacement: Replacement, *, has_claims: bool) -> str:
     """Return what a replacement does to data, as a clause; "" if it does nothing, or that is unknown.
 
     kind: `Kind.group`; has_claims: whether a StatefulSet has claims.
     """
     if kind == STATEFUL_SET:
-        return SET_LOSSES.get(policy, "") if has_claims else ""
-    return "" if policy is Replacement.NEVER else LOSSES.get(kind, "")
+        return SET_LOSSES.get(replacement, "") if has_claims else ""
+    return "" if replacement is Replacement.NEVER else LOSSES.get(kind, "")
 
 
 def has_claims(manifest: Mapping[str, Any]) -> bool:

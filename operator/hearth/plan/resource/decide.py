@@ -43,50 +43,50 @@ class ReplacingChange:
     """Whether `replaceOn` names the field. Otherwise the API server rejected its change."""
 
 
-def decide(subject: ResourceContext, child: Child, desired: DesiredObject, finding: DriftFinding) -> ResourceStatus:
+def decide(context: ResourceContext, child: Child, desired: DesiredObject, finding: DriftFinding) -> ResourceStatus:
     """Plan a resource whose object exists: compare the object with the definition and with its field ownership."""
-    is_suspended = child.has_record and subject.records.is_suspended(child)
+    is_suspended = child.has_record and context.records.is_suspended(child)
     if is_suspended:
-        finding = suspend_object.without_suspend_fields(child, finding, subject.records)
+        finding = suspend_object.without_suspend_fields(child, finding, context.records)
     elif child.is_held_down and finding.tolerated:
-        finding = suspend_object.reclaim_unrecorded(child, finding, subject.records)
-    if subject.awaits_repair:
-        return dataclasses.replace(assess_child(subject, child), is_held=True)
+        finding = suspend_object.reclaim_unrecorded(child, finding, context.records)
+    if context.awaits_repair:
+        return dataclasses.replace(assess_child(context, child), is_held=True)
     if child.hash != desired.hash:
-        change = find_replacing_change(subject, child, desired, finding) if child.is_identified else None
+        change = find_replacing_change(context, child, desired, finding) if child.is_identified else None
         return (
-            _replace(subject, child, change, desired)
+            _replace(context, child, change, desired)
             if change
-            else step_planning.plan_apply(subject, desired, child, finding)
+            else step_planning.plan_apply(context, desired, child, finding)
         )
-    is_given = not subject.resource.is_stack or _is_inheritance_current(child, desired.inherited_rules)
+    is_given = not context.resource.is_stack or _is_inheritance_current(child, desired.inherited_rules)
     if not (is_given and applied_fields.is_record_current(child, desired.record)):
-        return step_planning.plan_apply(subject, desired, child, finding)
+        return step_planning.plan_apply(context, desired, child, finding)
     if is_suspended:
         # Fields that suspending changed are neither a drift conflict nor drift of another field manager.
         return (
-            step_planning.plan_apply(subject, desired, child, finding)
+            step_planning.plan_apply(context, desired, child, finding)
             if finding.to_repair
-            else step_planning.plan_resume(subject, child)
+            else step_planning.plan_resume(context, child)
         )
     if is_requirement_changed(child, desired, finding):
-        return step_planning.plan_apply(subject, desired, child, finding)
-    if subject.is_paused and finding.to_repair:
-        return _hold_repair(subject, child, desired, finding)
-    if finding.to_repair or subject.name in subject.memory.drift_conflicts:
-        return _contend(subject, child, desired, finding)
-    return _stand(subject, child)
+        return step_planning.plan_apply(context, desired, child, finding)
+    if context.is_paused and finding.to_repair:
+        return _hold_repair(context, child, desired, finding)
+    if finding.to_repair or context.name in context.memory.drift_conflicts:
+        return _contend(context, child, desired, finding)
+    return _stand(context, child)
 
 
-def relabel(subject: ResourceContext, child: Child, desired: DesiredObject) -> ResourceStatus:
+def relabel(context: ResourceContext, child: Child, desired: DesiredObject) -> ResourceStatus:
     """Plan a resource whose object belonged to another resource until now: one apply, which keeps the object."""
     if child.deleting:
-        return assess_child(subject, child)
+        return assess_child(context, child)
     finding = drift.check_before_change(child, desired)
-    change = find_replacing_change(subject, child, desired, finding)
+    change = find_replacing_change(context, child, desired, finding)
     if change is not None:
-        return _replace(subject, child, change, desired)
-    return step_planning.plan_apply(subject, desired, child, finding)
+        return _replace(context, child, change, desired)
+    return step_planning.plan_apply(context, desired, child, finding)
 
 
 def _is_inheritance_current(child: Child, inheritance: InheritedRules | None) -> bool:
@@ -102,27 +102,27 @@ def _is_inheritance_current(child: Child, inheritance: InheritedRules | None) ->
 
 
 def _hold_repair(
-    subject: ResourceContext, child: Child, desired: DesiredObject, finding: DriftFinding
+    context: ResourceContext, child: Child, desired: DesiredObject, finding: DriftFinding
 ) -> ResourceStatus:
     """Plan a repair that `spec.paused` prevents. At rest, the resource is as ready as its object."""
-    repair = step_planning.plan_apply(subject, desired, child, finding, repairs=drift.describe(finding.to_repair))
-    if not subject.is_at_rest:
+    repair = step_planning.plan_apply(context, desired, child, finding, repairs=drift.describe(finding.to_repair))
+    if not context.is_at_rest:
         return repair
-    return dataclasses.replace(assess_child(subject, child), step=repair.step, is_held=True)
+    return dataclasses.replace(assess_child(context, child), step=repair.step, is_held=True)
 
 
-def _contend(subject: ResourceContext, child: Child, desired: DesiredObject, finding: DriftFinding) -> ResourceStatus:
+def _contend(context: ResourceContext, child: Child, desired: DesiredObject, finding: DriftFinding) -> ResourceStatus:
     """Plan a resource whose fields another field manager takes now, or took recently."""
-    memory, name = subject.memory, subject.name
-    conflict = memory.find_conflict(name, now=subject.now)
-    if finding.to_repair and (conflict is None or conflict.next_repair <= subject.now):
-        repair = step_planning.plan_apply(subject, desired, child, finding, repairs=drift.describe(finding.to_repair))
+    memory, name = context.memory, context.name
+    conflict = memory.find_conflict(name, now=context.now)
+    if finding.to_repair and (conflict is None or conflict.next_repair <= context.now):
+        repair = step_planning.plan_apply(context, desired, child, finding, repairs=drift.describe(finding.to_repair))
         if conflict is None or not conflict.is_conflict or repair.state is not ResourceState.PROGRESSING:
             return repair
         # In a drift conflict nothing waits for the repair. The resource is as ready as its object.
-        status = dataclasses.replace(assess_child(subject, child), step=repair.step)
+        status = dataclasses.replace(assess_child(context, child), step=repair.step)
     else:
-        status = _stand(subject, child)
+        status = _stand(context, child)
         if conflict is not None and (finding.to_repair or conflict.is_conflict):
             due = conflict.next_repair if finding.to_repair else conflict.expires_at
             status = dataclasses.replace(status, requeue_at=min(due, status.requeue_at or due))
@@ -130,28 +130,28 @@ def _contend(subject: ResourceContext, child: Child, desired: DesiredObject, fin
     return dataclasses.replace(status, conditions=drift.describe_conflict(name, conflict, question, memory))
 
 
-def _stand(subject: ResourceContext, child: Child) -> ResourceStatus:
+def _stand(context: ResourceContext, child: Child) -> ResourceStatus:
     """Plan a resource whose object matches its definition."""
-    status = assess_child(subject, child)
-    return _retry(subject, status) if status.is_terminal and child.is_identified else status
+    status = assess_child(context, child)
+    return _retry(context, status) if status.is_terminal and child.is_identified else status
 
 
-def assess_child(subject: ResourceContext, child: Child) -> ResourceStatus:
+def assess_child(context: ResourceContext, child: Child) -> ResourceStatus:
     """Assess the health of one object of the resource by itself."""
-    is_limited = subject.reader.is_limited
-    if is_limited and (withheld := read_limits.withhold_rules(subject, child)):
+    is_limited = context.reader.is_limited
+    if is_limited and (withheld := read_limits.withhold_rules(context, child)):
         return withheld
-    status = readiness.assess(subject.resource, child, subject.values, subject.rules)
+    status = readiness.assess(context.resource, child, context.values, context.rules)
     if status.cause is Cause.NOT_OBSERVED:
-        status = readiness.explain_silence(child, status, subject.memory, now=subject.now)
-    return read_limits.withhold_words(subject, child, status) if is_limited and not status.is_ready else status
+        status = readiness.explain_silence(child, status, context.memory, now=context.now)
+    return read_limits.withhold_words(context, child, status) if is_limited and not status.is_ready else status
 
 
-def _replace(subject: ResourceContext, child: Child, change: ReplacingChange, desired: DesiredObject) -> ResourceStatus:
+def _replace(context: ResourceContext, child: Child, change: ReplacingChange, desired: DesiredObject) -> ResourceStatus:
     """Plan a resource whose change requires another object."""
-    wanted, field = subject.desired, change.field
+    wanted, field = context.desired, change.field
     policy = replacement.find_policy(
-        subject.resource, wanted, is_named=change.is_named, is_rollback=subject.is_rollback
+        context.resource, wanted, is_named=change.is_named, is_rollback=context.is_rollback
     )
     if policy is Replacement.NEVER:
         message = replacement.explain_not_replaced(wanted, field=field)
@@ -159,125 +159,125 @@ def _replace(subject: ResourceContext, child: Child, change: ReplacingChange, de
             message += f"; another client changed {drift.describe(lost)}: put its value into the template, or name it in ignoreFields"
         return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
     if policy is Replacement.KEEP_CLAIMS:
-        return plan_detach(subject, child, f"is replaced because {field} changed: its Pods and claims stay")
-    if policy is Replacement.DELETE_FIRST and removal.is_retained(child, subject.blueprint):
+        return plan_detach(context, child, f"is replaced because {field} changed: its Pods and claims stay")
+    if policy is Replacement.DELETE_FIRST and removal.is_retained(child, context.blueprint):
         # A deletion would only release the object, and the object would keep its name.
         if wanted.is_name_pinned:
             message = f"{field} cannot be changed in place, and {removal.explain_retained(child)}"
             return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
     elif policy is Replacement.DELETE_FIRST:
         return step_planning.plan_delete(
-            subject, child, f"is replaced because {field} changed: the old object is deleted first"
+            context, child, f"is replaced because {field} changed: the old object is deleted first"
         )
-    return plan_replacement(subject)
+    return plan_replacement(context)
 
 
-def plan_going(subject: ResourceContext, child: Child) -> ResourceStatus:
+def plan_going(context: ResourceContext, child: Child) -> ResourceStatus:
     """Plan a resource whose object is being deleted: made again once it is gone.
 
     Failed work that goes by its own lifetime is held until its next run is due. Otherwise a short lifetime would make its
     retries fast, and never end those that wait for a request.
     """
-    is_wanted = child.hash == subject.desired.hash and child.unhealthy_reason is None
+    is_wanted = child.hash == context.desired.hash and child.unhealthy_reason is None
     if is_wanted and names.FINALIZER_COMPLETION in child.finalizers:
-        failed = assess_child(subject, dataclasses.replace(child, deleting=False))
+        failed = assess_child(context, dataclasses.replace(child, deleting=False))
         if failed.is_terminal:
-            return _retry(subject, dataclasses.replace(failed, child=child))
-    return assess_child(subject, child)
+            return _retry(context, dataclasses.replace(failed, child=child))
+    return assess_child(context, child)
 
 
-def plan_detach(subject: ResourceContext, child: Child, message: str) -> ResourceStatus:
+def plan_detach(context: ResourceContext, child: Child, message: str) -> ResourceStatus:
     """Plan the replacement of a StatefulSet under its name, whose Pods and claims stay."""
-    if removal.is_retained(child, subject.blueprint):
+    if removal.is_retained(child, context.blueprint):
         # The deletion would only release the object, and the object would keep its name.
         return readiness.make_status(child, ResourceState.FAILED, "Immutable", removal.explain_retained(child))
-    return step_planning.plan_detach(subject, child, message)
+    return step_planning.plan_detach(context, child, message)
 
 
-def plan_replacement(subject: ResourceContext) -> ResourceStatus:
+def plan_replacement(context: ResourceContext) -> ResourceStatus:
     """Plan the next object of a resource.
 
     Objects that were never ready are deleted first, so that failed attempts do not accumulate.
     """
-    for each in subject.children:
-        if replacement.is_disposable(each, subject.memory) and not removal.is_retained(each, subject.blueprint):
+    for each in context.children:
+        if replacement.is_disposable(each, context.memory) and not removal.is_retained(each, context.blueprint):
             return step_planning.plan_delete(
-                subject, each, "is replaced: the old object is deleted first because it never became ready"
+                context, each, "is replaced: the old object is deleted first because it never became ready"
             )
     return step_planning.plan_apply(
-        subject, subject.desired.at(replacement.find_next_incarnation(subject.children)), None
+        context, context.desired.at(replacement.find_next_incarnation(context.children)), None
     )
 
 
-def _retry(subject: ResourceContext, failed: ResourceStatus) -> ResourceStatus:
+def _retry(context: ResourceContext, failed_status: ResourceStatus) -> ResourceStatus:
     """Plan a resource whose object has failed permanently: replace it, with growing delays."""
-    child, wanted, memory = failed.child, subject.desired, subject.memory
-    policy = replacement.find_policy(subject.resource, wanted)
-    is_asked = subject.name in memory.asked
+    child, wanted, memory = failed_status.child, context.desired, context.memory
+    policy = replacement.find_policy(context.resource, wanted)
+    is_asked = context.name in memory.asked
     if child is None or (policy in KEPT_WHEN_FAILED and wanted.run is None):
-        return failed
-    if (hindered := _find_hindrance(subject, failed, child, is_asked=is_asked)) is not None:
+        return failed_status
+    if (hindered := _find_hindrance(context, failed_status, child, is_asked=is_asked)) is not None:
         return hindered
-    attempt = memory.attempts.get(subject.name)
-    if attempt is None or child.uid not in memory.counted_failures or not matches_attempt(attempt, subject, child):
+    attempt = memory.attempts.get(context.name)
+    if attempt is None or child.uid not in memory.counted_failures or not matches_attempt(attempt, context, child):
         # This failure is not recorded yet. The caller of this function counts it and plans again.
-        return failed
-    if not is_asked and wanted.run is not None and _waits_for_request(subject, wanted.run, attempt):
-        return dataclasses.replace(failed, message=f"{failed.message}; {RUN_ON_REQUEST}")
-    status = failed
+        return failed_status
+    if not is_asked and wanted.run is not None and _waits_for_request(context, wanted.run, attempt):
+        return dataclasses.replace(failed_status, message=f"{failed_status.message}; {RUN_ON_REQUEST}")
+    status = failed_status
     # A rejected apply of the next object has its own delay, set where that apply is planned.
     if attempt.attempt_id in (failure_id(child), RemovalAttempt(uid=child.uid)):
         status = dataclasses.replace(
-            failed, state=ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING
+            failed_status, state=ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING
         )
-        if attempt.retry_at > subject.now and subject.name not in memory.in_flight and not is_asked:
+        if attempt.retry_at > context.now and context.name not in memory.in_flight and not is_asked:
             return dataclasses.replace(status, requeue_at=attempt.retry_at)
-    if subject.name in memory.in_flight:
+    if context.name in memory.in_flight:
         return status
     if wanted.run is not None or replacement.was_never_ready(child, memory):
         # The object has no claim to stay. Failed attempts must not accumulate.
         return dataclasses.replace(status, step=Delete(child=child))
-    return step_planning.plan_apply(subject, wanted.at(replacement.find_next_incarnation(subject.children)), None)
+    return step_planning.plan_apply(context, wanted.at(replacement.find_next_incarnation(context.children)), None)
 
 
 def _find_hindrance(
-    subject: ResourceContext, failed: ResourceStatus, child: Child, *, is_asked: bool
+    context: ResourceContext, status: ResourceStatus, child: Child, *, is_asked: bool
 ) -> ResourceStatus | None:
     """Return the status of a failed object that may not be replaced, or not yet; None if it may."""
-    if removal.is_retained(child, subject.blueprint):
+    if removal.is_retained(child, context.blueprint):
         # Every failed attempt would remain permanently, so only the object's owner makes room for the next.
-        message = f"{failed.message}; {removal.explain_retained(child)}"
-        return dataclasses.replace(failed, message=message)
-    wait = None if is_asked else subject.unhealthy.find_delay(is_marked=False)
-    return healing.delay_replacement(subject.name, failed, wait) if wait else None
+        message = f"{status.message}; {removal.explain_retained(child)}"
+        return dataclasses.replace(status, message=message)
+    wait = None if is_asked else context.unhealthy.find_delay(is_marked=False)
+    return healing.delay_replacement(context.name, status, wait) if wait else None
 
 
-def _waits_for_request(subject: ResourceContext, run: RunPolicy, attempt: Attempt) -> bool:
+def _waits_for_request(context: ResourceContext, run: RunPolicy, attempt: Attempt) -> bool:
     """Return whether failed work is run again only on request.
 
     A stated retry permits what the kind or a fixed name would not, but not what the resource forbids.
     """
     if run.limit is not None and attempt.failures > run.limit:
         return True
-    is_forbidden = replacement.find_policy(subject.resource, subject.desired) is Replacement.NEVER
-    return is_forbidden and (subject.resource.retry is None or subject.resource.replacement is Replacement.NEVER)
+    is_forbidden = replacement.find_policy(context.resource, context.desired) is Replacement.NEVER
+    return is_forbidden and (context.resource.retry is None or context.resource.replacement is Replacement.NEVER)
 
 
 def find_replacing_change(
-    subject: ResourceContext, child: Child, desired: DesiredObject, finding: DriftFinding
+    context: ResourceContext, child: Child, desired: DesiredObject, finding: DriftFinding
 ) -> ReplacingChange | None:
     """Find the change that requires another object, if any. Drift is no change."""
-    if subject.resource.replace_on:
-        stated = claim_content.keep_content(subject.desired.manifest, child)
+    if context.resource.replace_on:
+        stated = claim_content.keep_content(context.desired.manifest, child)
         manifest = field_paths.without(stated, [lost.path for lost in finding.tolerated])
-        field = replaced_fields.find_replaced_field(subject.resource, child, manifest, desired.applied_fields)
+        field = replaced_fields.find_replaced_field(context.resource, child, manifest, desired.applied_fields)
         if field is not None:
             return ReplacingChange(field=field, is_named=True)
-    refused = subject.memory.immutable.get(child.uid)
-    if refused is None or refused.hash != subject.desired.hash:
+    refused = context.memory.immutable.get(child.uid)
+    if refused is None or refused.hash != context.desired.hash:
         return None
     # Where nothing proves that a new object would be accepted, only the user's own choice risks the old one.
-    is_risked = subject.resource.replacement is Replacement.DELETE_FIRST
+    is_risked = context.resource.replacement is Replacement.DELETE_FIRST
     return ReplacingChange(field=refused.field, is_named=False) if refused.is_proven or is_risked else None
 
 
@@ -302,11 +302,11 @@ def find_required_resources(requires: tuple[str, ...]) -> set[str]:
     return {each.partition("/")[0] for each in requires}
 
 
-def matches_attempt(attempt: Attempt, subject: ResourceContext, child: Child) -> bool:
+def matches_attempt(attempt: Attempt, context: ResourceContext, child: Child) -> bool:
     """Return whether the recorded attempt is a failed object, a rejected deletion, or a rejected next apply."""
     match attempt.attempt_id:
         case ApplyAttempt(hash=hash_, uid=None):
-            return hash_ == subject.desired.hash
+            return hash_ == context.desired.hash
         case other:
             return other in (failure_id(child), RemovalAttempt(uid=child.uid))
 

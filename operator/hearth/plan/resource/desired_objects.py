@@ -14,7 +14,7 @@ from hearth.plan.resource import blocked_status
 from hearth.plan.resource.blocked_status import Unevaluated
 from hearth.plan.state import requirements, run_policy
 from hearth.plan.state.desired import ChildOwner, DesiredObject, DesiredResource, hash_desired, make_desired
-from hearth.plan.state.requirements import Required, Value
+from hearth.plan.state.requirements import ExternalStatus, Required, Value
 from hearth.plan.target import claim_content
 from hearth.template.blueprint import (
     Blueprint,
@@ -74,14 +74,15 @@ class DesiredObjects:
         kind: Kind,
         *,
         required: Required,
+        read: Collection[ExternalStatus] = (),
         values: Values,
         inherited: InheritedRules | None,
     ) -> DesiredResource | Unevaluated:
         """Return the desired resource, or why it has no manifest.
 
-        values: of `required`, by the names in expressions; inherited: the rules that a nested Stack gets.
+        read: the external objects; values: of `required` and `read`, by the names in expressions; inherited: the rules that a nested Stack gets.
         """
-        signatures = [found.fingerprint for found in required.values()]
+        signatures = [found.fingerprint for found in (*required.values(), *read)]
         inputs: object = (kind, inherited, *signatures) if signatures or inherited is not None else kind
         known = self._known.get(resource.name)
         if known is not None and (known.inputs is inputs or known.inputs == inputs):
@@ -132,13 +133,13 @@ class DesiredObjects:
             applied,
             kind=kind,
             hash_=hash_desired(applied, is_retained=resource.is_retained, hashes=self._hashes),
-            whose=ChildOwner(stack=self._stack, resource=resource.name, requires=requires, signer=self._hashes),
+            owner=ChildOwner(stack=self._stack, resource=resource.name, requires=requires, signer=self._hashes),
             packed=resource.constant if is_constant else None,
             inputs=inputs,
             is_retained=resource.is_retained,
             inherited=inherited,
             run=run_policy.find(resource, kind, value),
-            statement=applied_fields.make_applied_fields(
+            applied_fields=applied_fields.make_applied_fields(
                 applied,
                 whole=resource.drift_policy is not DriftPolicy.REPAIR,
                 ignored=resource.ignore_fields,

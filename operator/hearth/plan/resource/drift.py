@@ -19,12 +19,13 @@ from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership import applied_fields, field_ownership
 from hearth.plan.ownership.applied_fields import AppliedFields
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
-from hearth.plan.resource.drift_messages import field_managers
+from hearth.plan.resource.drift_messages import reverted_values
 from hearth.plan.retry.drift_conflict import DriftConflict
 from hearth.plan.state.altered_values import Altered
+from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.memory_updates import OwnershipSeen
-from hearth.plan.state.resource_conditions import ConditionType, ManagerQuery, ResourceCondition
+from hearth.plan.state.resource_conditions import ManagerQuery, ResourceCondition
 from hearth.plan.state.resource_context import ResourceContext
 from hearth.template.blueprint import DriftPolicy, ResourceBlueprint
 
@@ -56,27 +57,27 @@ class AppliedObject(Protocol):
         """Return the part of the manifest that comes from the parent's environment, or None."""
 
 
-def find(child: Child, desired: AppliedObject, memory: InMemoryState) -> tuple[DriftFinding, OwnershipSeen | None]:
+def find(child: Child, applied: AppliedObject, memory: InMemoryState) -> tuple[DriftFinding, OwnershipSeen | None]:
     """Find the fields of the definition that the operator does not own. Irrelevant losses are skipped.
 
     The second result is what to remember, so that the next call compares nothing; None if that is known.
     """
-    record = desired.applied_fields.record if desired.applied_fields is not None else ""
-    if child.hash == desired.hash and applied_fields.is_record_current(child, record):
-        finding, seen = check_applied(child, desired, memory)
+    record = applied.applied_fields.record if applied.applied_fields is not None else ""
+    if child.hash == applied.hash and applied_fields.is_record_current(child, record):
+        finding, seen = check_applied(child, applied, memory)
     else:
-        finding, seen = check_before_change(child, desired), None
-    if memory.altered and (altered := memory.altered.get(child.uid)) is not None and altered.hash == desired.hash:
-        finding = with_altered(finding, altered, child, desired)
+        finding, seen = check_before_change(child, applied), None
+    if memory.altered and (altered := memory.altered.get(child.uid)) is not None and altered.hash == applied.hash:
+        finding = with_altered(finding, altered, child, applied)
     return (finding if child.is_signed else with_signature(finding)), seen
 
 
-def with_altered(finding: DriftFinding, altered: Altered, child: Child, desired: AppliedObject) -> DriftFinding:
+def with_altered(finding: DriftFinding, altered: Altered, child: Child, applied: AppliedObject) -> DriftFinding:
     """Add values that were changed under the operator's own field manager name: repaired or reported like other drift.
 
     They stay in every apply: the API server would remove an owned field that an apply omits.
     """
-    kept = [lost for lost in altered.fields if is_tolerated(lost.path, child, desired)]
+    kept = [lost for lost in altered.fields if is_tolerated(lost.path, child, applied)]
     taken = [lost for lost in altered.fields if lost not in kept]
     return dataclasses.replace(finding, to_repair=(*finding.to_repair, *taken), altered=tuple(kept))
 
@@ -89,13 +90,13 @@ def with_signature(finding: DriftFinding) -> DriftFinding:
 
 
 def check_applied(
-    child: Child, desired: AppliedObject, memory: InMemoryState
+    child: Child, applied: AppliedObject, memory: InMemoryState
 ) -> tuple[DriftFinding, OwnershipSeen | None]:
     """Find lost fields of an object that has this definition. A remembered result is valid for the same ownership."""
-    baseline = (desired.hash, child.ownership)
+    baseline = (applied.hash, child.ownership)
     if memory.ownership_baseline.get(child.uid) == baseline:
         return memory.tolerated.get(child.uid, NOTHING), None
-    finding = compare(child, desired)
+    finding = compare(child, applied)
     seen = None if finding.to_repair else OwnershipSeen(uid=child.uid, baseline=baseline, finding=finding)
     return finding, seen
 
@@ -109,12 +110,12 @@ def check_before_change(child: Child, desired: AppliedObject) -> DriftFinding:
     return compare(child, desired)
 
 
-def compare(child: Child, desired: AppliedObject) -> DriftFinding:
+def compare(child: Child, applied: AppliedObject) -> DriftFinding:
     """Find the fields that the operator does not own, classified as tolerated or to repair."""
     left: list[LostField] = []
     taken: list[LostField] = []
-    for lost in find_lost(child, desired):
-        (left if is_tolerated(lost.path, child, desired) else taken).append(lost)
+    for lost in find_lost(child, applied):
+        (left if is_tolerated(lost.path, child, applied) else taken).append(lost)
     if not (left or taken):
         return NOTHING
     return DriftFinding(tolerated=tuple(left), to_repair=tuple(taken))
@@ -179,24 +180,24 @@ def describe(lost: Iterable[LostField]) -> str:
 
 
 def describe_drift(
-    subject: ResourceContext, child: Child, finding: DriftFinding, desired: AppliedObject
+    context: ResourceContext, child: Child, finding: DriftFinding, applied: AppliedObject
 ) -> tuple[ResourceCondition, ...]:
     """Describe drift that stays, for the Stack's owner: what `driftPolicy` tolerates, and what waits for `spec.paused`."""
     if not (finding.tolerated or finding.altered or finding.to_repair):
         # Nearly always so; the manifest is made at each call, and takes longer than the rest of the decision.
         return ()
-    resource, manifest = subject.resource, desired.manifest
+    resource, manifest = context.resource, applied.manifest
     tolerated = (*finding.tolerated, *finding.altered) if resource.drift_policy is DriftPolicy.REPORT else ()
     reported = tuple(lost for lost in tolerated if not is_ignored(lost.path, resource, child, manifest))
     outlook = "it is not repaired because driftPolicy is Report"
-    is_same = child.is_identified and (child.hash == desired.hash or subject.awaits_repair)
-    if subject.is_paused and is_same and finding.to_repair:
+    is_same = child.is_identified and (child.hash == applied.hash or context.awaits_repair)
+    if context.is_paused and is_same and finding.to_repair:
         reported, outlook = (*finding.to_repair, *reported), "spec.paused keeps it so"
     if not reported:
         return ()
     question = ManagerQuery(child=child, lost=reported, manifest=manifest)
-    message = f"{resource.name} ({child.ref}): {describe(reported)}, {find_manager(child, subject.memory)}; {outlook}"
-    query = find_open_query(question, subject.memory)
+    message = f"{resource.name} ({child.ref}): {describe(reported)}, {find_manager(child, context.memory)}; {outlook}"
+    query = find_open_query(question, context.memory)
     return (ResourceCondition(type=ConditionType.DRIFTED, reason="FieldOwnershipLost", message=message, query=query),)
 
 
@@ -208,19 +209,19 @@ def is_ignored(place: ElementPath, resource: ResourceBlueprint, child: Child, ma
 
 
 def describe_conflict(
-    name: str, conflict: DriftConflict | None, question: ManagerQuery, memory: InMemoryState
+    name: str, conflict: DriftConflict | None, manager_query: ManagerQuery, memory: InMemoryState
 ) -> tuple[ResourceCondition, ...]:
     """Describe fields that another field manager takes repeatedly, for the Stack's owner.
 
-    question: about fields lost now.
+    manager_query: about fields lost now.
     """
     if conflict is None or not conflict.is_conflict:
         return ()
     # The managers are resolved while the fields are lost. A moment later the operator owns the fields again.
-    query = find_open_query(question, memory) if question.lost else None
+    query = find_open_query(manager_query, memory) if manager_query.lost else None
     message = (
-        f"{name} ({question.child.ref}): {describe(question.lost) or conflict.fields}, "
-        f"{find_manager(question.child, memory)}, changed repeatedly; repairs are delayed: stop that writer, or set "
+        f"{name} ({manager_query.child.ref}): {describe(manager_query.lost) or conflict.fields}, "
+        f"{find_manager(manager_query.child, memory)}, changed repeatedly; repairs are delayed: stop that writer, or set "
         f"ignoreFields"
     )
     return (
@@ -230,13 +231,13 @@ def describe_conflict(
     )
 
 
-def find_open_query(question: ManagerQuery, memory: InMemoryState) -> ManagerQuery | None:
+def find_open_query(query: ManagerQuery, memory: InMemoryState) -> ManagerQuery | None:
     """Return the query, or None if its answer is known."""
-    known = memory.field_managers.get(question.child.uid)
-    return question if known is None or known[0] != question.lost else None
+    known = memory.field_managers.get(query.child.uid)
+    return query if known is None or known[0] != query.lost else None
 
 
 def find_manager(child: Child, memory: InMemoryState) -> str:
     """Return the field managers that the last query found for the object."""
     known = memory.field_managers.get(child.uid)
-    return known[1] if known is not None else field_managers.UNKNOWN
+    return known[1] if known is not None else reverted_values.UNKNOWN

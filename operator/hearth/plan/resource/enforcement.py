@@ -6,6 +6,7 @@ The existing objects determine what a step means for the resource, not the name 
 from __future__ import annotations
 
 import dataclasses
+from typing import assert_never
 
 from hearth.model import names, value_class
 from hearth.model.child import Child
@@ -13,7 +14,7 @@ from hearth.plan.environment.environment_rules import Action, EnvironmentRule
 from hearth.plan.state.memory_updates import ResourceReady
 from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
-from hearth.plan.state.steps import Apply, Delete, Detach, Step
+from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step, Suspend, WriteHealthMark
 
 BEFORE: dict[Action, str] = {action: f"Pre{action}" for action in Action}
 AFTER: dict[Action, str] = {action: f"Post{action}" for action in Action}
@@ -41,43 +42,52 @@ class ActionSpan:
 NOTHING = ActionSpan()
 
 
-def enforce(subject: ResourceContext, status: ResourceStatus) -> ResourceStatus:
+def enforce(context: ResourceContext, status: ResourceStatus) -> ResourceStatus:
     """Apply the Stack's environment to the status."""
-    if subject.environment.is_unrestricted:
+    if context.environment.is_unrestricted:
         return status
     if status.step is None:
-        return _hold_after(subject, status)
-    span = classify_step(subject, status.step)
+        return _hold_after(context, status)
+    span = classify_step(context, status.step)
     if span.starts is not None:
-        rule = subject.environment.rules.find_restriction(subject.name, span.starts)
+        rule = context.environment.rules.find_restriction(context.name, span.starts)
         if rule is not None:
             return _restrict(status, rule, span.starts)
-        if subject.environment.stops_at(subject.name, BEFORE[span.starts]):
+        if context.environment.stops_at(context.name, BEFORE[span.starts]):
             return stop_at(status, BEFORE[span.starts])
     if isinstance(status.step, Apply):
-        step = _mark(subject, status.step, span)
+        step = _mark(context, status.step, span)
         status = status if step is status.step else dataclasses.replace(status, step=step)
-    return _hold_after(subject, status)
+    return _hold_after(context, status)
 
 
-def classify_step(subject: ResourceContext, step: Step) -> ActionSpan:
+def classify_step(context: ResourceContext, step: Step) -> ActionSpan:
     """Classify a step of a resource that the target contains.
 
     A deletion makes room for another object. A new object of a resource that existed before this revision replaces one
     that was deleted first, or that vanished.
     """
-    if isinstance(step, Delete | Detach):
-        return ActionSpan(starts=Action.REPLACE)
-    if not isinstance(step, Apply):
-        return NOTHING
+    match step:
+        case Delete() | Detach():
+            return ActionSpan(starts=Action.REPLACE)
+        case Release() | WriteHealthMark() | Suspend():
+            return NOTHING
+        case Apply():
+            return classify_apply(context, step)
+        case _:
+            assert_never(step)
+
+
+def classify_apply(context: ResourceContext, step: Apply) -> ActionSpan:
+    """Classify an apply."""
     if step.takes_up is not None:
         return NOTHING
     if step.uid is not None:
-        is_change = not step.repaired_fields and _is_change(_find_hash(subject, step.uid), step.hash)
+        is_change = not step.repaired_fields and _is_change(_find_hash(context, step.uid), step.hash)
         return ActionSpan(starts=Action.UPDATE, finishes=Action.UPDATE) if is_change else NOTHING
-    if any(child.is_identified for child in subject.children):
+    if any(child.is_identified for child in context.children):
         return ActionSpan(starts=Action.REPLACE, finishes=Action.REPLACE)
-    if subject.name in subject.environment.previous_resources:
+    if context.name in context.environment.previous_resources:
         return ActionSpan(finishes=Action.REPLACE)
     return ActionSpan(starts=Action.CREATE, finishes=Action.CREATE)
 
@@ -132,44 +142,44 @@ def _restrict(status: ResourceStatus, rule: EnvironmentRule, action: Action) -> 
     )
 
 
-def _hold_after(subject: ResourceContext, status: ResourceStatus) -> ResourceStatus:
+def _hold_after(context: ResourceContext, status: ResourceStatus) -> ResourceStatus:
     """Stop a finished resource if its object carries an active post-breakpoint."""
     if not status.is_ready or status.child is None:
         return status
-    hook = _read_mark(subject, status.child)
+    hook = _read_mark(context, status.child)
     if not hook:
         return status
     # The object is usable even though it is stopped, so it is not replaced as if it had never been ready.
-    ready = ResourceReady(resource=subject.name, uid=status.child.uid)
+    ready = ResourceReady(resource=context.name, uid=status.child.uid)
     return dataclasses.replace(stop_at(status, hook), step=status.step, memory_updates=(*status.memory_updates, ready))
 
 
-def _mark(subject: ResourceContext, step: Apply, span: ActionSpan) -> Apply:
+def _mark(context: ResourceContext, step: Apply, span: ActionSpan) -> Apply:
     """Add the post-breakpoint annotation to the step if the resource is to stop afterwards."""
-    child = next((each for each in subject.children if each.uid == step.uid), None)
-    hook = _read_mark(subject, child) if child is not None else ""
-    if not hook and span.finishes is not None and subject.environment.stops_at(subject.name, AFTER[span.finishes]):
+    child = next((each for each in context.children if each.uid == step.uid), None)
+    hook = _read_mark(context, child) if child is not None else ""
+    if not hook and span.finishes is not None and context.environment.stops_at(context.name, AFTER[span.finishes]):
         hook = AFTER[span.finishes]
     if not hook:
         return step
     metadata = step.manifest["metadata"]
     annotations = {
         **metadata["annotations"],
-        names.ANNOTATION_POST_BREAKPOINT: f"{hook}@{subject.environment.key}",
+        names.ANNOTATION_POST_BREAKPOINT: f"{hook}@{context.environment.key}",
     }
     return dataclasses.replace(step, manifest={**step.manifest, "metadata": {**metadata, "annotations": annotations}})
 
 
-def _read_mark(subject: ResourceContext, child: Child) -> str:
+def _read_mark(context: ResourceContext, child: Child) -> str:
     """Return the hook at which the object's resource stops, or "" for none."""
     text = (child.fields["metadata"].get("annotations") or {}).get(names.ANNOTATION_POST_BREAKPOINT, "")
     hook, _, key = text.partition("@")
-    is_armed = key == subject.environment.key and subject.environment.stops_at(subject.name, hook)
+    is_armed = key == context.environment.key and context.environment.stops_at(context.name, hook)
     return hook if is_armed and hook in AFTER.values() else ""
 
 
-def _find_hash(subject: ResourceContext, uid: str) -> str:
-    return next((child.hash for child in subject.children if child.uid == uid), "")
+def _find_hash(context: ResourceContext, uid: str) -> str:
+    return next((child.hash for child in context.children if child.uid == uid), "")
 
 
 def _is_change(before: str, after: str) -> bool:

@@ -30,32 +30,32 @@ GONE_TEXT = "has finished; its object is gone by its own lifetime and is not mad
 GOING_TEXT = "has finished; its object is being deleted and is not made again"
 
 
-def plan(subject: ResourceContext, child: Child | None, desired: DesiredObject) -> ResourceStatus | None:
+def plan(context: ResourceContext, child: Child | None, desired: DesiredObject) -> ResourceStatus | None:
     """Return the status of a resource whose work has finished without an object that stays; None to plan it as usual."""
-    run, finished = subject.desired.run, subject.memory.finished
+    run, finished = context.desired.run, context.memory.finished
     if run is None or not run.is_once:
         return None
     if child is not None and child.hash == desired.hash:
-        return _plan_going(subject, child) if child.deleting and child.unhealthy_reason is None else None
-    is_known = finished.has(subject.name, desired.hash) or (
+        return _plan_going(context, child) if child.deleting and child.unhealthy_reason is None else None
+    is_known = finished.has(context.name, desired.hash) or (
         desired.resource.is_name_pinned and finished.has_object(desired.ref, desired.hash)
     )
     return make_gone(desired) if is_known else None
 
 
-def _plan_going(subject: ResourceContext, child: Child) -> ResourceStatus | None:
+def _plan_going(context: ResourceContext, child: Child) -> ResourceStatus | None:
     """Return the status of a resource whose object succeeded and is being deleted; None if it did not succeed."""
-    if not subject.memory.finished.has(subject.name, child.hash) and not _has_finished_going(subject, child):
+    if not context.memory.finished.has(context.name, child.hash) and not _has_finished_going(context, child):
         return None
     status = readiness.make_status(child, ResourceState.READY, FINISHED, GOING_TEXT)
-    return dataclasses.replace(status, memory_updates=find_updates(subject, status))
+    return dataclasses.replace(status, memory_updates=find_updates(context, status))
 
 
-def _has_finished_going(subject: ResourceContext, child: Child) -> bool:
+def _has_finished_going(context: ResourceContext, child: Child) -> bool:
     """Return whether an object that is being deleted would be ready, and has finished."""
     present = dataclasses.replace(child, deleting=False)
-    is_ready = readiness.assess(subject.resource, present, subject.values, subject.rules).is_ready
-    run = subject.desired.run
+    is_ready = readiness.assess(context.resource, present, context.values, context.rules).is_ready
+    run = context.desired.run
     return is_ready and run is not None and run_policy.has_finished(child, run)
 
 
@@ -73,33 +73,33 @@ def make_gone(desired: DesiredObject) -> ResourceStatus:
     )
 
 
-def find_updates(subject: ResourceContext, status: ResourceStatus) -> tuple[Any, ...]:
+def find_updates(context: ResourceContext, status: ResourceStatus) -> tuple[Any, ...]:
     """Return the memory updates of a status, with that of work that has just finished, or that must be done again."""
-    run, child, finished = subject.desired.run, status.child, subject.memory.finished
+    run, child, finished = context.desired.run, status.child, context.memory.finished
     if run is None or not run.is_once or child is None or not child.is_identified:
         return status.memory_updates
     if child.unhealthy_reason is not None:
-        is_known = finished.has(subject.name, child.hash)
-        forgotten = (WorkForgotten(resource=subject.name, hash=child.hash),) if is_known else ()
+        is_known = finished.has(context.name, child.hash)
+        forgotten = (WorkForgotten(resource=context.name, hash=child.hash),) if is_known else ()
         return (*status.memory_updates, *forgotten)
-    is_new = status.is_ready and child.hash == subject.desired.hash and not finished.has(subject.name, child.hash)
+    is_new = status.is_ready and child.hash == context.desired.hash and not finished.has(context.name, child.hash)
     if not is_new or not run_policy.has_finished(child, run):
         return status.memory_updates
-    resources = subject.blueprint.resources
-    update = WorkFinished(resource=subject.name, ref=child.ref, hash=child.hash, wanted=resources)
+    resources = context.blueprint.resources
+    update = WorkFinished(resource=context.name, ref=child.ref, hash=child.hash, wanted=resources)
     return (*status.memory_updates, update)
 
 
-def finish(subject: ResourceContext, status: ResourceStatus) -> ResourceStatus:
+def finish(context: ResourceContext, status: ResourceStatus) -> ResourceStatus:
     """Return the status of a resource whose object runs to completion, with what must be remembered of it.
 
     A resource that counts as failed stays so while it is run again: its phase must not flicker.
     """
-    updates = find_updates(subject, status)
+    updates = find_updates(context, status)
     if updates is not status.memory_updates:
         status = dataclasses.replace(status, memory_updates=updates)
-    attempt = subject.memory.attempts.get(subject.name)
-    is_again = attempt is not None and attempt.attempt_id == FailedObject(hash=subject.desired.hash)
+    attempt = context.memory.attempts.get(context.name)
+    is_again = attempt is not None and attempt.attempt_id == FailedObject(hash=context.desired.hash)
     if attempt is None or not is_again or not attempt.is_exhausted or status.state is not ResourceState.PROGRESSING:
         return status
     message = f"{attempt.message}; it is being run again"
@@ -108,10 +108,10 @@ def finish(subject: ResourceContext, status: ResourceStatus) -> ResourceStatus:
     )
 
 
-def hold_object(subject: ResourceContext, manifest: Object, hash_: str) -> Object:
+def hold_object(context: ResourceContext, manifest: Object, hash_: str) -> Object:
     """Return the manifest with the finalizer that keeps the object until its success is recorded, if it needs one."""
-    run = subject.desired.run
-    if run is None or not run.is_once or subject.memory.finished.has(subject.name, hash_):
+    run = context.desired.run
+    if run is None or not run.is_once or context.memory.finished.has(context.name, hash_):
         return manifest
     metadata = manifest["metadata"]
     stated = metadata.get("finalizers") or []

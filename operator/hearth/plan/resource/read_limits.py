@@ -56,9 +56,9 @@ def find_read_names(resource: ResourceBlueprint) -> dict[str, None]:
     return {name: None for part in parts for name in part.reads}
 
 
-def withhold_rules(subject: ResourceContext, child: Child) -> ResourceStatus | None:
+def withhold_rules(context: ResourceContext, child: Child) -> ResourceStatus | None:
     """Return the status of an object whose resource's own rules read it although the account may not; else None."""
-    resource, reader = subject.resource, subject.reader
+    resource, reader = context.resource, context.reader
     if not any(resource.own_name in rule.reads for rule in (*resource.ready_when, *resource.failed_when)):
         return None
     match reader.find(child):
@@ -70,11 +70,11 @@ def withhold_rules(subject: ResourceContext, child: Child) -> ResourceStatus | N
             return None
 
 
-def withhold_words(subject: ResourceContext, child: Child, status: ResourceStatus) -> ResourceStatus:
+def withhold_words(context: ResourceContext, child: Child, status: ResourceStatus) -> ResourceStatus:
     """Return the status of an object that is not ready, without the object's own words if the account may not get it."""
-    match subject.reader.find(child):
+    match context.reader.find(child):
         case Access.DENIED:
-            message = f"is not ready, and what it reports is not shown: {subject.reader.explain(child)}"
+            message = f"is not ready, and what it reports is not shown: {context.reader.explain(child)}"
             return dataclasses.replace(status, reason=read_access.FORBIDDEN, message=message)
         case Access.UNKNOWN:
             cause = Cause.EVALUATING if status.cause in (Cause.OTHER, Cause.NOT_OBSERVED) else status.cause

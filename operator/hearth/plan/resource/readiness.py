@@ -56,20 +56,18 @@ def serves(child: Child, rules: HealthRules) -> bool:
     return verdict.is_pending or verdict.state is health_rules.HealthState.READY
 
 
-def interpret(verdict: HealthResult, child: Child) -> ResourceStatus:
+def interpret(result: HealthResult, child: Child) -> ResourceStatus:
     """Return the status of a child with this health."""
-    match verdict.state:
+    match result.state:
         case health_rules.HealthState.READY:
-            return make_status(child, ResourceState.READY, "Ready", verdict.message)
+            return make_status(child, ResourceState.READY, "Ready", result.message)
         case health_rules.HealthState.FAILED:
-            return make_status(
-                child, ResourceState.FAILED, verdict.reason, verdict.message, is_terminal=verdict.terminal
-            )
-        case _ if verdict.stops:
-            status = make_status(child, ResourceState.STOPPED, verdict.reason, verdict.message)
-            return dataclasses.replace(status, nested_stops=verdict.stops)
+            return make_status(child, ResourceState.FAILED, result.reason, result.message, is_terminal=result.terminal)
+        case _ if result.stops:
+            status = make_status(child, ResourceState.STOPPED, result.reason, result.message)
+            return dataclasses.replace(status, nested_stops=result.stops)
         case _:
-            return make_status(child, ResourceState.PROGRESSING, verdict.reason, verdict.message)
+            return make_status(child, ResourceState.PROGRESSING, result.reason, result.message)
 
 
 def make_status(

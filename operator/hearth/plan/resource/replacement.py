@@ -27,7 +27,7 @@ CREATE_FIRST_KINDS = frozenset(
 
 
 def find_policy(
-    resource: ResourceBlueprint, wanted: DesiredResource, *, is_named: bool = False, is_rollback: bool = False
+    resource: ResourceBlueprint, desired: DesiredResource, *, is_named: bool = False, is_rollback: bool = False
 ) -> Replacement:
     """Return the replacement policy: the resource's own, otherwise the safe one for its kind.
 
@@ -37,19 +37,19 @@ def find_policy(
     """
     if resource.replacement is not None:
         return resource.replacement
-    if is_rollback and not is_named and wanted.kind.key == data_kinds.STATEFUL_SET:
+    if is_rollback and not is_named and desired.kind.key == data_kinds.STATEFUL_SET:
         return Replacement.KEEP_CLAIMS
-    if wanted.is_name_pinned or not (is_named or wanted.kind.key in CREATE_FIRST_KINDS):
+    if desired.is_name_pinned or not (is_named or desired.kind.key in CREATE_FIRST_KINDS):
         return Replacement.NEVER
     return Replacement.CREATE_FIRST
 
 
-def find_candidates(children: Iterable[Child], wanted: DesiredResource) -> list[Child]:
+def find_candidates(children: Iterable[Child], desired: DesiredResource) -> list[Child]:
     """Find the objects that can represent the resource as desired now: same kind, name and namespace."""
     return [
         child
         for child in children
-        if child.is_identified and any(is_at(child, ref) for ref in wanted.refs_at(child.incarnation))
+        if child.is_identified and any(is_at(child, ref) for ref in desired.refs_at(child.incarnation))
     ]
 
 
@@ -60,7 +60,7 @@ def is_at(child: Child, ref: ObjectRef) -> bool:
 
 
 def choose_child(
-    candidates: list[Child], wanted: DesiredResource, assess: Callable[[Child], ResourceStatus]
+    candidates: list[Child], desired: DesiredResource, assess: Callable[[Child], ResourceStatus]
 ) -> Child | None:
     """Choose the best object.
 
@@ -74,7 +74,7 @@ def choose_child(
 
     def rank(child: Child) -> tuple[bool, bool, bool, bool, bool, int]:
         state = assess(child).state
-        is_same = child.hash == wanted.hash
+        is_same = child.hash == desired.hash
         return (
             not child.deleting,
             child.unhealthy_reason is None,
@@ -92,9 +92,9 @@ def find_next_incarnation(children: Iterable[Child]) -> int:
     return max((child.incarnation for child in children if child.is_identified), default=0) + 1
 
 
-def explain_not_replaced(wanted: DesiredResource, *, field: str) -> str:
+def explain_not_replaced(desired: DesiredResource, *, field: str) -> str:
     """Explain why a resource is not replaced, what would allow it, and what a replacement does to its data."""
-    kind, is_pinned = wanted.kind, wanted.is_name_pinned
+    kind, is_pinned = desired.kind, desired.is_name_pinned
     way = "set updatePolicy.replace: " + ("DeleteFirst" if is_pinned else "CreateFirst (or DeleteFirst)")
     way += " on the resource" + (", because its name is fixed" if is_pinned else "")
     if kind.key == data_kinds.STATEFUL_SET:
@@ -103,7 +103,7 @@ def explain_not_replaced(wanted: DesiredResource, *, field: str) -> str:
             "without its Pods and claims, and creates it again under its name"
         )
     policy = Replacement.DELETE_FIRST if is_pinned else Replacement.CREATE_FIRST
-    loss = data_kinds.describe_loss(kind.key, policy, has_claims=data_kinds.has_claims(wanted.manifest))
+    loss = data_kinds.describe_loss(kind.key, policy, has_claims=data_kinds.has_claims(desired.manifest))
     if kind.key == data_kinds.STATEFUL_SET and loss:
         way += f" ({policy.value} would not do that: {loss})"
     elif loss:

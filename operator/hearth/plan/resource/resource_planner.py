@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from hearth.model import field_paths, tenancy
 from hearth.model.child import Child, Path
+from hearth.model.external_objects import ExternalQuery
 from hearth.model.groups import members
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.environment import active_environment, inherited_rules
 from hearth.plan.environment.active_environment import ActiveEnvironment
+from hearth.plan.environment.environment_rules import Action
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.resource import (
@@ -23,25 +25,24 @@ from hearth.plan.resource import (
     read_limits,
     replace_unhealthy,
     replacement,
-    rolling_control,
     set_replacement,
     step_planning,
 )
 from hearth.plan.resource.blocked_status import Unevaluated
 from hearth.plan.resource.desired_objects import DesiredObjects
-from hearth.plan.resource.suspend import restore_object
-from hearth.plan.resource.unproven import Unproven
+from hearth.plan.resource.external_status import ExternalObjects
+from hearth.plan.resource.suspend import suspend_object
 from hearth.plan.resource.wanted_objects import WantedObjects
-from hearth.plan.state import internal_errors, requirements
+from hearth.plan.state import internal_errors, requirements, steps
 from hearth.plan.state.desired import DesiredObject, DesiredResource
 from hearth.plan.state.healing import UnhealthyTracker
 from hearth.plan.state.internal_errors import OnError, Retry
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.read_access import Reader
-from hearth.plan.state.requirements import CollectionStatus, Required
+from hearth.plan.state.requirements import CollectionStatus, ExternalStatus, Required
 from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
-from hearth.plan.state.rolling_updates import RollingUpdates
+from hearth.plan.state.rolling_updates import PendingChange, RollingUpdate, RollingUpdates
 from hearth.plan.state.suspend_record import SuspendRecords
 from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.plan.target.target import DetachedSet
@@ -57,7 +58,7 @@ from hearth.template.blueprint import (
 class ResourcePlanner:
     """Planner for the resources of one blueprint. Caches evaluated manifests while their inputs are unchanged."""
 
-    def __init__(  # noqa: PLR0913 -- each is a separate input of planning
+    def __init__(  # noqa: PLR0913, PLR0915 -- each is a separate input of planning
         self,
         *,
         blueprint: Blueprint,
@@ -93,13 +94,14 @@ class ResourcePlanner:
         self.reader = reader
         self.unhealthy = UnhealthyTracker(total=len(blueprint.resources))
         self.rules = rules
-        self._blueprint = blueprint
+        self.blueprint = blueprint
         self._stack = stack
         self.kinds = kinds
         self.records = SuspendRecords(hashes=hashes, rules=rules)
         self.unproven = Unproven()
         self.desired = DesiredObjects(blueprint, stack=stack, hashes=hashes)
         self.wanted = WantedObjects(blueprint, stack=stack, desired=self.desired)
+        self.externals = ExternalObjects(blueprint, namespace=stack.namespace)
         self.collections = {
             members.name_all(name): CollectionStatus(collection.members)
             for name, collection in blueprint.collections.items()
@@ -108,12 +110,13 @@ class ResourcePlanner:
 
     def update_blueprint(self, blueprint: Blueprint, *, changed: Collection[str]) -> None:
         """Continue with another blueprint. changed: the resources that it changed or removed."""
+        self.externals.update_blueprint(blueprint)
         self.desired.update_blueprint(blueprint, changed)
         self.wanted.update_blueprint(blueprint, changed=changed)
         self.unhealthy.total = len(blueprint.resources)
         for name, collection in blueprint.collections.items():
             self.collections[members.name_all(name)].set_members(collection.members)
-        self._blueprint = blueprint
+        self.blueprint = blueprint
 
     def plan(
         self,
@@ -129,7 +132,7 @@ class ResourcePlanner:
         statuses: of all required resources; children: the objects that carry its label; now: monotonic seconds.
         """
         try:
-            resource = self._blueprint.resources[name]
+            resource = self.blueprint.resources[name]
             required = self._find_required(resource, statuses)
             awaited = {**required, **{each: statuses[each] for each in resource.after}} if resource.after else required
             unready = [each for each, found in awaited.items() if not found.is_ready]
@@ -138,15 +141,25 @@ class ResourcePlanner:
                 status = read_limits.await_access(status, self.reader)
             if not (status.is_ready or status.state is ResourceState.PROGRESSING):
                 waits_for = (awaited[each] for each in unready)
-                status = restore_object.restore_if_stuck(
-                    name, status, waits_for, memory=memory, records=self.records, now=now
-                )
+                status = restore_if_stuck(name, status, waits_for, memory=memory, records=self.records, now=now)
         except Exception as error:  # noqa: BLE001 -- other resources continue; the error is reported
             self.on_error(name, error)
             return self._fail(name, children, now=now)
         if self._errors:
             self._errors.pop(name, None)
         return status
+
+    def find_queries(self) -> dict[str, ExternalQuery]:
+        """Return by name the external objects that the cache must know."""
+        return self.externals.find_queries(reader=self.reader, kinds=self.kinds, rules=self.rules)
+
+    def refresh_external(self, name: str) -> bool:
+        """Assess an external object again; return whether its dependents must be planned again."""
+        try:
+            return self.externals.refresh(name, reader=self.reader, kinds=self.kinds, rules=self.rules)
+        except Exception as error:  # noqa: BLE001 -- as in `plan`
+            self.on_error(name, error)
+            return self.externals.fail(name, internal_errors.explain("decide whether it is ready"))
 
     def _fail(self, name: str, children: tuple[Child, ...], *, now: float) -> ResourceStatus:
         """Return the status of a resource after an internal error."""
@@ -163,7 +176,7 @@ class ResourcePlanner:
 
     def _is_read(self, resource: ResourceBlueprint) -> bool:
         """Return whether any expression reads the object of the resource."""
-        reads = self._blueprint.reads
+        reads = self.blueprint.reads
         return bool(reads.get(resource.name) or reads.get(resource.own_name))
 
     def _find_required(self, resource: ResourceBlueprint, statuses: Mapping[str, ResourceStatus]) -> Required:
@@ -183,10 +196,12 @@ class ResourcePlanner:
         now: float,
     ) -> ResourceStatus:
         """Plan the resource without regard to suspension. unready: required resources that are not ready."""
-        if unready:
+        read = {name: self.externals.statuses[name] for name in resource.externals} if resource.externals else {}
+        if unready or not all(each.is_ready for each in read.values()):
             self._note_unsettled(resource.name)
+            missing = [*unready, *(name for name, each in read.items() if not each.is_ready)]
             return blocked_status.waiting(
-                f"waits for {enumerate_names(unready)}", child=requirements.find_current(children)
+                f"waits for {enumerate_names(missing)}", child=requirements.find_current(children)
             )
         if self.reader.is_limited and (unreadable := self._find_unreadable(resource, required, children)) is not None:
             self._note_unsettled(resource.name)
@@ -194,7 +209,8 @@ class ResourcePlanner:
         values = {
             requirements.find_value_name(each): requirements.find_value(found) for each, found in required.items()
         }
-        wanted = self._evaluate(resource, required, values)
+        values |= {name: each.fields for name, each in read.items()}
+        wanted = self._evaluate(resource, required, values, read=read.values())
         if not isinstance(wanted, DesiredResource):
             self._note_unsettled(resource.name)
             if isinstance(wanted, Pending) and (
@@ -211,9 +227,9 @@ class ResourcePlanner:
             values=values,
             memory=memory,
             now=now,
-            blueprint=self._blueprint,
+            blueprint=self.blueprint,
             unhealthy=self.unhealthy,
-            adopts=self._blueprint.adopts if resource.adopts is None else resource.adopts,
+            adopts=self.blueprint.adopts if resource.adopts is None else resource.adopts,
             rules=self.rules,
             records=self.records,
             reader=self.reader,
@@ -229,7 +245,7 @@ class ResourcePlanner:
         if wanted.run is not None:
             status = finished_run.finish(subject, status)
         if (update := self.rolling.find(resource.name)) is not None:
-            status = rolling_control.hold(subject, status, update)
+            status = hold(subject, status, update)
         return enforcement.enforce(subject, status)
 
     def _find_unreadable(
@@ -249,7 +265,7 @@ class ResourcePlanner:
             update.note_unsettled(name)
 
     def _evaluate(
-        self, resource: ResourceBlueprint, required: Required, values: Values
+        self, resource: ResourceBlueprint, required: Required, values: Values, *, read: Collection[ExternalStatus]
     ) -> DesiredResource | Unevaluated:
         """Evaluate the desired resource, or return why it has no manifest."""
         kind = self.kinds.find(resource, namespace=self._stack.namespace)
@@ -259,14 +275,16 @@ class ResourcePlanner:
         if resource.is_stack:
             inherited = inherited_rules.find(self.environment.rules, resource.name, retry=self.retry_token)
         known = self.desired.get(resource.name)
-        desired = self.desired.evaluate(resource, kind, required=required, values=values, inherited=inherited)
+        desired = self.desired.evaluate(
+            resource, kind, required=required, read=read, values=values, inherited=inherited
+        )
         if known is not None and desired is not known and isinstance(desired, DesiredResource):
             self.wanted.release(resource.name)
         return desired
 
-    def _create(self, subject: ResourceContext, desired: DesiredObject) -> ResourceStatus:
+    def _create(self, context: ResourceContext, desired: DesiredObject) -> ResourceStatus:
         """Plan the object of a resource that has none."""
-        if self.is_protected(subject.name) and (unlisted := self.kinds.find_unlisted()) is not None:
+        if self.is_protected(context.name) and (unlisted := self.kinds.find_unlisted()) is not None:
             # The number of the next object follows from those that exist, and tells later which one a completed revision
             # needs.
             return blocked_status.waiting(
@@ -274,71 +292,71 @@ class ResourcePlanner:
             )
         # The answer comes no later than that of the apply.
         self.reader.expect(desired.kind, desired.ref.namespace)
-        return step_planning.plan_apply(subject, desired, None)
+        return step_planning.plan_apply(context, desired, None)
 
-    def _decide(self, subject: ResourceContext) -> ResourceStatus:
+    def _decide(self, context: ResourceContext) -> ResourceStatus:
         """Plan a resource whose manifest is known."""
-        wanted = subject.desired
-        candidates = replacement.find_candidates(subject.children, wanted)
-        detached = self._find_detached(subject)
+        wanted = context.desired
+        candidates = replacement.find_candidates(context.children, wanted)
+        detached = self._find_detached(context)
         if detached is not None:
             # Objects of other incarnations do not have its claims.
             candidates = [each for each in candidates if each.uid == detached.uid]
-        child = replacement.choose_child(candidates, wanted, lambda each: decide.assess_child(subject, each))
-        if child is None and not subject.children and (child := self.unproven.find(wanted)) is not None:
-            subject = dataclasses.replace(subject, children=(child,))
+        child = replacement.choose_child(candidates, wanted, lambda each: decide.assess_child(context, each))
+        if child is None and not context.children and (child := self.unproven.find(wanted)) is not None:
+            context = dataclasses.replace(context, children=(child,))
             if child.ownership is None or child.omitted:
-                return self._take_up(subject, child)
+                return self._take_up(context, child)
         # If the kind or the explicit name changed, the existing objects count as earlier incarnations.
-        number = child.incarnation if child is not None else replacement.find_next_incarnation(subject.children)
+        number = child.incarnation if child is not None else replacement.find_next_incarnation(context.children)
         desired = (
             wanted.at(number, child=child)
             if child is not None or detached is None
             else wanted.at(detached.incarnation, name=detached.name)
         )
-        if settled := self._refuse(subject.name, desired, child) or finished_run.plan(subject, child, desired):
+        if settled := self._refuse(context.name, desired, child) or finished_run.plan(context, child, desired):
             return settled
         if child is None:
             moved = self.find_obsolete(desired.ref)
-            return self._create(subject, desired) if moved is None else self._move(subject, desired, moved)
+            return self._create(context, desired) if moved is None else self._move(context, desired, moved)
         if child.deleting:
-            return decide.plan_going(subject, child)
+            return decide.plan_going(context, child)
         if child.defect and child.hash == desired.hash:
             # The object shows only part of its content, so it allows no conclusion. A different definition is still
             # written.
             return blocked_status.unreadable(child)
-        if child.omitted and child.hash == desired.hash and (path := self._find_omitted(subject, child)):
+        if child.omitted and child.hash == desired.hash and (path := self._find_omitted(context, child)):
             return blocked_status.too_large(child, path)
-        if subject.memory.is_leaving(child):
+        if context.memory.is_leaving(child):
             # The object was obsolete a moment ago. A dependent that took it as ready would use values of a deleted
             # object.
             return step_planning.await_deletion(child)
-        return self._decide_existing(subject, child, desired)
+        return self._decide_existing(context, child, desired)
 
-    def _move(self, subject: ResourceContext, desired: DesiredObject, child: Child) -> ResourceStatus:
+    def _move(self, context: ResourceContext, desired: DesiredObject, child: Child) -> ResourceStatus:
         """Plan a resource whose object carries the label of another resource that does not want it."""
-        if subject.memory.is_leaving(child):
+        if context.memory.is_leaving(child):
             return step_planning.await_deletion(child)
-        subject = dataclasses.replace(subject, children=(*subject.children, child))
-        desired = subject.desired.at(desired.incarnation, child=child)
-        return decide.relabel(subject, child, desired)
+        context = dataclasses.replace(context, children=(*context.children, child))
+        desired = context.desired.at(desired.incarnation, child=child)
+        return decide.relabel(context, child, desired)
 
-    def _find_detached(self, subject: ResourceContext) -> DetachedSet | None:
+    def _find_detached(self, context: ResourceContext) -> DetachedSet | None:
         """Return the StatefulSet that the resource had, if its Pods and claims still wait for the next one."""
-        detached = self.detached.get(subject.name)
-        if detached is None or not set_replacement.is_followed_by(detached, subject.desired):
+        detached = self.detached.get(context.name)
+        if detached is None or not set_replacement.is_followed_by(detached, context.desired):
             return None
-        return None if set_replacement.find_next(detached, subject.children) is not None else detached
+        return None if set_replacement.find_next(detached, context.children) is not None else detached
 
-    def _decide_existing(self, subject: ResourceContext, child: Child, desired: DesiredObject) -> ResourceStatus:
+    def _decide_existing(self, context: ResourceContext, child: Child, desired: DesiredObject) -> ResourceStatus:
         """Plan a resource by comparing its object with the definition."""
-        if (circle := subject.memory.circle) and circle[-1].uid == child.uid:
+        if (circle := context.memory.circle) and circle[-1].uid == child.uid:
             return blocked_status.circular(child, circle)
         # A definition made from values that are repaired later says nothing about this object's own.
         finding, seen = (
             (drift.compare(child, desired), None)
-            if subject.awaits_repair
-            else drift.find(child, desired, subject.memory)
+            if context.awaits_repair
+            else drift.find(child, desired, context.memory)
         )
         # An unproven object is signed first. Only then may another object be made, or this one be deleted.
         assess = (
@@ -346,8 +364,8 @@ class ResourcePlanner:
             if child.unhealthy_reason is None or not child.is_identified
             else replace_unhealthy.replace_unhealthy
         )
-        status = assess(subject, child, desired, finding)
-        conditions = drift.describe_drift(subject, child, finding, desired)
+        status = assess(context, child, desired, finding)
+        conditions = drift.describe_drift(context, child, finding, desired)
         if child.has_record:
             conditions += self.records.describe(child)
         if not conditions and seen is None:
@@ -355,21 +373,21 @@ class ResourcePlanner:
         updates = status.memory_updates if seen is None else (*status.memory_updates, seen)
         return dataclasses.replace(status, conditions=status.conditions + conditions, memory_updates=updates)
 
-    def _find_omitted(self, subject: ResourceContext, child: Child) -> Path:
+    def _find_omitted(self, context: ResourceContext, child: Child) -> Path:
         """Return a field that this Stack reads of the object and that is too large to store, or () for none."""
-        reads = self._blueprint.reads.get(subject.resource.own_name, frozenset()) | self.rules.paths(child.kind)
+        reads = self.blueprint.reads.get(context.resource.own_name, frozenset()) | self.rules.paths(child.kind)
         return next(
             (path for path in child.omitted if any(field_paths.is_overlapping(path, read) for read in reads)), ()
         )
 
-    def _take_up(self, subject: ResourceContext, child: Child) -> ResourceStatus:
+    def _take_up(self, context: ResourceContext, child: Child) -> ResourceStatus:
         """Plan a resource whose unsigned object was too large for the cache.
 
         The operator reads the object before writing it.
         """
-        desired = subject.desired.at(child.incarnation, child=child)
-        return self._refuse(subject.name, desired, child) or step_planning.plan_apply(
-            subject, desired, None, takes_up=child.uid
+        desired = context.desired.at(child.incarnation, child=child)
+        return self._refuse(context.name, desired, child) or step_planning.plan_apply(
+            context, desired, None, takes_up=child.uid
         )
 
     def _refuse(self, name: str, desired: DesiredObject, child: Child | None) -> ResourceStatus | None:
@@ -394,3 +412,143 @@ class ResourcePlanner:
                 state=ResourceState.FAILED, reason="DuplicateObject", message=message, planned_ref=ref
             )
         return None
+
+
+# Objects with a Stack's label but without its signature, of which a resource may reclaim some. Their signature was
+# removed or damaged, or an earlier version of the operator wrote them. Their own metadata is only a claim: it finds
+# the object, but never causes a deletion, a hold or an order.
+
+CLAIMS_READ = 16
+"""Limit of claimed incarnations to look up per resource. A resource has two or three at a time."""
+
+
+class Unproven:
+    """Index of one Stack's unproven objects by reference."""
+
+    def __init__(self) -> None:
+        self._found: tuple[Child, ...] = ()
+        self._places: dict[ObjectRef, Child] = {}
+        self._claims: dict[str, set[int]] = {}
+        """By resource, the incarnations that objects claim."""
+
+    def update(self, found: tuple[Child, ...]) -> None:
+        """Update from the cache. Costs nothing while the objects are unchanged."""
+        if found is self._found or not (found or self._found):
+            return
+        self._found = found
+        self._places = {child.ref: child for child in found}
+        self._claims = {}
+        for child in found:
+            claims = self._claims.setdefault(child.resource, set())
+            if len(claims) < CLAIMS_READ:
+                claims.add(child.incarnation)
+
+    def find(self, desired: DesiredResource) -> Child | None:
+        """Find an object at one of the resource's references that an apply of the operator labelled."""
+        if not self._found:
+            return None
+        claimed = self._claims.get(desired.owner.resource, set())
+        for incarnation in sorted({1, *claimed}, reverse=True):
+            for ref in desired.refs_at(incarnation):
+                child = self._places.get(ref)
+                if child is not None and child.is_labelled_by_us:
+                    return child
+        return None
+
+
+# Restoration of a suspended object whose definition cannot be applied because of a problem. The object runs as
+# before, like any object whose update fails. A mere delay does not restore it.
+
+STUCK = frozenset({ResourceState.FAILED, ResourceState.STOPPED})
+
+
+def restore_if_stuck(
+    name: str,
+    status: ResourceStatus,
+    unready: Iterable[ResourceStatus | CollectionStatus],
+    *,
+    memory: InMemoryState,
+    records: SuspendRecords,
+    now: float,
+) -> ResourceStatus:
+    """Add the step that restores the object if it is suspended and the resource is stuck.
+
+    unready: statuses of the resources that it waits for; now: monotonic seconds.
+    """
+    if status.state is ResourceState.WAITING:
+        waits_for = list(unready)
+        is_stuck = all(each.is_stuck for each in waits_for) if waits_for else status.cause is Cause.VALUE_MISSING
+    else:
+        is_stuck = status.state in STUCK
+    if not is_stuck:
+        return status
+    child = status.child
+    if child is None or child.deleting or not records.is_suspended_now(child):
+        return dataclasses.replace(status, is_stuck=True)
+    if status.step is not None or name in memory.in_flight or child.uid in memory.in_flight:
+        return status
+    step = suspend_object.restore(child, records)
+    # Restoring has its own key: a rejection of one step says nothing about the other.
+    attempt = memory.attempts.get(child.uid)
+    if attempt is not None and attempt.attempt_id == steps.attempt_id(step) and attempt.retry_at > now:
+        wakes = (each for each in (status.requeue_at, attempt.retry_at) if each is not None)
+        return dataclasses.replace(status, requeue_at=min(wakes))
+    return dataclasses.replace(status, restore_step=step)
+
+
+# Control of one planned step by the rolling update of its collection: a change of a member waits for its batch.
+# Creations, repairs and deletions of obsolete objects never wait.
+
+CHANGES = (Action.UPDATE, Action.REPLACE)
+REASON = "RollingUpdate"
+WAITS = "waits until its batch of the rolling update starts"
+
+
+def hold(context: ResourceContext, status: ResourceStatus, update: RollingUpdate) -> ResourceStatus:
+    """Return the status as it is if the step may start, otherwise without its step."""
+    action = enforcement.classify_step(context, status.step).starts if status.step is not None else None
+    if action not in CHANGES:
+        # A member that is stopped at a breakpoint after its change is not done.
+        if status.is_ready and enforcement.enforce(context, status).is_ready:
+            update.note_settled(context.name)
+        else:
+            update.note_unsettled(context.name)
+        return status
+    child = find_represented(context, status)
+    health = decide.assess_child(context, child) if child is not None else None
+    if context.environment.rules.find_restriction(context.name, action) is not None:
+        # It does not change, so the other members need not wait for it.
+        update.note_settled(context.name, is_available=health is not None and health.is_ready)
+        return status
+    change = PendingChange(
+        is_available=health is not None and health.is_ready,
+        is_outdated=child is not None and child.hash != context.desired.hash,
+    )
+    if update.note_waiting(context.name, change):
+        return status
+    return wait(status, health, child)
+
+
+def find_represented(context: ResourceContext, status: ResourceStatus) -> Child | None:
+    """Return the object that the step changes, or that the next one replaces."""
+    if status.child is not None:
+        return status.child
+    candidates = [child for child in context.children if child.is_identified and not child.deleting]
+    return max(candidates, key=lambda child: child.incarnation, default=None)
+
+
+def wait(status: ResourceStatus, health_status: ResourceStatus | None, child: Child | None) -> ResourceStatus:
+    """Return the status of a member that waits for its batch.
+
+    That its present object has failed is no failure of the update, which will change or replace it.
+    """
+    has_failed = health_status is not None and health_status.state is ResourceState.FAILED
+    return ResourceStatus(
+        state=ResourceState.WAITING,
+        reason=REASON,
+        cause=Cause.ORDER,
+        message=f"{health_status.message}; it {WAITS}" if health_status is not None and has_failed else WAITS,
+        child=child,
+        conditions=status.conditions,
+        memory_updates=status.memory_updates,
+    )

@@ -77,11 +77,11 @@ def is_selector_changed(live: Mapping[str, Any], manifest: Mapping[str, Any]) ->
     return any((present.get(key) or None) != (wanted.get(key) or None) for key in ("matchLabels", "matchExpressions"))
 
 
-def is_followed_by(detached: DetachedSet, wanted: DesiredResource) -> bool:
+def is_followed_by(detached: DetachedSet, desired: DesiredResource) -> bool:
     """Return whether the wanted object takes over the Pods and claims of a deleted StatefulSet."""
-    if (wanted.kind.key, wanted.namespace) != (data_kinds.STATEFUL_SET, detached.namespace):
+    if (desired.kind.key, desired.namespace) != (data_kinds.STATEFUL_SET, detached.namespace):
         return False
-    return any(ref.name == detached.name for ref in wanted.refs_at(detached.incarnation))
+    return any(ref.name == detached.name for ref in desired.refs_at(detached.incarnation))
 
 
 def find_next(detached: DetachedSet, children: Iterable[Child]) -> Child | None:

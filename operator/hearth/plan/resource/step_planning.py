@@ -20,7 +20,7 @@ STRING_DATA = b'"f:stringData"'
 
 
 def plan_apply(
-    subject: ResourceContext,
+    context: ResourceContext,
     desired: DesiredObject,
     child: Child | None,
     finding: DriftFinding = drift.NOTHING,
@@ -33,11 +33,11 @@ def plan_apply(
     repairs: the fields to repair, if that is the only reason for the write; takes_up: see `steps.Apply`.
     """
     manifest = desired.manifest
-    if child is not None and subject.records.is_suspended(child):
-        manifest = suspend_object.mark_resumed(manifest, child, finding, subject.records)
-    manifest = finished_run.hold_object(subject, manifest, desired.hash)
+    if child is not None and context.records.is_suspended(child):
+        manifest = suspend_object.mark_resumed(manifest, child, finding, context.records)
+    manifest = finished_run.hold_object(context, manifest, desired.hash)
     step = Apply(
-        resource=subject.name,
+        resource=context.name,
         kind=desired.kind,
         ref=desired.ref,
         manifest=manifest,
@@ -49,11 +49,11 @@ def plan_apply(
         repaired_fields=repairs,
         lost=finding.to_repair if repairs else (),
         leaves_null=child is not None and apply_obstacles.leaves_null(manifest, child),
-        owned_before=find_former(subject, child) if child is not None and child.hash != desired.hash else None,
+        owned_before=find_former(context, child) if child is not None and child.hash != desired.hash else None,
         reclaims=child is not None and child.hash != desired.hash and has_claims(child),
         takes_up=takes_up,
-        may_adopt=subject.adopts,
-        sensitive_texts=subject.resource.hidden,
+        may_adopt=context.adopts,
+        sensitive_texts=context.resource.hidden,
     )
     status = ResourceStatus(
         state=ResourceState.PROGRESSING,
@@ -64,12 +64,12 @@ def plan_apply(
         child=child,
         step=step,
     )
-    return _when_due(subject, status, step)
+    return _when_due(context, status, step)
 
 
-def find_former(subject: ResourceContext, child: Child) -> FieldOwnership | None:
+def find_former(context: ResourceContext, child: Child) -> FieldOwnership | None:
     """Return what the operator owns of the object, or owned before another client cleared the record of it."""
-    baseline = subject.memory.ownership_baseline.get(child.uid)
+    baseline = context.memory.ownership_baseline.get(child.uid)
     return child.ownership or (baseline[1] if baseline is not None else None)
 
 
@@ -79,24 +79,24 @@ def has_claims(child: Child) -> bool:
     return child.is_shared or has_texts
 
 
-def plan_delete(subject: ResourceContext, child: Child, message: str) -> ResourceStatus:
+def plan_delete(context: ResourceContext, child: Child, message: str) -> ResourceStatus:
     """Plan the deletion of an object before its successor is made."""
     status, step = readiness.make_status(child, ResourceState.PROGRESSING, "Replacing", message), Delete(child=child)
-    return _when_due(subject, dataclasses.replace(status, step=step), step)
+    return _when_due(context, dataclasses.replace(status, step=step), step)
 
 
-def plan_detach(subject: ResourceContext, child: Child, message: str) -> ResourceStatus:
+def plan_detach(context: ResourceContext, child: Child, message: str) -> ResourceStatus:
     """Plan the deletion of a StatefulSet without its Pods and claims, before the next one of its name is made."""
-    desired = subject.desired.at(child.incarnation, child=child)
+    desired = context.desired.at(child.incarnation, child=child)
     step = Detach(
         child=child,
         manifest=desired.manifest,
         hash=desired.hash,
-        keeps_larger=subject.is_rollback,
-        sensitive_texts=subject.resource.hidden,
+        keeps_larger=context.is_rollback,
+        sensitive_texts=context.resource.hidden,
     )
     status = readiness.make_status(child, ResourceState.PROGRESSING, "Replacing", message)
-    return _when_due(subject, dataclasses.replace(status, step=step), step)
+    return _when_due(context, dataclasses.replace(status, step=step), step)
 
 
 def await_deletion(child: Child) -> ResourceStatus:
@@ -106,20 +106,20 @@ def await_deletion(child: Child) -> ResourceStatus:
     )
 
 
-def plan_resume(subject: ResourceContext, child: Child) -> ResourceStatus:
+def plan_resume(context: ResourceContext, child: Child) -> ResourceStatus:
     """Plan the resume of an object that has its definition and is still suspended."""
     status = readiness.make_status(child, ResourceState.PROGRESSING, "Resuming", "is being resumed")
-    step = suspend_object.resume(child, subject.records)
-    return _when_due(subject, dataclasses.replace(status, step=step), step)
+    step = suspend_object.resume(child, context.records)
+    return _when_due(context, dataclasses.replace(status, step=step), step)
 
 
-def _when_due(subject: ResourceContext, status: ResourceStatus, step: Step) -> ResourceStatus:
+def _when_due(context: ResourceContext, status: ResourceStatus, step: Step) -> ResourceStatus:
     """Remove the step from the status while it is in flight, or until the retry of a rejected attempt is due."""
-    attempt, is_in_flight = subject.memory.attempts.get(subject.name), subject.name in subject.memory.in_flight
+    attempt, is_in_flight = context.memory.attempts.get(context.name), context.name in context.memory.in_flight
     if attempt is not None and attempt.attempt_id == steps.attempt_id(step):
         state = ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING
         cause = Cause.INTERNAL_ERROR if attempt.is_internal else Cause.OTHER
         status = dataclasses.replace(status, state=state, reason=attempt.reason, cause=cause, message=attempt.message)
-        if attempt.retry_at > subject.now and not is_in_flight:
+        if attempt.retry_at > context.now and not is_in_flight:
             return dataclasses.replace(status, step=None, requeue_at=attempt.retry_at)
     return dataclasses.replace(status, step=None) if is_in_flight else status

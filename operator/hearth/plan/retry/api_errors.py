@@ -231,77 +231,79 @@ def after_dry_run(refused: NeedsDryRun | MaybeImmutable, verdict: Verdict) -> Er
             return Unavailable(message=refused.message)
 
 
-def after_access_review(refused: NeedsAccessReview, *, is_allowed: bool) -> ErrorClass:
-    """Resolve `refused` by whether RBAC allows the operator that request."""
-    return Unavailable(message=refused.message) if is_allowed else Denied(message=refused.message)
+def after_access_review(needed_review: NeedsAccessReview, *, is_allowed: bool) -> ErrorClass:
+    """Resolve `needed_review` by whether RBAC allows the operator that request."""
+    return Unavailable(message=needed_review.message) if is_allowed else Denied(message=needed_review.message)
 
 
-def classify_bad_request(answer: ErrorResponse) -> ErrorClass:
+def classify_bad_request(response: ErrorResponse) -> ErrorClass:
     """Classify a 400: an unreadable body, or, without a reason, a denial by a webhook."""
-    return InvalidManifest(message=answer.message) if answer.status.get("reason") else Denied(message=answer.message)
+    return (
+        InvalidManifest(message=response.message) if response.status.get("reason") else Denied(message=response.message)
+    )
 
 
-def classify_forbidden(answer: ErrorResponse) -> ErrorClass:
+def classify_forbidden(response: ErrorResponse) -> ErrorClass:
     """Classify a 403: a terminating namespace, a policy, missing rights or a quota."""
-    causes = error_message.read_causes(answer.status)
+    causes = error_message.read_causes(response.status)
     if any(cause.get("reason") == TERMINATING for cause in causes):
-        return NamespaceTerminating(message=answer.message)
-    return Denied(message=answer.message) if causes else NeedsAccessReview(message=answer.message)
+        return NamespaceTerminating(message=response.message)
+    return Denied(message=response.message) if causes else NeedsAccessReview(message=response.message)
 
 
-def classify_missing(answer: ErrorResponse) -> ErrorClass:
+def classify_missing(response: ErrorResponse) -> ErrorClass:
     """Classify a 404: the namespace, the object or the kind."""
-    details = error_message.read_details(answer.status)
-    if details.get("kind") == "namespaces" and answer.kind.key != "Namespace":
-        return NamespaceNotFound(message=answer.message)
-    return ObjectNotFound(message=answer.message) if details.get("name") else KindNotServed(message=answer.message)
+    details = error_message.read_details(response.status)
+    if details.get("kind") == "namespaces" and response.kind.key != "Namespace":
+        return NamespaceNotFound(message=response.message)
+    return ObjectNotFound(message=response.message) if details.get("name") else KindNotServed(message=response.message)
 
 
-def classify_conflict(answer: ErrorResponse) -> ErrorClass:
+def classify_conflict(response: ErrorResponse) -> ErrorClass:
     """Classify a 409: fields of other managers or a stale read; else a webhook chose the code."""
-    conflicts = [cause for cause in error_message.read_causes(answer.status) if cause.get("reason") == FIELD_CONFLICT]
+    conflicts = [cause for cause in error_message.read_causes(response.status) if cause.get("reason") == FIELD_CONFLICT]
     if conflicts:
-        return ApplyConflict(message=answer.message, fields=read_fields(conflicts))
-    if error_message.read_details(answer.status).get("name"):
-        return StaleRead(message=answer.message)
-    return Denied(message=answer.message)
+        return ApplyConflict(message=response.message, fields=read_fields(conflicts))
+    if error_message.read_details(response.status).get("name"):
+        return StaleRead(message=response.message)
+    return Denied(message=response.message)
 
 
-def classify_invalid(answer: ErrorResponse) -> ErrorClass:
+def classify_invalid(response: ErrorResponse) -> ErrorClass:
     """Classify a 422: validation of the kind, which names field and reason in every cause; else a policy."""
-    causes = error_message.read_causes(answer.status)
+    causes = error_message.read_causes(response.status)
     is_validation = bool(causes) and all(cause.get("field") and cause.get("reason") for cause in causes)
-    if not is_validation or error_message.read_details(answer.status).get("kind") != answer.kind.name:
-        return Denied(message=answer.message)
+    if not is_validation or error_message.read_details(response.status).get("kind") != response.kind.name:
+        return Denied(message=response.message)
     if any((cause["field"], cause["reason"]) in STATE_FIELDS for cause in causes):
-        return StaleRead(message=answer.message)
+        return StaleRead(message=response.message)
     if any(cause["reason"] in NEVER_IMMUTABLE or str(cause["field"]).startswith("metadata.") for cause in causes):
-        return InvalidManifest(message=answer.message)
-    return MaybeImmutable(message=answer.message, fields=read_fields(causes))
+        return InvalidManifest(message=response.message)
+    return MaybeImmutable(message=response.message, fields=read_fields(causes))
 
 
-def classify_broken(answer: ErrorResponse) -> ErrorClass:
+def classify_broken(response: ErrorResponse) -> ErrorClass:
     """Classify a 500: with a reason, a failed backend; without one, any cause, including errors of users."""
-    if answer.status.get("reason"):
-        return classify_other(answer)
-    if answer.body_size >= STORED_LIMIT:
-        return InvalidManifest(message=answer.message)
-    return NeedsDryRun(message=answer.message)
+    if response.status.get("reason"):
+        return classify_other(response)
+    if response.body_size >= STORED_LIMIT:
+        return InvalidManifest(message=response.message)
+    return NeedsDryRun(message=response.message)
 
 
-def classify_unusable(answer: ErrorResponse) -> ErrorClass:
+def classify_unusable(response: ErrorResponse) -> ErrorClass:
     """Classify a request that is too large, or a kind whose API server does not support apply."""
-    return InvalidManifest(message=answer.message)
+    return InvalidManifest(message=response.message)
 
 
-def classify_expired(answer: ErrorResponse) -> ErrorClass:
+def classify_expired(response: ErrorResponse) -> ErrorClass:
     """Classify a 410: the requested resource version has expired."""
-    return StaleRead(message=answer.message)
+    return StaleRead(message=response.message)
 
 
-def classify_other(answer: ErrorResponse) -> ErrorClass:
+def classify_other(response: ErrorResponse) -> ErrorClass:
     """Classify all other errors as temporary: overload, timeouts, rotation of credentials."""
-    return Unavailable(message=answer.message, after=read_delay(answer.status))
+    return Unavailable(message=response.message, after=read_delay(response.status))
 
 
 def is_throttled(code: int, status: Status | None, *, after: float | None) -> bool:

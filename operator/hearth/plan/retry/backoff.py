@@ -6,13 +6,12 @@ import enum
 from collections.abc import Callable
 from dataclasses import replace
 
-from hearth.model import value_class
+from hearth.model import growing_delay, value_class
 from hearth.plan.retry.attempt_ids import AttemptId
 from hearth.plan.retry.retry_triggers import RetryTriggers
 
 FIRST_DELAY = 1.0
 """Seconds. Short, because many errors end within a second (a webhook restarts, quota becomes available)."""
-GROWTH = 2.0
 MAX_BACKOFF = 300.0
 """Seconds; the default of `retry.maxBackoff`."""
 RUN_DELAY = 30.0
@@ -116,27 +115,29 @@ class BackoffPolicy:
 
 
 def after_failure(
-    previous: Attempt | None, trouble: StepFailure, *, subject: AttemptId, now: float, backoff: BackoffPolicy
+    previous: Attempt | None, failure: StepFailure, *, subject: AttemptId, now: float, backoff: BackoffPolicy
 ) -> Attempt:
     """Return the attempt after one more failure. now: monotonic seconds."""
     previous = previous if previous is not None and previous.attempt_id == subject else None
     failures = previous.failures + (previous.retry_at not in previous.asks_again_at) if previous is not None else 1
     asks_again_at = previous.asks_again_at if previous is not None else ()
-    delay = min(backoff.first_delay * GROWTH ** min(failures - 1, 30), backoff.max_backoff) * (1 - backoff.jitter() / 4)
+    delay = growing_delay.find(failures, first=backoff.first_delay, longest=backoff.max_backoff) * (
+        1 - backoff.jitter() / 4
+    )
     return Attempt(
         attempt_id=subject,
         failures=failures,
-        retry_at=max(min((now + delay, *(each for each in asks_again_at if each > now))), now + trouble.retry_after),
+        retry_at=max(min((now + delay, *(each for each in asks_again_at if each > now))), now + failure.retry_after),
         asks_again_at=asks_again_at,
-        reason=trouble.reason,
-        message=trouble.message,
-        is_final=trouble.is_final,
-        is_internal=trouble.is_internal,
-        is_wait=trouble.is_wait,
+        reason=failure.reason,
+        message=failure.message,
+        is_final=failure.is_final,
+        is_internal=failure.is_internal,
+        is_wait=failure.is_wait,
         limit=backoff.limit,
         most=backoff.most,
-        triggers=trouble.causes,
-        earliest_retry=now + max(delay * EARLY_SHARE, FIRST_DELAY, trouble.retry_after),
+        triggers=failure.causes,
+        earliest_retry=now + max(delay * EARLY_SHARE, FIRST_DELAY, failure.retry_after),
     )
 
 

@@ -5,8 +5,8 @@ In memory only: a new process repairs at once and counts from the start. Pure: t
 
 from __future__ import annotations
 
-from hearth.model import value_class
-from hearth.plan.retry.backoff import FIRST_DELAY, GROWTH, BackoffPolicy
+from hearth.model import growing_delay, value_class
+from hearth.plan.retry.backoff import FIRST_DELAY, BackoffPolicy
 
 CONFLICT_AFTER = 3
 """Repairs until it counts as a conflict: one or two changes may come from a person, three come from a controller."""
@@ -39,7 +39,7 @@ class DriftConflict:
 def after_repair(previous: DriftConflict | None, fields: str, *, now: float, backoff: BackoffPolicy) -> DriftConflict:
     """Return the conflict after one more repair. now: monotonic seconds."""
     repairs = previous.repairs + 1 if previous is not None and now < previous.expires_at else 1
-    delay = min(FIRST_DELAY * GROWTH ** min(repairs - 1, 30), backoff.max_backoff) * (1 - backoff.jitter() / 4)
+    delay = growing_delay.find(repairs, first=FIRST_DELAY, longest=backoff.max_backoff) * (1 - backoff.jitter() / 4)
     next_repair = now + delay
     return DriftConflict(
         repairs=repairs,

@@ -123,31 +123,33 @@ def _forbidden_though_allowed(kind: Kind, ref: ObjectRef) -> RetryTriggers:
     return (*limits, *rights, KINDS)
 
 
-def find_sources(cause: RetryTrigger) -> tuple[TriggerSource, ...]:
+def find_sources(trigger: RetryTrigger) -> tuple[TriggerSource, ...]:
     """Return the objects to watch for a trigger; empty if another component reports it."""
-    match cause.type:
+    match trigger.type:
         case TriggerType.LIMITS:
-            security = TriggerSource(api_version="v1", kind="Namespace", name=cause.namespace)
-            return (*_collections("v1", ("ResourceQuota", "LimitRange"), namespace=cause.namespace), security)
+            security = TriggerSource(api_version="v1", kind="Namespace", name=trigger.namespace)
+            return (*_collections("v1", ("ResourceQuota", "LimitRange"), namespace=trigger.namespace), security)
         case TriggerType.RIGHTS:
-            within = ("Role", "RoleBinding") if cause.namespace else ()
+            within = ("Role", "RoleBinding") if trigger.namespace else ()
             everywhere = _collections(f"{RBAC}/v1", ("ClusterRole", "ClusterRoleBinding"))
-            return (*everywhere, *_collections(f"{RBAC}/v1", within, namespace=cause.namespace))
+            return (*everywhere, *_collections(f"{RBAC}/v1", within, namespace=trigger.namespace))
         case TriggerType.ALL_RIGHTS:
             everywhere = _collections(f"{RBAC}/v1", ("ClusterRole", "ClusterRoleBinding"))
             within = ("Role", "RoleBinding")
-            return (*everywhere, *_collections(f"{RBAC}/v1", within, namespace=cause.namespace))
+            return (*everywhere, *_collections(f"{RBAC}/v1", within, namespace=trigger.namespace))
         case TriggerType.ADMISSION:
             return _collections("admissionregistration.k8s.io/v1", ADMISSION_KINDS)
         case TriggerType.WEBHOOKS:
             # The watcher adds the endpoints of the Services that these name.
             return _collections("admissionregistration.k8s.io/v1", ADMISSION_KINDS[:2])
         case TriggerType.NAMESPACE:
-            return (TriggerSource(api_version="v1", kind="Namespace", name=cause.name),)
-        case TriggerType.OBJECT if cause.kind is not None:
-            kind = cause.kind
+            return (TriggerSource(api_version="v1", kind="Namespace", name=trigger.name),)
+        case TriggerType.OBJECT if trigger.kind is not None:
+            kind = trigger.kind
             return (
-                TriggerSource(api_version=kind.api_version, kind=kind.name, namespace=cause.namespace, name=cause.name),
+                TriggerSource(
+                    api_version=kind.api_version, kind=kind.name, namespace=trigger.namespace, name=trigger.name
+                ),
             )
         case _:
             return ()

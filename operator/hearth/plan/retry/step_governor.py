@@ -14,8 +14,8 @@ import enum
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field, replace
 
-from hearth.model import value_class
-from hearth.plan.retry.backoff import GROWTH, BackoffPolicy
+from hearth.model import growing_delay, value_class
+from hearth.plan.retry.backoff import BackoffPolicy
 
 FREE = 4.0
 """Level from which there are delays. A creation, an update that follows, a repair and one more need no delay."""
@@ -165,7 +165,7 @@ def find_delay(level: float, backoff: BackoffPolicy) -> float:
     """Return the seconds until the next step."""
     if level < FREE:
         return 0.0
-    delay: float = min(backoff.first_delay * GROWTH ** min(level - FREE, 30.0), backoff.max_backoff)
+    delay: float = growing_delay.find(level - FREE + 1, first=backoff.first_delay, longest=backoff.max_backoff)
     return delay * (1 - backoff.jitter() / 4)
 
 

@@ -6,6 +6,7 @@ Must not know how resources are planned; it reads their statuses.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 
 from hearth.model import value_class
 from hearth.model.child import Child
@@ -21,7 +22,6 @@ from hearth.plan.stack.cleanup_policy import CleanupPolicy
 from hearth.plan.stack.deletion_guard import DeletionGuard
 from hearth.plan.stack.plan_index import PlanIndex
 from hearth.plan.stack.tree_claims import TreeClaim
-from hearth.plan.stack.usage_index import UsageIndex
 from hearth.plan.state import internal_errors
 from hearth.plan.state.internal_errors import OnError
 from hearth.plan.state.memory import InMemoryState, ObservedChildren
@@ -375,3 +375,40 @@ class CleanupPlanner:
     def find_post_delete_stops(self) -> list[str]:
         """Find the deleted resources that still stop at their post-delete hook."""
         return list(self.guard.find_post_delete(self._by_resource))
+
+
+@dataclass(slots=True)
+class UsageIndex:
+    """Resources by incarnation key (`name/incarnation`) of the objects that their own object was made from.
+
+    A ready resource does not count: its manifest was evaluated against the current objects, regardless of its record.
+    """
+
+    _resources: dict[str, set[str]] = field(default_factory=dict)
+
+    def update(self, name: str, before: ResourceStatus | None, after: ResourceStatus) -> set[str]:
+        """Update the status of a resource; return the incarnation keys that no resource uses any longer."""
+        old, new = _uses(before), _uses(after)
+        if old == new:
+            return set()
+        left = set()
+        for place in old:
+            users = self._resources[place]
+            users.discard(name)
+            if not users:
+                del self._resources[place]
+                left.add(place)
+        for place in new:
+            self._resources.setdefault(place, set()).add(name)
+            left.discard(place)
+        return left
+
+    def is_used(self, place: str) -> bool:
+        """Return whether any resource still uses that incarnation."""
+        return place in self._resources
+
+
+def _uses(status: ResourceStatus | None) -> tuple[str, ...]:
+    if status is None or status.is_ready or status.child is None:
+        return ()
+    return status.child.requires

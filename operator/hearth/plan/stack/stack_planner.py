@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping
+import heapq
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from hearth.model.child import UNPROVEN, Child
+from hearth.model.external_objects import ExternalQuery, ExternalView
 from hearth.model.groups import members
 from hearth.model.tenancy import Boundary
 from hearth.plan.environment.active_environment import ActiveEnvironment
@@ -21,12 +23,11 @@ from hearth.plan.resource import definition_warnings, held_steps, resource_plann
 from hearth.plan.resource.wanted_objects import WantedObjects
 from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
-from hearth.plan.stack import blueprint_update, refresh_queue
+from hearth.plan.stack import blueprint_update
 from hearth.plan.stack.cleanup_planner import CleanupPlanner, WithheldObject
 from hearth.plan.stack.cleanup_policy import CleanupPolicy
+from hearth.plan.stack.member_removals import MemberRemovals
 from hearth.plan.stack.plan_index import PlanIndex, RefreshResult
-from hearth.plan.stack.refresh_queue import RefreshQueue
-from hearth.plan.stack.stack_plan import ConditionsView
 from hearth.plan.stack.suspend_planner import SuspendPlanner
 from hearth.plan.stack.tree_claims import TreeClaim
 from hearth.plan.state import internal_errors, read_access
@@ -36,6 +37,8 @@ from hearth.plan.state.internal_errors import OnError
 from hearth.plan.state.memory import InMemoryState, ObservedChildren
 from hearth.plan.state.memory_updates import ResourceReady
 from hearth.plan.state.read_access import ReadAccess, Reader
+from hearth.plan.state.requirements import ExternalStatus
+from hearth.plan.state.resource_conditions import ConditionAggregator
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.rolling_updates import RollingUpdates
 from hearth.plan.state.steps import Delete, Release, Step
@@ -47,10 +50,14 @@ NEXT_BATCH = "/next-batch"
 """The key of the time at which a rolling update continues. No resource can have this name."""
 
 
+NEXT_REMOVAL = "/next-removal"
+"""The key of the time at which members that are no longer wanted may go."""
+
+
 class StackPlanner:
     """Statuses and steps of one Stack under one blueprint."""
 
-    _warned: Blueprint | None = None
+    _warned_blueprint: Blueprint | None = None
     """The blueprint of `_warnings`."""
     _warnings: tuple[str, ...] = ()
     suspension: SuspendPlanner | None = None
@@ -80,7 +87,7 @@ class StackPlanner:
         self.by_state: Mapping[ResourceState, Collection[str]] = index.by_state
         self.ready_steps: Mapping[str, Step] = index.ready_steps
         self.requeues: Mapping[str, float] = index.requeues
-        self.conditions: ConditionsView = index.conditions
+        self.conditions: ConditionAggregator = index.conditions
         self.stopped: Mapping[str, str] = index.stopped
         self._idle: tuple[EnvironmentRule, ...] = ()
         """The rules that match no resource of the blueprint."""
@@ -106,21 +113,28 @@ class StackPlanner:
         self.preserved: Mapping[str, Child] = self._cleanup.preserved
         self.withheld: Mapping[str, WithheldObject] = self._cleanup.withheld
         self.deletion_guard = self._cleanup.guard
-        self._order = refresh_queue.find_order(blueprint)
+        self.removals = MemberRemovals()
+        """Which members may go by themselves; the caller keeps it for the next planner."""
+        self._removals_blueprint: Blueprint | None = None
+        """The blueprint by which that was decided last."""
+        self._order = find_order(blueprint)
         self._changed: Collection[str] = ()
         """The resources that a new blueprint changed, added or removed; the Stack is not ready before they are planned."""
 
     @property
     def definition_warnings(self) -> tuple[str, ...]:
         """Return what the definition allows and its user probably does not mean."""
-        if self._warned is not self.blueprint:
-            self._warned, self._warnings = self.blueprint, definition_warnings.find_warnings(self.blueprint)
+        if self._warned_blueprint is not self.blueprint:
+            self._warned_blueprint, self._warnings = self.blueprint, definition_warnings.find_warnings(self.blueprint)
         return self._warnings
 
     @property
     def is_ready(self) -> bool:
         """Return whether every resource of the blueprint is ready."""
-        return not self._changed and len(self.by_state[ResourceState.READY]) == len(self.blueprint.resources)
+        is_read = not self.blueprint.externals or (self._resolver.externals.is_ready and not self.blueprint.unresolved)
+        return (
+            is_read and not self._changed and len(self.by_state[ResourceState.READY]) == len(self.blueprint.resources)
+        )
 
     @property
     def is_complete(self) -> bool:
@@ -137,7 +151,7 @@ class StackPlanner:
 
     def has_lost_kinds(self) -> bool:
         """Return whether the API server no longer serves the kind of some resource. Checks all resources."""
-        return self.kinds.lacks_any(self.blueprint.resources.values())
+        return self.kinds.lacks_any((*self.blueprint.resources.values(), *self.blueprint.externals.values()))
 
     def find_desired(self, name: str, child: Child | None = None) -> DesiredObject | None:
         """Return the desired object of a resource, if it is known. child: the current object of the resource."""
@@ -146,6 +160,10 @@ class StackPlanner:
     @property
     def is_waiting_for_kinds(self) -> bool:
         """Return whether a resource waits whose kind is not served or watched, or was not when it was compiled."""
+        for name, read in self.externals.items():
+            is_known = self.blueprint.externals[name].is_kind_known
+            if read.status.cause is Cause.KIND_NOT_AVAILABLE or not is_known:
+                return True
         waiting = self.by_state[ResourceState.WAITING]
         return any(
             self.statuses[name].cause is Cause.KIND_NOT_AVAILABLE
@@ -155,13 +173,31 @@ class StackPlanner:
 
     def find_evaluating(self) -> set[str]:
         """Find the resources that wait for an evaluation, of themselves or of their health."""
-        return {name for name, status in self.statuses.items() if status.cause is Cause.EVALUATING}
+        read = {
+            name for name, each in self.externals.items() if each.status.cause is Cause.EVALUATING or each.is_awaited
+        }
+        return read | {name for name, status in self.statuses.items() if status.cause is Cause.EVALUATING}
 
     def has_failed(self, memory: InMemoryState) -> bool:
         """Return whether a resource or a deletion has failed, so that the Stack is Failed."""
         if self.by_state[ResourceState.FAILED] or self.deletion_guard.denied:
             return True
+        if any(read.status.state is ResourceState.FAILED for read in self.externals.values()):
+            return True
         return any(attempt.is_exhausted for _, attempt in self.find_failed_deletions(memory))
+
+    @property
+    def externals(self) -> Mapping[str, ExternalStatus]:
+        """Return by name the statuses of what the Stack only reads."""
+        return self._resolver.externals.statuses
+
+    def find_queries(self) -> dict[str, ExternalQuery]:
+        """Return by name the external objects that the cache must know, without those that may not be read."""
+        return self._resolver.find_queries()
+
+    def set_external_views(self, find_view: Callable[[str], ExternalView]) -> None:
+        """Set what the cache knows of an external object, by its name in the template."""
+        self._resolver.externals.find_view = find_view
 
     @property
     def kinds(self) -> WatchedKinds:
@@ -182,7 +218,7 @@ class StackPlanner:
         if update is None:
             return False
         if blueprint.collections is not self.blueprint.collections:
-            self._order = refresh_queue.find_order(blueprint)
+            self._order = find_order(blueprint)
         self.blueprint = blueprint
         self.__dict__.pop("nested", None)
         self._resolver.update_blueprint(blueprint, changed=update.outdated)
@@ -206,10 +242,10 @@ class StackPlanner:
         """Return the resources that are Stacks or ResourceGroups."""
         return tuple(name for name, resource in self.blueprint.resources.items() if resource.is_stack)
 
-    def set_cleanup_policy(self, retention: CleanupPolicy) -> None:
+    def set_cleanup_policy(self, cleanup_policy: CleanupPolicy) -> None:
         """Change the cleanup policy. The next refresh plans the deletions that it allows."""
-        self._cleanup.set_policy(retention)
-        self._resolver.is_protected = retention.covers
+        self._cleanup.set_policy(cleanup_policy)
+        self._resolver.is_protected = cleanup_policy.covers
 
     @property
     def rolling(self) -> RollingUpdates:
@@ -306,7 +342,7 @@ class StackPlanner:
 
     def all_names(self, children: ObservedChildren) -> set[str]:
         """Return every name that a full refresh must include."""
-        return {*self.blueprint.resources, *children.resources(), *self._cleanup.names}
+        return {*self.blueprint.externals, *self.blueprint.resources, *children.resources(), *self._cleanup.names}
 
     def refresh(
         self, dirty: Collection[str], *, children: ObservedChildren, memory: InMemoryState, now: float
@@ -349,15 +385,56 @@ class StackPlanner:
     ) -> None:
         self._resolver.unproven.update(children.of(UNPROVEN))
         resources = self.blueprint.resources
+        if self.blueprint.externals:
+            dirty = {*dirty, *self._refresh_externals(dirty)}
+        dirty = {*dirty, *self._refresh_removals(dirty, children, now=now)}
         for name in dirty:
             if name not in resources:
-                self._cleanup.sort_out(name, chosen=None, children=children.of(name))
+                is_kept = self.removals.holds(name, self.blueprint)
+                self._cleanup.sort_out(name, chosen=None, children=() if is_kept else children.of(name))
         queue = RefreshQueue(self.blueprint, (name for name in dirty if name in resources))
         self._refresh_queue(queue, children=children, memory=memory, now=now)
         while permitted := self.rolling.choose(now=now):
             queue = RefreshQueue(self.blueprint, permitted)
             self._refresh_queue(queue, children=children, memory=memory, now=now)
         self._index.plan(NEXT_BATCH, step=None, wake_at=self.rolling.find_due(now=now))
+
+    def release_members(self) -> None:
+        """Let all members go whose objects stay because they are too many, at the request of the user."""
+        if self.blueprint.unresolved or any(
+            each.max_removed is not None for each in self.blueprint.collections.values()
+        ):
+            self.removals.release()
+
+    def _refresh_removals(self, dirty: Collection[str], children: ObservedChildren, *, now: float) -> Collection[str]:
+        """Decide which members may go; return those whose objects became obsolete, or are not any more.
+
+        Looks at all objects, so not for the change of a member that is wanted.
+        """
+        limited = {name for name, each in self.blueprint.collections.items() if each.max_removed is not None}
+        if not limited:
+            if not self.blueprint.unresolved:
+                self.removals.forget()
+            return ()
+        resources, is_settled = self.blueprint.resources, not self.removals.is_open
+        is_concerned = any(name not in resources and members.root_of(name) in limited for name in dirty)
+        if self._removals_blueprint is self.blueprint and is_settled and not is_concerned:
+            return ()
+        self._removals_blueprint = self.blueprint
+        existing: dict[str, list[str]] = {name: [] for name in limited}
+        for name in children.resources():
+            if (root := members.root_of(name)) in limited:
+                existing[root].append(name)
+        changed = self.removals.update(self.blueprint, existing, now=now)
+        self._index.plan(NEXT_REMOVAL, step=None, wake_at=self.removals.wake_at)
+        return changed
+
+    def _refresh_externals(self, dirty: Collection[str]) -> Iterator[str]:
+        """Assess the external objects in `dirty` again, and those never assessed; return the dependents of changed ones."""
+        for name, external in self.blueprint.externals.items():
+            is_new = name not in self.externals
+            if (is_new or name in dirty) and self._resolver.refresh_external(name):
+                yield from external.dependents
 
     def _refresh_queue(
         self, queue: RefreshQueue, *, children: ObservedChildren, memory: InMemoryState, now: float
@@ -479,3 +556,46 @@ class StackPlanner:
         if attempt.attempt_id == RemovalAttempt(uid=uid):
             return self.suspension is None
         return uid in self.requeues or uid in self.ready_steps or uid in memory.in_flight
+
+
+class RefreshQueue:
+    """Names of one blueprint, each after everything that it requires."""
+
+    def __init__(self, blueprint: Blueprint, names: Iterable[str] = ()) -> None:
+        """Start with these names."""
+        self._blueprint = blueprint
+        self._heap: list[int] = []
+        self._added: set[int] = set()
+        self.add(names)
+
+    def add(self, names: Iterable[str]) -> None:
+        """Add resources and collections, unless they were added before."""
+        for name in names:
+            index = self._find_index(name)
+            if index not in self._added:
+                self._added.add(index)
+                heapq.heappush(self._heap, index)
+
+    def repeat(self, resources: Collection[str]) -> None:
+        """Add resources even if they were planned before."""
+        for name in resources:
+            heapq.heappush(self._heap, self._blueprint.resources[name].index)
+
+    def take(self) -> int | None:
+        """Remove and return the index of the next name; None at the end."""
+        return heapq.heappop(self._heap) if self._heap else None
+
+    def _find_index(self, name: str) -> int:
+        if members.is_all(name):
+            return self._blueprint.collections[members.root_of(name)].index
+        return self._blueprint.resources[name].index
+
+
+def find_order(blueprint: Blueprint) -> tuple[str, ...]:
+    """Return the names of resources, and of collections as a whole, by their index."""
+    order = [""] * (len(blueprint.resources) + len(blueprint.collections))
+    for name, resource in blueprint.resources.items():
+        order[resource.index] = name
+    for name, collection in blueprint.collections.items():
+        order[collection.index] = members.name_all(name)
+    return tuple(order)

@@ -156,9 +156,9 @@ def make_desired(  # noqa: PLR0913 -- each is a separate part of the object
     *,
     kind: Kind,
     hash_: str,
-    whose: ChildOwner,
+    owner: ChildOwner,
     packed: bytes | None = None,
-    statement: AppliedFields | None = None,
+    applied_fields: AppliedFields | None = None,
     is_retained: bool = False,
     inherited: InheritedRules | None = None,
     run: RunPolicy | None = None,
@@ -173,11 +173,11 @@ def make_desired(  # noqa: PLR0913 -- each is a separate part of the object
         kind=kind,
         packed=packing.pack([manifest]) if packed is None else packed,
         name=metadata.get("name"),
-        namespace=metadata.get("namespace", whose.stack.namespace) if kind.namespaced else "",
+        namespace=metadata.get("namespace", owner.stack.namespace) if kind.namespaced else "",
         # The object has an equal text, so that both share one copy.
         hash=sys.intern(hash_),
-        owner=whose,
-        applied_fields=statement,
+        owner=owner,
+        applied_fields=applied_fields,
         is_retained=is_retained,
         inherited_rules=inherited,
         run=run,
@@ -209,25 +209,25 @@ def build_manifest(desired: DesiredObject) -> Object:
     return with_adopted(manifest) if desired.is_adopted else manifest
 
 
-def make_name(wanted: DesiredResource, *, incarnation: int, length: int | None = None) -> str:
+def make_name(desired: DesiredResource, *, incarnation: int, length: int | None = None) -> str:
     """Return the name of a child: the explicit one, otherwise a generated one. length: other than that of the kind."""
-    if wanted.name is not None:
-        return wanted.name
-    whose = wanted.owner
+    if desired.name is not None:
+        return desired.name
+    whose = desired.owner
     return names.child_name(
         stack=whose.stack.name,
         stack_namespace=whose.stack.namespace,
         stack_uid=whose.stack.uid,
         resource=whose.resource,
         incarnation=incarnation,
-        namespace=wanted.namespace,
-        length=names.find_length(wanted.kind.key) if length is None else length,
+        namespace=desired.namespace,
+        length=names.find_length(desired.kind.key) if length is None else length,
     )
 
 
-def add_tracking_metadata(metadata: Object, wanted: DesiredResource, *, ref: ObjectRef, incarnation: int) -> None:
+def add_tracking_metadata(metadata: Object, desired: DesiredResource, *, ref: ObjectRef, incarnation: int) -> None:
     """Add the owner to `metadata`: everything that a restarted operator must know of the child."""
-    whose, stack = wanted.owner, wanted.owner.stack
+    whose, stack = desired.owner, desired.owner.stack
     requires = ",".join(whose.requires)
     identity = names.identity(
         stack_uid=stack.uid, group=ref.group, kind=ref.kind, namespace=ref.namespace, name=ref.name
@@ -246,14 +246,14 @@ def add_tracking_metadata(metadata: Object, wanted: DesiredResource, *, ref: Obj
             identity, resource=whose.resource, incarnation=incarnation, requires=requires, signer=whose.signer
         ),
         names.ANNOTATION_INCARNATION: str(incarnation),
-        names.ANNOTATION_HASH: wanted.hash,
+        names.ANNOTATION_HASH: desired.hash,
         names.ANNOTATION_REQUIRES: requires,
     }
-    if wanted.applied_fields is not None:
-        metadata["annotations"][names.ANNOTATION_LAST_APPLIED] = wanted.applied_fields.record
-    if wanted.inherited_rules is not None:
-        metadata["annotations"] |= wanted.inherited_rules.annotations
-    if wanted.is_retained:
+    if desired.applied_fields is not None:
+        metadata["annotations"][names.ANNOTATION_LAST_APPLIED] = desired.applied_fields.record
+    if desired.inherited_rules is not None:
+        metadata["annotations"] |= desired.inherited_rules.annotations
+    if desired.is_retained:
         metadata["annotations"][names.ANNOTATION_DELETION_POLICY] = names.RETAIN
 
 

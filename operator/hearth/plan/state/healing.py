@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.model import value_class
-from hearth.plan.retry.backoff import FIRST_DELAY, GROWTH, BackoffPolicy
-from hearth.plan.state.resource_conditions import ConditionType, ResourceCondition
+from hearth.model import growing_delay, value_class
+from hearth.plan.retry.backoff import FIRST_DELAY, BackoffPolicy
+from hearth.plan.state.condition_types import ConditionType
+from hearth.plan.state.resource_conditions import ResourceCondition
 from hearth.plan.state.resource_status import ResourceStatus
 
 EXPIRY_FACTOR = 2.0
@@ -33,14 +34,14 @@ class HealingMode(enum.StrEnum):
 class HealingPolicy:
     """Healing policy of a Stack."""
 
-    policy: HealingMode = HealingMode.AUTOMATIC
+    mode: HealingMode = HealingMode.AUTOMATIC
     max_unhealthy: int | str | None = None
     """A number, or a percentage of all resources, for example `40%`. None means no limit."""
 
     @property
     def waits_for_update(self) -> bool:
         """Return whether unhealthy objects of a completed target are replaced with the next update alone."""
-        return self.policy is HealingMode.ON_UPDATE
+        return self.mode is HealingMode.ON_UPDATE
 
     def find_limit(self, total: int) -> int | None:
         """Return how many of this many resources may be unhealthy before replacement stops.
@@ -55,7 +56,7 @@ class HealingPolicy:
 def parse(spec: Mapping[str, Any]) -> HealingPolicy:
     """Parse `spec.healing`, which the API server has validated."""
     return HealingPolicy(
-        policy=HealingMode(spec.get("policy", HealingMode.AUTOMATIC)),
+        mode=HealingMode(spec.get("policy", HealingMode.AUTOMATIC)),
         max_unhealthy=spec.get("maxUnhealthy"),
     )
 
@@ -121,15 +122,15 @@ class UnhealthyTracker:
         return None
 
 
-def delay_replacement(name: str, failed: ResourceStatus, obstacle: HealingDelay) -> ResourceStatus:
+def delay_replacement(name: str, status: ResourceStatus, delay: HealingDelay) -> ResourceStatus:
     """Return the status of a resource whose object failed permanently and is not replaced now."""
     condition = ResourceCondition(
         type=ConditionType.UNHEALTHY,
-        reason=obstacle.reason,
-        message=f"{name} ({failed.ref}) {failed.message}; {obstacle.message}",
+        reason=delay.reason,
+        message=f"{name} ({status.ref}) {status.message}; {delay.message}",
     )
-    message = f"{failed.message}; {obstacle.message}"
-    return dataclasses.replace(failed, message=message, conditions=(*failed.conditions, condition))
+    message = f"{status.message}; {delay.message}"
+    return dataclasses.replace(status, message=message, conditions=(*status.conditions, condition))
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +155,9 @@ def after_mark(previous: MarkBackoff | None, uid: str, *, now: float, backoff: B
     count = previous.count + 1 if previous is not None and now < previous.forgotten_at else 1
     delay = 0.0
     if count > 1:
-        delay = min(FIRST_DELAY * GROWTH ** min(count - 2, 30), backoff.max_backoff) * (1 - backoff.jitter() / 4)
+        delay = growing_delay.find(count - 1, first=FIRST_DELAY, longest=backoff.max_backoff) * (
+            1 - backoff.jitter() / 4
+        )
     return MarkBackoff(
         uid=uid, count=count, due=now + delay, forgotten_at=now + delay + EXPIRY_FACTOR * backoff.max_backoff
     )

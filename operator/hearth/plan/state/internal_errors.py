@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from hearth.model import value_class
+from hearth.model import growing_delay, value_class
 from hearth.plan.retry.attempt_ids import AttemptId
-from hearth.plan.retry.backoff import FIRST_DELAY, GROWTH, MAX_BACKOFF, Attempt, StepFailure
+from hearth.plan.retry.backoff import FIRST_DELAY, MAX_BACKOFF, Attempt, StepFailure
 
 REASON = "InternalError"
 """The reason for a resource and for the Stack's conditions."""
-TYPE = "InternalError"
-"""The condition that is present while any work for the Stack fails with an internal error."""
 HINT = "this is an internal error of the operator, see its log; the operator retries"
 
 OnError: TypeAlias = Callable[[str, Exception], None]
@@ -36,7 +34,7 @@ def after_failure(before: Retry | None, *, now: float) -> Retry:
     if before is not None and now < before.due:
         return before
     failures = before.failures + 1 if before is not None else 1
-    delay = min(FIRST_DELAY * GROWTH ** min(failures - 1, 30), MAX_BACKOFF)
+    delay = growing_delay.find(failures, first=FIRST_DELAY, longest=MAX_BACKOFF)
     return Retry(failures=failures, due=now + delay)
 
 

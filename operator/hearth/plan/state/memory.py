@@ -14,7 +14,7 @@ from hearth.plan.retry.attempt_ids import AttemptId, FailedObject
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.retry.drift_conflict import DriftConflict
 from hearth.plan.retry.retry_triggers import RetryTrigger
-from hearth.plan.retry.step_governor import StepGovernor
+from hearth.plan.retry.step_governor import StepGovernor, Work
 from hearth.plan.state import steps
 from hearth.plan.state.altered_values import Altered
 from hearth.plan.state.finished_work import FinishedWork
@@ -185,15 +185,15 @@ class InMemoryState:
         conflict = self.drift_conflicts.get(name)
         return conflict if conflict is not None and conflict.expires_at > now else None
 
-    def find_due(self, key: str, step: Step) -> float:
-        """Return the monotonic time in seconds from which the step under a key may start."""
+    def find_due(self, key: str, step: Step, work: Work | None = None) -> float:
+        """Return the monotonic time in seconds from which the step under a key may start. work: of the step, if known."""
         if not self.governor.records:
             return 0.0
         attempt = self.attempts.get(key)
         if attempt is not None and attempt.attempt_id == steps.attempt_id(step):
             # Its own delay is longer, and an event that resolves the failure shortens it.
             return 0.0
-        return self.governor.find_due(steps.find_work(step))
+        return self.governor.find_due(work or steps.find_work(step))
 
     def is_being_used(self, place: str) -> bool:
         """Return whether a write in flight uses values of that incarnation."""
@@ -217,14 +217,14 @@ class InMemoryState:
         if attempt is not None and attempt.attempt_id == subject:
             del self.attempts[key]
 
-    def on_trigger(self, cause: RetryTrigger, *, now: float) -> list[str]:
+    def on_trigger(self, trigger: RetryTrigger, *, now: float) -> list[str]:
         """Expedite the attempts that wait for this trigger. Return their keys. now: monotonic seconds."""
         for key in self.in_flight:
-            self.missed_triggers.setdefault(key, set()).add(cause)
+            self.missed_triggers.setdefault(key, set()).add(trigger)
         sooner = []
         for key, attempt in self.attempts.items():
-            if cause in attempt.triggers:
-                asks_again = cause.type in retry_triggers.NOTICED_LATE
+            if trigger in attempt.triggers:
+                asks_again = trigger.type in retry_triggers.NOTICED_LATE
                 hurried = backoff.expedite(attempt, now=now, asks_again=asks_again)
                 if hurried is not attempt:
                     self.attempts[key] = hurried

@@ -35,6 +35,9 @@ class ReadAccess(Protocol):
     def find(self, child: Child, boundary: Boundary) -> Access:
         """Return whether the account of that boundary may get the object. Asks if that is unknown; cheap."""
 
+    def find_at(self, kind: Kind, namespace: str, name: str, boundary: Boundary) -> Access:
+        """Return the same for an object that need not exist, or for a list (name: "") in a namespace, "" for all."""
+
 
 class Unlimited:
     """The access of Stacks without an account: what their boundary allows, they may read."""
@@ -43,6 +46,10 @@ class Unlimited:
         """Ask nothing."""
 
     def find(self, child: Child, boundary: Boundary) -> Access:  # noqa: ARG002 -- implements the port
+        """Return GRANTED."""
+        return Access.GRANTED
+
+    def find_at(self, kind: Kind, namespace: str, name: str, boundary: Boundary) -> Access:  # noqa: ARG002 -- likewise
         """Return GRANTED."""
         return Access.GRANTED
 
@@ -70,6 +77,10 @@ class Reader:
     def find(self, child: Child) -> Access:
         """Return whether the fields of the object may be shown and used. Asks if that is unknown; cheap."""
         return self.access.find(child, self.boundary) if self.boundary.account else Access.GRANTED
+
+    def find_at(self, kind: Kind, namespace: str, name: str) -> Access:
+        """Return whether an object, or a list (name: ""), may be read, whether it exists or not. Asks as `find` does."""
+        return self.access.find_at(kind, namespace, name, self.boundary) if self.boundary.account else Access.GRANTED
 
     def explain(self, child: Child) -> str:
         """Return why no field of the object is shown or used, with the commands that change it."""

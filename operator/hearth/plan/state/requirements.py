@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from hearth.model.child import Child
 from hearth.model.groups import members
+from hearth.model.kinds import ObjectRef
 from hearth.plan.state.resource_status import ResourceStatus
 
 
@@ -113,6 +114,47 @@ def _set(names: set[str], name: str, *, is_in: bool) -> None:
         names.add(name)
     else:
         names.discard(name)
+
+
+@dataclass(slots=True, kw_only=True)
+class ExternalStatus:
+    """Status of one external object or list. Not changed once it is made."""
+
+    status: ResourceStatus
+    """Ready, waiting or failed; never with a step."""
+    ref: ObjectRef | None = None
+    """The object as stated; of a list with an empty name. None while its kind is not served."""
+    objects: tuple[Child, ...] = ()
+    is_list: bool = False
+    is_awaited: bool = False
+    """Whether members are made of it and are not compiled yet: dependents may read these."""
+    _fields: Mapping[str, Any] | tuple[Mapping[str, Any], ...] | None = field(default=None, repr=False)
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether dependents may proceed."""
+        return self.status.is_ready and not self.is_awaited
+
+    @property
+    def fingerprint(self) -> tuple[object, ...]:
+        """Return what dependents depend on: of the objects, the fields that are read."""
+        return (self.is_ready, *((each.uid, each.packed_fields) for each in self.objects if self.is_ready))
+
+    def reuse(self, status: ExternalStatus) -> None:
+        """Take the fields of the objects that this earlier status has too: to read thousands takes longer than to plan them."""
+        if isinstance(status._fields, tuple) and self.status.is_ready:
+            known = {id(child): fields for child, fields in zip(status.objects, status._fields, strict=True)}
+            self._fields = tuple(known.get(id(child)) or child.fields for child in self.objects)
+
+    @property
+    def fields(self) -> Mapping[str, Any] | tuple[Mapping[str, Any], ...] | None:
+        """Return what expressions read: the fields of the object, or of all objects. None while that is not certain."""
+        if not self.status.is_ready:
+            return None
+        if self._fields is None:
+            found = tuple(each.fields for each in self.objects)
+            self._fields = found if self.is_list else next(iter(found), {})
+        return self._fields
 
 
 Required: TypeAlias = Mapping[str, ResourceStatus | CollectionStatus]

@@ -5,7 +5,6 @@ Indexed by type as statuses change, so that building a status reads only the few
 
 from __future__ import annotations
 
-import enum
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from hearth.model import value_class
 from hearth.model.child import Child, Object
 from hearth.plan.ownership.field_ownership import LostField
+from hearth.plan.state.condition_types import ConditionType
 
 NAMED_AT_MOST = 5
 """Number of resources that one condition names. The others are counted."""
@@ -22,23 +22,10 @@ NAMED_AT_MOST = 5
 class ExtraCondition:
     """Extra condition that is true."""
 
-    type: str
-    """One of `plan.status.conditions.EXTRA_TYPES`."""
+    type: ConditionType
     reason: str
     """One CamelCase word."""
     message: str
-
-
-class ConditionType(enum.StrEnum):
-    """Types of the Stack's conditions that follow from its resources. A subset of `plan.status.conditions.EXTRA_TYPES`."""
-
-    DRIFTED = "Drifted"
-    DRIFT_CONFLICT = "DriftConflict"
-    WRITES_DELAYED = "WritesDelayed"
-    """Writes repeat although no definition changes, so that they are delayed."""
-    UNHEALTHY = "Unhealthy"
-    SUSPEND_RECORD_INVALID = "SuspendRecordInvalid"
-    """The record of a suspended object is not trusted."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,4 +78,4 @@ class ConditionAggregator:
                 named = list(self.first(type_).values())
                 more = f"; and {len(conditions) - len(named)} more" if len(conditions) > len(named) else ""
                 message = "; ".join(condition.message for condition in named) + more
-                yield ExtraCondition(type=type_.value, reason=named[0].reason, message=message)
+                yield ExtraCondition(type=type_, reason=named[0].reason, message=message)

@@ -48,6 +48,8 @@ class Cause(enum.Enum):
     """The child says nothing of itself although its kind declares that it reports."""
     VALUE_MISSING = "value missing"
     """A value is missing although the required resources are ready."""
+    EXTERNAL = "external"
+    """An object that the Stack only reads is missing or not ready."""
     APPLYING = "applying"
     """Only an apply is missing, and nothing speaks against it."""
     MARKED_UNHEALTHY = "marked unhealthy"

@@ -40,7 +40,7 @@ class RollingUpdate:
     """The rolling update of one collection."""
 
     policy: RollingPolicy
-    last: BatchEnd | None = None
+    last_end: BatchEnd | None = None
     is_resumed: bool = False
     """Whether an earlier process worked on this target, so that a batch may have ended without a record."""
     carried: frozenset[str] | None = None
@@ -144,7 +144,7 @@ class RollingUpdate:
         if self.waiting and not self._is_started:
             ended = self._start() or ended
         if ended and self.policy.pause > 0:
-            self.last = BatchEnd(collection=self.policy.collection, since=now, updated=len(self.settled))
+            self.last_end = BatchEnd(collection=self.policy.collection, since=now, updated=len(self.settled))
         chosen = list(self._find_next(now)) if self.waiting else []
         for name in chosen:
             self._stop_waiting(name)
@@ -153,13 +153,13 @@ class RollingUpdate:
 
     def find_due(self, *, now: float) -> float | None:
         """Return the monotonic time at which the pause ends; None if nothing waits for that."""
-        if not self.waiting or self.batch or self.last is None or now >= self._paused_until:
+        if not self.waiting or self.batch or self.last_end is None or now >= self._paused_until:
             return None
         return self._paused_until
 
     @property
     def _paused_until(self) -> float:
-        return self.last.since + self.policy.pause if self.last is not None else float("-inf")
+        return self.last_end.since + self.policy.pause if self.last_end is not None else float("-inf")
 
     def _start(self) -> bool:
         """Find the batch in progress when the first change waits; return whether one ended unseen."""
@@ -172,7 +172,7 @@ class RollingUpdate:
             del self.unsettled[name]
         if not self._has_updated:
             # This is the first batch of another update.
-            self.last = None
+            self.last_end = None
             return False
         return self._is_end_lost() or self._is_carried_done()
 
@@ -190,7 +190,7 @@ class RollingUpdate:
 
     def _is_end_lost(self) -> bool:
         """Return whether an earlier process ended a batch and could not record it. The pause then starts again."""
-        recorded = self.last.updated if self.last is not None else 0
+        recorded = self.last_end.updated if self.last_end is not None else 0
         return self.is_resumed and not self.batch and len(self.settled) > recorded
 
     def _find_next(self, now: float) -> Iterator[str]:
@@ -236,9 +236,9 @@ class RollingUpdates:
         last = {each.collection: each for each in ends}
         known = before.by_collection if before is not None else {}
         self.by_collection: Mapping[str, RollingUpdate] = {
-            name: RollingUpdate(policy=policy, last=last.get(name), carried=frozenset())
+            name: RollingUpdate(policy=policy, last_end=last.get(name), carried=frozenset())
             if was_at_rest and before is None
-            else continue_update(policy, known.get(name), last=last.get(name), is_resumed=is_resumed)
+            else continue_update(policy, known.get(name), end=last.get(name), is_resumed=is_resumed)
             for name, policy in policies.items()
         }
         self._updates = tuple(self.by_collection.values())
@@ -259,7 +259,7 @@ class RollingUpdates:
 
     def ends(self) -> list[BatchEnd]:
         """Return the ends of the last batches, to be recorded."""
-        return [each.last for each in self._updates if each.last is not None]
+        return [each.last_end for each in self._updates if each.last_end is not None]
 
     def find_surge(self) -> int:
         """Return how many members a group needs beyond its size, so that a change leaves enough of them in service."""
@@ -281,11 +281,13 @@ class RollingUpdates:
 
 
 def continue_update(
-    policy: RollingPolicy, before: RollingUpdate | None, *, last: BatchEnd | None, is_resumed: bool
+    policy: RollingPolicy, before: RollingUpdate | None, *, end: BatchEnd | None, is_resumed: bool
 ) -> RollingUpdate:
-    """Return the update under a policy. before: the one until now in this process; last: the end of its last batch."""
+    """Return the update under a policy. before: the one until now in this process; end: the end of its last batch."""
     if before is None or not before.is_known:
         is_resumed = is_resumed or (before is not None and before.is_resumed)
-        return RollingUpdate(policy=policy, last=last, is_resumed=is_resumed)
+        return RollingUpdate(policy=policy, last_end=end, is_resumed=is_resumed)
     carried = frozenset(before.batch)
-    return RollingUpdate(policy=policy, last=before.last, carried=carried, updated=carried.union(before.settled))
+    return RollingUpdate(
+        policy=policy, last_end=before.last_end, carried=carried, updated=carried.union(before.settled)
+    )

@@ -7,7 +7,7 @@ from dataclasses import field
 
 from hearth.model import value_class
 from hearth.model.kinds import Kind, Kinds, ObjectRef
-from hearth.template.blueprint import ResourceBlueprint
+from hearth.template.blueprint import ExternalBlueprint, ResourceBlueprint
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class WatchedKinds:
             )
         return ""
 
-    def lacks_any(self, resources: Iterable[ResourceBlueprint]) -> bool:
+    def lacks_any(self, resources: Iterable[ResourceBlueprint | ExternalBlueprint]) -> bool:
         """Return whether the cluster does not serve the kind of any of these resources. Checks all of them."""
         return any(self.served.find(resource.api_version, resource.kind) is None for resource in resources)
 

@@ -14,13 +14,12 @@ from hearth.plan.environment import cleared_breakpoints
 from hearth.plan.environment.environment_rules import Action, EnvironmentRule
 from hearth.plan.resource import enforcement
 from hearth.plan.stack.deletion_guard import HeldDeletion
-from hearth.plan.stack.stack_plan import StackPlan
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_conditions import ExtraCondition
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 
-TYPE = "Stopped"
-"""Type of the condition."""
 NAMED_AT_MOST = 20
 """Maximum entries of a list in the status."""
 
@@ -76,7 +75,7 @@ class StackAddress:
         return plugin + annotate
 
 
-def find_waits(plan: StackPlan) -> Iterator[BreakpointWait]:
+def find_waits(plan: StackPlanner) -> Iterator[BreakpointWait]:
     """Find all waits, by name, so that a restart changes none; one for several objects of a removed resource."""
     for name, hook in sorted(plan.stopped.items()):
         yield BreakpointWait(resource=name, hook=hook, ref=plan.statuses[name].ref)
@@ -104,7 +103,7 @@ def _find_waits_within(name: str, status: ResourceStatus) -> Iterator[Breakpoint
         yield BreakpointWait(resource=f"{name}/{stop.resource}", hook=stop.hook, ref=ref, stack=stop.stack)
 
 
-def is_stopped(plan: StackPlan, memory: InMemoryState) -> bool:
+def is_stopped(plan: StackPlanner, memory: InMemoryState) -> bool:
     """Return whether a resource waits at a breakpoint and no other step can proceed.
 
     Only if one waits, this checks the obsolete objects.
@@ -117,25 +116,25 @@ def is_stopped(plan: StackPlan, memory: InMemoryState) -> bool:
     return not any(child.deleting or uid in plan.requeues for uid, child in plan.cleanup.children.items())
 
 
-def explain(plan: StackPlan, owner: StackAddress) -> str:
-    """Describe which resources wait at which breakpoint, and how to continue them. owner: the Stack."""
+def explain(plan: StackPlanner, address: StackAddress) -> str:
+    """Describe which resources wait at which breakpoint, and how to continue them. address: the Stack."""
     waits = list(find_waits(plan))
     named = enumeration.enumerate_clauses(map(str, waits), count=len(waits))
     rules = plan.environment.rules.breakpoints
     where = rules[0].where_defined if rules else ""
     return (
-        f"stopped at a breakpoint: {named}; to continue: {owner.write_continue(waits[0])}; "
+        f"stopped at a breakpoint: {named}; to continue: {address.write_continue(waits[0])}; "
         f"or remove the entry from spec.environment.breakpoints{where}"
     )
 
 
-def find_condition(plan: StackPlan, owner: StackAddress) -> Iterator[ExtraCondition]:
-    """Return the condition while any resource waits, independent of other steps. owner: the Stack."""
+def find_condition(plan: StackPlanner, address: StackAddress) -> Iterator[ExtraCondition]:
+    """Return the condition while any resource waits, independent of other steps. address: the Stack."""
     if next(find_waits(plan), None) is not None:
-        yield ExtraCondition(type=TYPE, reason="Breakpoint", message=explain(plan, owner))
+        yield ExtraCondition(type=ConditionType.STOPPED, reason="Breakpoint", message=explain(plan, address))
 
 
-def list_waits(plan: StackPlan) -> list[Object]:
+def list_waits(plan: StackPlanner) -> list[Object]:
     """List the first waits for a status."""
     return [_entry(wait) for wait in itertools.islice(find_waits(plan), NAMED_AT_MOST)]
 
@@ -149,7 +148,7 @@ def _entry(wait: BreakpointWait) -> Object:
     return entry
 
 
-def warn(plan: StackPlan) -> list[str]:
+def warn(plan: StackPlanner) -> list[str]:
     """Describe the rules that match no resource, as many as a status may name."""
     return [describe_idle_rule(rule) for rule in itertools.islice(plan.find_idle_rules(), NAMED_AT_MOST)]
 

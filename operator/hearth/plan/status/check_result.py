@@ -15,16 +15,15 @@ from hearth.model.child import Object
 from hearth.model.phases import Phase
 from hearth.model.text import enumeration, times
 from hearth.plan.resource import readiness
-from hearth.plan.stack.stack_plan import StackPlan
-from hearth.plan.state.resource_conditions import ConditionType, ExtraCondition
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.condition_types import ConditionType
+from hearth.plan.state.resource_conditions import ExtraCondition
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.steps import Apply
 from hearth.plan.status import problems
 
 VERB = "check"
 """Its key in `status.handled`."""
-TYPE = "CheckPending"
-"""Type of the condition that is True while a requested check cannot run."""
 DRIFT = (ConditionType.DRIFTED, ConditionType.DRIFT_CONFLICT)
 """Types of the conditions that report drift, even on ready resources."""
 UNREADY = (
@@ -55,7 +54,7 @@ class CheckResult:
     """Whether the phase shows this result."""
 
 
-def conclude(plan: StackPlan, *, objects: int, now: float, is_reached: bool) -> CheckResult:
+def conclude(plan: StackPlanner, *, objects: int, now: float, is_reached: bool) -> CheckResult:
     """Make the result from a planner with fully refreshed statuses.
 
     now: seconds since the epoch; is_reached: whether the target completed once, so that no action is in progress whose
@@ -68,7 +67,7 @@ def conclude(plan: StackPlan, *, objects: int, now: float, is_reached: bool) -> 
     )
 
 
-def find(plan: StackPlan) -> Iterator[tuple[str, ResourceStatus]]:
+def find(plan: StackPlanner) -> Iterator[tuple[str, ResourceStatus]]:
     """Find all problems by resource: states first, then drift, then obsolete objects."""
     for name in itertools.chain.from_iterable(sorted(plan.by_state[state]) for state in UNREADY):
         status = plan.statuses[name]
@@ -112,31 +111,31 @@ def _to_problem(status: ResourceStatus) -> ResourceStatus:
     )
 
 
-def is_still_current(outcome: CheckResult, plan: StackPlan, *, is_complete: bool) -> bool:
+def is_still_current(result: CheckResult, plan: StackPlanner, *, is_complete: bool) -> bool:
     """Return whether a result that was current is still true. is_complete: whether the target is complete."""
-    return finds_any(plan) if outcome.problem_count else is_complete
+    return finds_any(plan) if result.problem_count else is_complete
 
 
-def finds_any(plan: StackPlan) -> bool:
+def finds_any(plan: StackPlanner) -> bool:
     """Return whether there may be any problem, in constant time."""
     is_unready = any(plan.by_state[state] for state in UNREADY)
     return is_unready or bool(plan.cleanup.children) or any(plan.conditions.by_type.get(type_) for type_ in DRIFT)
 
 
-def find_phase(outcome: CheckResult | None) -> Phase | None:
+def find_phase(result: CheckResult | None) -> Phase | None:
     """Return the phase that a check sets; None if it sets none."""
-    if outcome is None or not outcome.is_current:
+    if result is None or not result.is_current:
         return None
-    return Phase.CHECK_FAILED if outcome.problem_count else Phase.CHECK_COMPLETE
+    return Phase.CHECK_FAILED if result.problem_count else Phase.CHECK_COMPLETE
 
 
-def describe(outcome: CheckResult) -> str:
+def describe(result: CheckResult) -> str:
     """Describe the result; name the first few problems."""
-    objects = f"{outcome.objects} object{'s' if outcome.objects != 1 else ''}"
-    if not outcome.problem_count:
+    objects = f"{result.objects} object{'s' if result.objects != 1 else ''}"
+    if not result.problem_count:
         return f"examined {objects} and found no problem"
-    count = f"{outcome.problem_count} problem{'s' if outcome.problem_count != 1 else ''}"
-    named = enumeration.enumerate_clauses(map(_call, outcome.problems), count=outcome.problem_count)
+    count = f"{result.problem_count} problem{'s' if result.problem_count != 1 else ''}"
+    named = enumeration.enumerate_clauses(map(_call, result.problems), count=result.problem_count)
     return f"examined {objects} and found {count}: {named}"
 
 
@@ -148,11 +147,11 @@ def _call(entry: Mapping[str, Any]) -> str:
 def find_condition(refusal: str) -> Iterator[ExtraCondition]:
     """Return the condition while a check cannot run. refusal: the reason, "" if there is none."""
     if refusal:
-        yield ExtraCondition(type=TYPE, reason="ListFailed", message=refusal)
+        yield ExtraCondition(type=ConditionType.CHECK_PENDING, reason="ListFailed", message=refusal)
 
 
-def make_event(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """Return type, reason and message of the Event for a new result; None if both statuses have the same check."""
+def describe_news(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Phase, str] | None:
+    """Return the outcome and a message for a new result; None if both statuses have the same check."""
     token = str((after.get("handled") or {}).get(VERB))
     outcome = decode(after)
     if outcome is None or token == str((before.get("handled") or {}).get(VERB)):
@@ -160,7 +159,7 @@ def make_event(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str
     message = f"the check {token[:TOKEN_LENGTH]!r} {describe(outcome)}"
     if find_phase(outcome) is None:
         message += f"; meanwhile the Stack is {after.get('phase')}"
-    return ("Warning", "CheckFailed", message) if outcome.problem_count else ("Normal", "CheckComplete", message)
+    return Phase.CHECK_FAILED if outcome.problem_count else Phase.CHECK_COMPLETE, message
 
 
 def is_entry(entry: Any) -> bool:
@@ -169,26 +168,26 @@ def is_entry(entry: Any) -> bool:
     return isinstance(entry, dict) and all(isinstance(entry.get(key), str) for key in keys)
 
 
-def encode(outcome: CheckResult | None) -> Object:
+def encode(result: CheckResult | None) -> Object:
     """Encode a result for a status."""
-    if outcome is None:
+    if result is None:
         return {}
     entry: Object = {
-        "checkedAt": times.format_time(outcome.at),
-        "objects": outcome.objects,
-        "problemCount": outcome.problem_count,
+        "checkedAt": times.format_time(result.at),
+        "objects": result.objects,
+        "problemCount": result.problem_count,
     }
-    if outcome.problems:
-        entry["problems"] = list(outcome.problems)
+    if result.problems:
+        entry["problems"] = list(result.problems)
     return {VERB: entry}
 
 
-def is_reported(outcome: CheckResult | None, status: Mapping[str, Any]) -> bool:
+def is_reported(result: CheckResult | None, status: Mapping[str, Any]) -> bool:
     """Return whether a status contains that result. Messages do not count, because the status is redacted."""
     entry = decode(status)
-    if outcome is None or entry is None:
-        return outcome is entry
-    return (entry.at, entry.objects, entry.problem_count) == (outcome.at, outcome.objects, outcome.problem_count)
+    if result is None or entry is None:
+        return result is entry
+    return (entry.at, entry.objects, entry.problem_count) == (result.at, result.objects, result.problem_count)
 
 
 def decode(status: Mapping[str, Any]) -> CheckResult | None:

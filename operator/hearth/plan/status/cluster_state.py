@@ -21,9 +21,6 @@ TOO_MANY: Final = "TooManyClusters"
 TOO_LARGE: Final = "ClusterTooLarge"
 """Its server sends more objects than are cached."""
 
-TYPE: Final = UNREACHABLE
-"""Type of the condition of a Stack whose cluster cannot be used."""
-
 
 def is_away(reason: str) -> bool:
     """Return whether only time, or the cluster, can end it."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 import functools
 from typing import Any, Final
 
-from hearth.plan.status import conditions
+from hearth.plan.state.condition_types import ConditionType
 
 STALLED: Final = "Stalled"
 ROLLED_BACK: Final = "RolledBack"
 """Reason of `Ready` after an automatic rollback. It is shown like a condition, because its phase is also that of a
 rollback on request."""
-SHOWN: Final = frozenset({STALLED, *conditions.EXTRA_TYPES})
+SHOWN: Final = frozenset({STALLED, *ConditionType})
 """The conditions that are counted. A fixed set, so that no client can add values of a label."""
 
 

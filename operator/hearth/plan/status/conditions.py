@@ -1,6 +1,7 @@
 """The conditions of a Stack.
 
-First come those of kstatus: `Ready`, `Reconciling` and `Stalled`. Each extra condition reports one fact to the owner.
+First come those of kstatus: `Ready`, `Reconciling` and `Stalled`. Each extra condition reports one fact to the owner; their
+types are rows of `plan.state.condition_types`.
 """
 
 from __future__ import annotations
@@ -10,32 +11,15 @@ from typing import Any
 
 from hearth.model.child import Object
 from hearth.model.phases import PhaseConditions
+from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.resource_conditions import ExtraCondition
 
 MESSAGE_LENGTH = 32_768
 """Characters: the limit of the API conventions."""
-TAMPERED = "RevisionTampered"
-"""Type of the condition that a stored revision differs from what this operator wrote."""
-EXTRA_TYPES = (
-    "Paused",
-    "Stopped",
-    "RollingBack",
-    "Drifted",
-    "DriftConflict",
-    "WritesDelayed",
-    "Unhealthy",
-    "DeletionBlocked",
-    "CheckPending",
-    "ClusterUnreachable",
-    TAMPERED,
-    "InternalError",
-    "SuspendRecordInvalid",
-)
-"""Types of the extra conditions, in display order."""
 
 
 def build_conditions(
-    says: PhaseConditions,
+    conditions: PhaseConditions,
     *,
     headline: tuple[str, str],
     generation: int,
@@ -53,9 +37,19 @@ def build_conditions(
     brief = message.partition("\n")[0]
     known = {condition.get("type"): condition for condition in before}
     wanted = (
-        ("Ready", says.ready, reason, message),
-        ("Reconciling", str(says.reconciling), reason if says.reconciling else "Settled", brief * says.reconciling),
-        ("Stalled", str(says.stalled), reason if says.stalled else "NotStalled", brief * says.stalled),
+        ("Ready", conditions.ready, reason, message),
+        (
+            "Reconciling",
+            str(conditions.reconciling),
+            reason if conditions.reconciling else "Settled",
+            brief * conditions.reconciling,
+        ),
+        (
+            "Stalled",
+            str(conditions.stalled),
+            reason if conditions.stalled else "NotStalled",
+            brief * conditions.stalled,
+        ),
         *_judge_extras(extras, known),
     )
     return [
@@ -80,11 +74,11 @@ def _judge_extras(
     `kubectl wait --for=condition=Drifted=false` ends.
     """
     true = {extra.type: extra for extra in extras}
-    for type_ in EXTRA_TYPES:
+    for type_ in ConditionType:
         if extra := true.get(type_):
-            yield type_, "True", extra.reason, extra.message
+            yield type_.value, "True", extra.reason, extra.message
         elif type_ in known:
-            yield type_, "False", f"Not{type_}", ""
+            yield type_.value, "False", f"Not{type_}", ""
 
 
 def find(status: Mapping[str, Any], type_: str) -> Mapping[str, Any]:

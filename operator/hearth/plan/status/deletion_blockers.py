@@ -15,19 +15,18 @@ from hearth.model.text import enumeration
 from hearth.plan.environment.environment_rules import Action
 from hearth.plan.health import deletion_reports, health_result
 from hearth.plan.resource import enforcement
-from hearth.plan.stack.stack_plan import StackPlan
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.read_access import Access, Reader
 from hearth.plan.state.resource_conditions import ExtraCondition
 from hearth.plan.status import breakpoint_waits
 
-TYPE = "DeletionBlocked"
-"""Type of the condition."""
 QUOTED_LENGTH = 500
 """Characters of an object's own message. That of a nested Stack may quote Stacks nested in that one: this ends every circle."""
 
 
-def find_deletion_block(plan: StackPlan, memory: InMemoryState, *, beyond: str) -> ExtraCondition | None:
+def find_deletion_block(plan: StackPlanner, memory: InMemoryState, *, beyond: str) -> ExtraCondition | None:
     """Return the condition of a Stack that is being deleted; None while the deletion only needs time.
 
     beyond: the cause that blocks the deletion although no known child is left, "" for none.
@@ -52,7 +51,9 @@ def find_deletion_block(plan: StackPlan, memory: InMemoryState, *, beyond: str) 
     if not found and not beyond:
         return None
     found = found or [("NotGone", beyond)]
-    return ExtraCondition(type=TYPE, reason=found[0][0], message="; ".join(text for _, text in found))
+    return ExtraCondition(
+        type=ConditionType.DELETION_BLOCKED, reason=found[0][0], message="; ".join(text for _, text in found)
+    )
 
 
 def find_first(children: Iterable[Child]) -> list[Child]:
@@ -96,7 +97,7 @@ def describe_with_cause(child: Child, reader: Reader) -> str:
     reported = (
         health_result.read_text(each, "message")
         for each in health_result.read_items(child.fields, "status.conditions")
-        if each.get("type") == TYPE and each.get("status") == "True"
+        if each.get("type") == ConditionType.DELETION_BLOCKED and each.get("status") == "True"
     )
     cause = " ".join(next(reported, "").split())
     return describe(child, cause=shorten(cause))

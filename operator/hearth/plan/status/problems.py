@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 from collections.abc import Iterator
 
@@ -9,16 +10,16 @@ from hearth.model.child import Object
 from hearth.model.text import times
 from hearth.plan.environment.environment_rules import Action
 from hearth.plan.resource import enforcement
-from hearth.plan.stack.stack_plan import StackPlan
+from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 
 AT_MOST = 20
 
 
-def find_problems(plan: StackPlan, memory: InMemoryState) -> list[tuple[str, ResourceStatus]]:
+def find_problems(plan: StackPlanner, memory: InMemoryState) -> list[tuple[str, ResourceStatus]]:
     """Find the problems: failed resources first, then others, then failed deletions; as many as a status may list."""
-    problems = [(name, plan.statuses[name]) for name in _find_names(plan)]
+    problems = [*_find_externals(plan), *((name, plan.statuses[name]) for name in _find_names(plan))]
     for child, attempt in plan.find_failed_deletions(memory):
         state = ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING
         status = ResourceStatus(state=state, reason=attempt.reason, message=attempt.message, child=child)
@@ -33,7 +34,14 @@ def find_problems(plan: StackPlan, memory: InMemoryState) -> list[tuple[str, Res
     return problems[:AT_MOST]
 
 
-def _find_names(plan: StackPlan) -> list[str]:
+def _find_externals(plan: StackPlanner) -> Iterator[tuple[str, ResourceStatus]]:
+    """Find what the Stack only reads and is not ready, without what is only being read."""
+    for name, read in sorted(plan.externals.items()):
+        if not read.status.is_ready and read.status.cause is not Cause.EVALUATING:
+            yield name, dataclasses.replace(read.status, planned_ref=None if read.is_list else read.ref)
+
+
+def _find_names(plan: StackPlanner) -> list[str]:
     """Find the names of the first resources that are problems: by name, so that a restart changes none."""
     found: list[str] = []
     for state in (ResourceState.FAILED, ResourceState.RETRYING, ResourceState.WAITING):
@@ -42,7 +50,7 @@ def _find_names(plan: StackPlan) -> list[str]:
     return found
 
 
-def _find_in(plan: StackPlan, state: ResourceState) -> Iterator[str]:
+def _find_in(plan: StackPlanner, state: ResourceState) -> Iterator[str]:
     """Find the resources in one state, without those that only wait for others."""
     names = plan.by_state[state]
     if state is not ResourceState.WAITING:
@@ -50,9 +58,10 @@ def _find_in(plan: StackPlan, state: ResourceState) -> Iterator[str]:
     return (name for name in names if plan.statuses[name].cause is not Cause.ORDER)
 
 
-def list_problem(plan: StackPlan, name: str, status: ResourceStatus, offset: float) -> Object:
+def list_problem(plan: StackPlanner, name: str, status: ResourceStatus, offset: float) -> Object:
     """Make one entry of the list of problems. offset: difference of seconds since the epoch and monotonic seconds."""
-    child, resource = status.child, plan.blueprint.resources.get(name)
+    child = status.child
+    resource = plan.blueprint.resources.get(name) or plan.blueprint.externals.get(name)
     is_obsolete = child is not None and child.uid in plan.cleanup.children
     wake_at = plan.requeues.get(child.uid if child is not None and is_obsolete else name)
     next_try = wake_at + offset if wake_at is not None else None

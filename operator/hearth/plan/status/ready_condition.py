@@ -5,26 +5,21 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import field
+from typing import Final, assert_never
 
 from hearth.model import value_class
 from hearth.model.phases import Phase
 from hearth.model.text import enumeration, times
-from hearth.plan.stack.stack_plan import StackPlan
+from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import internal_errors
+from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.finished_work import FinishedWork
 from hearth.plan.state.internal_errors import Fault
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_conditions import ExtraCondition
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
-from hearth.plan.status import (
-    breakpoint_waits,
-    check_result,
-    cluster_state,
-    conditions,
-    deletion_blockers,
-    paused_plan,
-    problems,
-)
+from hearth.plan.state.steps import Apply, Delete, Detach, Release, Suspend, WriteHealthMark
+from hearth.plan.status import breakpoint_waits, check_result, cluster_state, deletion_blockers, problems
 from hearth.plan.status.breakpoint_waits import StackAddress
 from hearth.plan.status.check_result import CheckResult
 from hearth.plan.target.target import EMPTY_REVISION, CompletedRevisions, Target, TargetCause
@@ -84,6 +79,8 @@ class StatusInput:
     """Why the other cluster that has the objects cannot be used; None if it can, and for the home cluster."""
     halted_by: str = ""
     """What a restore waits for besides the objects of the Stack; "" for nothing."""
+    circle: tuple[str, ...] = ()
+    """The Stacks of a circle in which each reads objects of the next, and the last one of this Stack."""
     polled: tuple[str, ...] = ()
     """Sources of the definition that the operator polls, so that it notices changes late."""
 
@@ -111,35 +108,35 @@ class StatusInput:
         return check_result.find_phase(self.check) if self.is_completed else None
 
 
-def find_phase(subject: StatusInput, plan: StackPlan | None, memory: InMemoryState) -> Phase:
+def find_phase(status_input: StatusInput, plan: StackPlanner | None, memory: InMemoryState) -> Phase:
     """Find the phase."""
-    checked = None if is_stuck(subject) else subject.checked
-    return checked or Phase(_action(subject) + _progress(subject, plan, memory))
+    checked = None if is_stuck(status_input) else status_input.checked
+    return checked or Phase(_action(status_input) + _progress(status_input, plan, memory))
 
 
-def is_complete(subject: StatusInput, plan: StackPlan | None) -> bool:
+def is_complete(status_input: StatusInput, plan: StackPlanner | None) -> bool:
     """Return whether the target is complete."""
     return (
         plan is not None
-        and not subject.is_deleting
-        and (subject.rejection is None or subject.is_suspended)
-        and subject.is_recorded
-        and subject.away is None
+        and not status_input.is_deleting
+        and (status_input.rejection is None or status_input.is_suspended)
+        and status_input.is_recorded
+        and status_input.away is None
         # The planner only follows with the next reconcile.
-        and subject.is_suspended == (plan.is_suspended)
+        and status_input.is_suspended == (plan.is_suspended)
         and plan.is_complete
     )
 
 
-def _action(subject: StatusInput) -> str:
-    target = subject.target
-    if subject.is_deleting:
+def _action(status_input: StatusInput) -> str:
+    target = status_input.target
+    if status_input.is_deleting:
         return "Delete"
-    if subject.is_suspended:
+    if status_input.is_suspended:
         return "Suspend"
     if target is None:
         return "Create"
-    if subject.rejection is not None:
+    if status_input.rejection is not None:
         return "Update"
     if target.suspend is not None:
         return "Resume"
@@ -148,76 +145,82 @@ def _action(subject: StatusInput) -> str:
     return "Create" if target.is_first else "Update"
 
 
-def _progress(subject: StatusInput, plan: StackPlan | None, memory: InMemoryState) -> str:
-    if _is_refused(subject, plan) or is_stuck(subject):
+def _progress(status_input: StatusInput, plan: StackPlanner | None, memory: InMemoryState) -> str:
+    if _is_refused(status_input, plan) or is_stuck(status_input):
         return "Failed"
-    if plan is None or not subject.is_recorded or subject.away is not None:
+    if plan is None or not status_input.is_recorded or status_input.away is not None:
         return "InProgress"
-    if is_complete(subject, plan):
+    if is_complete(status_input, plan):
         return "Complete"
-    if plan.has_failed(memory) or subject.timed_out_after is not None:
+    if plan.has_failed(memory) or status_input.timed_out_after is not None:
         return "Failed"
-    return "Stopped" if not subject.is_suspended and breakpoint_waits.is_stopped(plan, memory) else "InProgress"
+    return "Stopped" if not status_input.is_suspended and breakpoint_waits.is_stopped(plan, memory) else "InProgress"
 
 
-def is_stuck(subject: StatusInput) -> bool:
+def is_stuck(status_input: StatusInput) -> bool:
     """Return whether an internal error blocks the Stack."""
-    return subject.fault is not None and subject.fault.is_blocking
+    return status_input.fault is not None and status_input.fault.is_blocking
 
 
-def _is_refused(subject: StatusInput, plan: StackPlan | None) -> bool:
+def _is_refused(status_input: StatusInput, plan: StackPlanner | None) -> bool:
     """Return whether a rejected definition is the first fact to report.
 
     For a suspended Stack, it is only if no known object could be suspended, because a rejection does not block that.
     """
-    return subject.rejection is not None and not subject.is_deleting and not (subject.is_suspended and plan is not None)
+    return (
+        status_input.rejection is not None
+        and not status_input.is_deleting
+        and not (status_input.is_suspended and plan is not None)
+    )
 
 
-def find_ready_reason(subject: StatusInput, plan: StackPlan | None, memory: InMemoryState) -> tuple[str, str]:
+def find_ready_reason(status_input: StatusInput, plan: StackPlanner | None, memory: InMemoryState) -> tuple[str, str]:
     """Find reason and message of `Ready`: the first problem, else the object that the Stack waits for."""
-    if override := _find_override(subject, plan):
+    if override := _find_override(status_input, plan):
         return override
     if plan is None:
-        return "Deleting" if subject.is_deleting else "Progressing", "the definition is being read"
-    if is_complete(subject, plan):
-        return _describe_end(subject, plan)
-    if _progress(subject, plan, memory) == "Stopped":
-        return breakpoint_waits.TYPE, breakpoint_waits.explain(plan, subject.address)
+        return "Deleting" if status_input.is_deleting else "Progressing", "the definition is being read"
+    if is_complete(status_input, plan):
+        return _describe_end(status_input, plan)
+    if _progress(status_input, plan, memory) == "Stopped":
+        return ConditionType.STOPPED, breakpoint_waits.explain(plan, status_input.address)
     reason, message = _find_problem(plan, memory)
-    if subject.is_deleting:
-        return "Deleting", message or _describe_wait(subject, plan) or subject.blocked_by or "nothing is left"
-    if subject.timed_out_after is not None and not plan.has_failed(memory):
-        given = times.format_duration(subject.timed_out_after)
-        return "Timeout", f"not reached within {given} (spec.timeout): {message or _describe_wait(subject, plan)}"
+    if status_input.is_deleting:
+        return "Deleting", message or _describe_wait(status_input, plan) or status_input.blocked_by or "nothing is left"
+    if status_input.timed_out_after is not None and not plan.has_failed(memory):
+        given = times.format_duration(status_input.timed_out_after)
+        return "Timeout", f"not reached within {given} (spec.timeout): {message or _describe_wait(status_input, plan)}"
     if reason:
         return reason, message
-    return "Paused" if subject.is_paused and plan.ready_steps else "Progressing", _describe_wait(subject, plan)
+    return "Paused" if status_input.is_paused and plan.ready_steps else "Progressing", _describe_wait(
+        status_input, plan
+    )
 
 
-def _find_override(subject: StatusInput, plan: StackPlan | None) -> tuple[str, str] | None:
+def _find_override(status_input: StatusInput, plan: StackPlanner | None) -> tuple[str, str] | None:
     """Find reason and message that the planner does not know: an error, a rejected definition, or a failed check."""
-    if subject.fault is not None and subject.fault.is_blocking:
-        return internal_errors.REASON, subject.fault.message
-    if subject.rejection is not None and _is_refused(subject, plan):
-        return subject.rejection.reason, subject.rejection.message
-    problem = subject.cluster_problem
-    if problem is not None and (subject.is_deleting or subject.away is not None):
+    if status_input.fault is not None and status_input.fault.is_blocking:
+        return internal_errors.REASON, status_input.fault.message
+    if status_input.rejection is not None and _is_refused(status_input, plan):
+        return status_input.rejection.reason, status_input.rejection.message
+    problem = status_input.cluster_problem
+    if problem is not None and (status_input.is_deleting or status_input.away is not None):
         return problem.reason, problem.message
-    if subject.check is not None and subject.checked is Phase.CHECK_FAILED:
-        return "CheckFailed", f"the last check {check_result.describe(subject.check)}"
+    if status_input.check is not None and status_input.checked is Phase.CHECK_FAILED:
+        return "CheckFailed", f"the last check {check_result.describe(status_input.check)}"
     return None
 
 
-def explain_failure(subject: StatusInput, plan: StackPlan, memory: InMemoryState) -> str:
+def explain_failure(status_input: StatusInput, plan: StackPlanner, memory: InMemoryState) -> str:
     """Explain which failure of its definition makes the Stack Failed; "" if there is none."""
     # An internal error of the operator is no reason for a rollback: other revisions could cause it too.
-    subject = dataclasses.replace(subject, fault=None)
-    if _progress(subject, plan, memory) != "Failed":
+    status_input = dataclasses.replace(status_input, fault=None)
+    if _progress(status_input, plan, memory) != "Failed":
         return ""
-    return find_ready_reason(subject, plan, memory)[1]
+    return find_ready_reason(status_input, plan, memory)[1]
 
 
-def _find_problem(plan: StackPlan, memory: InMemoryState) -> tuple[str, str]:
+def _find_problem(plan: StackPlanner, memory: InMemoryState) -> tuple[str, str]:
     """Return reason and message of the first problem; both empty if there is none."""
     problem = next(iter(problems.find_problems(plan, memory)), None)
     if problem is None:
@@ -226,16 +229,20 @@ def _find_problem(plan: StackPlan, memory: InMemoryState) -> tuple[str, str]:
     return status.reason, f"{_called(name, status)}: {status.message}"
 
 
-def _describe_end(subject: StatusInput, plan: StackPlan) -> tuple[str, str]:
+def _describe_end(status_input: StatusInput, plan: StackPlanner) -> tuple[str, str]:
     """Return reason and message of a complete target."""
-    if subject.is_suspended:
-        refused = f"; the definition in the spec is rejected: {subject.rejection.message}" if subject.rejection else ""
+    if status_input.is_suspended:
+        refused = (
+            f"; the definition in the spec is rejected: {status_input.rejection.message}"
+            if status_input.rejection
+            else ""
+        )
         return "Suspended", f"workloads are scaled to zero (spec.suspended: true); set it to false to resume{refused}"
     count = len(plan.blueprint.resources)
     ready = f"all {count} resources are ready" if count != 1 else "the resource is ready"
-    if subject.check is not None and subject.checked is Phase.CHECK_COMPLETE:
-        ready += f"; the last check {check_result.describe(subject.check)}"
-    target = subject.target
+    if status_input.check is not None and status_input.checked is Phase.CHECK_COMPLETE:
+        ready += f"; the last check {check_result.describe(status_input.check)}"
+    target = status_input.target
     if target is None or not target.is_rollback:
         return "Complete", ready
     where = (
@@ -243,8 +250,8 @@ def _describe_end(subject: StatusInput, plan: StackPlan) -> tuple[str, str]:
         if target.revision != EMPTY_REVISION
         else "the empty revision (no revision ever completed)"
     )
-    if subject.refreshed_parameters:
-        where += f" (with the current values of {enumeration.enumerate_names(subject.refreshed_parameters)})"
+    if status_input.refreshed_parameters:
+        where += f" (with the current values of {enumeration.enumerate_names(status_input.refreshed_parameters)})"
     if target.cause is TargetCause.ROLLBACK:
         if target.rollback is not None and target.rollback.snapshot:
             where += f" of StackSnapshot {target.rollback.snapshot}"
@@ -255,67 +262,75 @@ def _describe_end(subject: StatusInput, plan: StackPlan) -> tuple[str, str]:
         left = f"; not deleted, because they hold data: {refs}"
     return "RolledBack", (
         f"rolled back to {where} because the definition in the spec failed: {target.failure}{left}; "
-        f"change the definition, or try it again: {subject.address.write_request('retry')}"
+        f"change the definition, or try it again: {status_input.address.write_request('retry')}"
     )
 
 
-def _describe_wait(subject: StatusInput, plan: StackPlan) -> str:
+def _describe_wait(status_input: StatusInput, plan: StackPlanner) -> str:
     """Describe what the Stack waits for, and which deletions are deferred until then."""
-    if subject.is_paused and plan.ready_steps:
-        return paused_plan.describe(plan)
-    waited = subject.halted_by or _waited_for(plan)
-    for name, unnamed in sorted(plan.find_unnamed().items()) if not subject.is_suspended else ():
+    if status_input.is_paused and plan.ready_steps:
+        return describe(plan)
+    waited = status_input.halted_by or _waited_for(plan)
+    for name, unnamed in sorted(plan.find_unnamed().items()) if not status_input.is_suspended else ():
         refs = enumeration.enumerate_names(sorted(str(child.ref) for child in unnamed))
         waited += f"; kept until the name of {name} is known, which may be the same: {refs}"
-    kept = plan.find_deferred() if not subject.is_suspended else []
+    kept = plan.find_deferred() if not status_input.is_suspended else []
     if not kept:
         return waited
     refs = enumeration.enumerate_names(sorted(str(child.ref) for child in kept))
-    return f"{waited}; kept until all resources are ready: {refs}; to delete them now: {subject.address.write_request('cleanup')}"
+    return f"{waited}; kept until all resources are ready: {refs}; to delete them now: {status_input.address.write_request('cleanup')}"
 
 
 def find_extra_conditions(
-    subject: StatusInput, plan: StackPlan | None, memory: InMemoryState
+    status_input: StatusInput, plan: StackPlanner | None, memory: InMemoryState
 ) -> Iterator[ExtraCondition]:
     """Find the extra conditions that are True."""
-    if subject.is_paused:
-        paused_steps = paused_plan.describe(plan) if plan is not None else "spec.paused is true"
-        yield ExtraCondition(type="Paused", reason="Paused", message=paused_steps)
-    if subject.tampered:
-        yield ExtraCondition(type=conditions.TAMPERED, reason="SignatureInvalid", message=subject.tampered)
-    if subject.fault is not None:
-        yield ExtraCondition(type=internal_errors.TYPE, reason=internal_errors.REASON, message=subject.fault.message)
-    if (problem := subject.cluster_problem) is not None:
-        yield ExtraCondition(type=cluster_state.TYPE, reason=problem.reason, message=problem.message)
-    yield from check_result.find_condition(subject.check_error)
-    if plan is not None and not subject.is_suspended:
-        yield from breakpoint_waits.find_condition(plan, subject.address)
-    if subject.is_deleting:
-        yield from _find_blockage(subject, plan, memory)
-    target = subject.target
+    if status_input.is_paused:
+        paused_steps = describe(plan) if plan is not None else "spec.paused is true"
+        yield ExtraCondition(type=ConditionType.PAUSED, reason="Paused", message=paused_steps)
+    if status_input.tampered:
+        yield ExtraCondition(
+            type=ConditionType.REVISION_TAMPERED, reason="SignatureInvalid", message=status_input.tampered
+        )
+    if status_input.fault is not None:
+        yield ExtraCondition(
+            type=ConditionType.INTERNAL_ERROR, reason=internal_errors.REASON, message=status_input.fault.message
+        )
+    if (problem := status_input.cluster_problem) is not None:
+        yield ExtraCondition(type=ConditionType.CLUSTER_UNREACHABLE, reason=problem.reason, message=problem.message)
+    yield from check_result.find_condition(status_input.check_error)
+    if plan is not None and not status_input.is_suspended:
+        yield from breakpoint_waits.find_condition(plan, status_input.address)
+    if status_input.is_deleting:
+        yield from _find_blockage(status_input, plan, memory)
+    target = status_input.target
     # Repairs of a completed rollback roll nothing back, and a suspended Stack follows no definition.
-    is_idle = subject.is_deleting or subject.is_suspended or is_complete(subject, plan)
+    is_idle = status_input.is_deleting or status_input.is_suspended or is_complete(status_input, plan)
     if target is not None and target.is_rollback and not target.is_completed and not is_idle:
         cause = f"revision {target.revision} is requested by spec.rollback.toRevision"
         if target.rollback is not None and target.rollback.snapshot:
             cause = f"StackSnapshot {target.rollback.snapshot} is requested by spec.rollback.toSnapshot"
-        if subject.is_automatic_rollback:
+        if status_input.is_automatic_rollback:
             cause = f"the definition in the spec failed: {target.failure}"
-        yield ExtraCondition(type="RollingBack", reason=str(target.cause), message=cause)
+        yield ExtraCondition(type=ConditionType.ROLLING_BACK, reason=str(target.cause), message=cause)
 
 
-def _find_blockage(subject: StatusInput, plan: StackPlan | None, memory: InMemoryState) -> Iterator[ExtraCondition]:
+def _find_blockage(
+    status_input: StatusInput, plan: StackPlanner | None, memory: InMemoryState
+) -> Iterator[ExtraCondition]:
     """Find what blocks a deletion: `spec.paused`, an internal error, or a cause outside the operator."""
-    if subject.is_paused:
+    if status_input.is_paused:
         yield ExtraCondition(
-            type=deletion_blockers.TYPE, reason="Paused", message="spec.paused is true; set it to false"
+            type=ConditionType.DELETION_BLOCKED, reason="Paused", message="spec.paused is true; set it to false"
         )
-    elif subject.fault is not None and subject.fault.is_blocking:
-        yield ExtraCondition(type=deletion_blockers.TYPE, reason=internal_errors.REASON, message=subject.fault.message)
-    elif (problem := subject.cluster_problem) is not None:
-        yield ExtraCondition(type=deletion_blockers.TYPE, reason=problem.reason, message=problem.message)
+    elif status_input.fault is not None and status_input.fault.is_blocking:
+        yield ExtraCondition(
+            type=ConditionType.DELETION_BLOCKED, reason=internal_errors.REASON, message=status_input.fault.message
+        )
+    elif (problem := status_input.cluster_problem) is not None:
+        yield ExtraCondition(type=ConditionType.DELETION_BLOCKED, reason=problem.reason, message=problem.message)
     elif plan is not None:
-        blockage = deletion_blockers.find_deletion_block(plan, memory, beyond=subject.blocked_by)
+        blockage = deletion_blockers.find_deletion_block(plan, memory, beyond=status_input.blocked_by)
         if blockage is not None:
             yield blockage
 
@@ -326,7 +341,7 @@ def _called(name: str, status: ResourceStatus) -> str:
     return name if is_named else f"{name} ({status.ref})"
 
 
-def _waited_for(plan: StackPlan) -> str:
+def _waited_for(plan: StackPlanner) -> str:
     """Describe the first few resources, objects or kinds that the Stack waits for."""
     progressing = plan.by_state[ResourceState.PROGRESSING] or plan.by_state[ResourceState.WAITING]
     if progressing:
@@ -336,6 +351,9 @@ def _waited_for(plan: StackPlan) -> str:
         others = len(progressing) - 1
         more = f", and {others} more" if others else ""
         return f"waits for {_called(name, status)}: {status.message}{more}"
+    for name, read in sorted(plan.externals.items()):
+        if not read.is_ready:
+            return f"waits for {name}: {read.status.message}"
     children = plan.cleanup.children
     if children:
         return f"waits for the deletion of {deletion_blockers.describe_all(children.values(), reader=plan.reader)}"
@@ -349,3 +367,59 @@ def _waited_for(plan: StackPlan) -> str:
         return f"waits for the first list of all {unwatched[0]} objects"
     surge = plan.blueprint.surge
     return f"the rolling update is done; the members beyond the size are deleted: {surge}" if surge else ""
+
+
+# Everything that `spec.paused` prevents: the steps that are due, and those that could only follow them. Pure. Which
+# of the following resources change is known only once those before them are done, so they are named as such.
+
+NAMED_AT_MOST: Final = 50
+"""Names of one kind of step: a message is read by people, and has to fit into a condition."""
+
+
+def describe(plan: StackPlanner) -> str:
+    """Describe the steps that `spec.paused` prevents now, and what may follow them."""
+    due = [
+        f"{verb} {enumeration.enumerate_names(sorted(named), most=NAMED_AT_MOST)}"
+        for verb, named in sorted(_find_due(plan).items())
+    ]
+    if not due:
+        return "spec.paused is true; no step is pending"
+    return "; ".join([f"spec.paused prevents: {', '.join(due)}", *_find_next(plan)])
+
+
+def _find_due(plan: StackPlanner) -> dict[str, list[str]]:
+    """Find the names of what the due steps change, by verb."""
+    due: dict[str, list[str]] = {}
+    for name, step in plan.ready_steps.items():
+        match step:
+            case Apply():
+                due.setdefault("apply", []).append(name)
+            case Suspend():
+                due.setdefault(str(step.purpose), []).append(step.child.resource)
+            case Delete() | Detach():
+                due.setdefault("delete", []).append(str(step.child.ref))
+            case Release():
+                due.setdefault("release", []).append(str(step.child.ref))
+            case WriteHealthMark():
+                due.setdefault("mark", []).append(str(step.child.ref))
+            case _:
+                assert_never(step)
+    return due
+
+
+def _find_next(plan: StackPlanner) -> list[str]:
+    """Describe what follows the due steps: resources that wait for them, and deletions that come last."""
+    waiting = [name for name in plan.by_state[ResourceState.WAITING] if name not in plan.ready_steps]
+    later = [
+        str(child.ref)
+        for uid, child in plan.cleanup.children.items()
+        if uid not in plan.ready_steps and not child.deleting
+    ]
+    found = []
+    if waiting:
+        found.append(
+            f"then apply, where they differ: {enumeration.enumerate_names(sorted(waiting), most=NAMED_AT_MOST)}"
+        )
+    if later:
+        found.append(f"at last delete {enumeration.enumerate_names(sorted(later), most=NAMED_AT_MOST)}")
+    return found

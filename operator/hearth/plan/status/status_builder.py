@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.model import names, phases
-from hearth.model.child import Object
+from hearth.model import limits, names, phases, tenancy
+from hearth.model.child import Child, Object
 from hearth.model.phases import Phase
 from hearth.model.text import times
 from hearth.plan.resource import finished_run
-from hearth.plan.stack.stack_plan import StackPlan
+from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import finished_work
 from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.read_access import Access
 from hearth.plan.state.resource_status import ResourceState
-from hearth.plan.status import (
-    breakpoint_waits,
-    check_result,
-    conditions,
-    outputs,
-    problems,
-    ready_condition,
-    state_words,
-)
+from hearth.plan.status import breakpoint_waits, check_result, conditions, problems, ready_condition, state_words
 from hearth.plan.status.ready_condition import StatusInput
 from hearth.plan.target import rollback_notes, target_status
+from hearth.plan.target.target import CompletedRevisions
+from hearth.template.blueprint import EvaluationError, Known
+from hearth.template.cel import expressions, value_sizes
 
+EARLIER = "earlierCompletedRevisions"
 PLANNED = ("summary", "resources", "problems", "outputs")
 """The fields that need a plan."""
 
 
 def build_status(
-    subject: StatusInput,
-    plan: StackPlan | None,
+    status_input: StatusInput,
+    plan: StackPlanner | None,
     *,
     memory: InMemoryState,
     before: Mapping[str, Any],
@@ -44,49 +42,63 @@ def build_status(
     plan: None before the operator accepts the first definition; before: the current status, for the times in its
     conditions; now: seconds since the epoch; monotonic: the same moment on the clock of `plan.requeues`.
     """
-    phase = ready_condition.find_phase(subject, plan, memory)
-    status = _describe_phase(subject, phase, plan, memory, before=before, now=now)
+    phase = ready_condition.find_phase(status_input, plan, memory)
+    status = _describe_phase(status_input, phase, plan, memory, before=before, now=now)
     is_failed = str(phase).endswith("Failed") and phase not in phases.CHECK
-    status.update(_describe_target(subject, is_failed=is_failed))
-    if words := ", ".join(_find_words(subject, status)):
+    status.update(_describe_target(status_input, is_failed=is_failed))
+    if earlier := find_earlier_completed(status_input.completed, before):
+        status[EARLIER] = earlier
+    if words := ", ".join(_find_words(status_input, status)):
         status["state"] = words
-    status.update(check_result.encode(subject.check))
-    if plan is None and subject.cluster_problem is not None:
+    status.update(check_result.encode(status_input.check))
+    if plan is None and status_input.cluster_problem is not None:
         # What the cluster had when it was last seen.
         status.update({key: before[key] for key in PLANNED if key in before})
-    if subject.group_uid:
-        status["selector"] = f"{names.LABEL_STACK_UID}={subject.group_uid}"
+    if status_input.group_uid:
+        status["selector"] = f"{names.LABEL_STACK_UID}={status_input.group_uid}"
     if plan is not None:
-        status.update(_describe_plan(subject, plan, memory, offset=now - monotonic))
+        status.update(_describe_plan(status_input, plan, memory, offset=now - monotonic))
     return status
 
 
-def _find_words(subject: StatusInput, status: Object) -> Iterator[str]:
+def find_earlier_completed(completed: CompletedRevisions, before: Mapping[str, Any]) -> list[int]:
+    """Return the revisions that completed before the last two, by the status until now. For people alone: nothing acts on it."""
+    listed = before.get(EARLIER)
+    found = [*(listed if isinstance(listed, list) else ())]
+    found += [before.get("lastCompletedRevision"), before.get("previousCompletedRevision")]
+    present = {completed.last, completed.previous}
+    numbers = {each for each in found if isinstance(each, int) and each > 0 and each not in present}
+    return sorted(numbers)[-limits.REVISION_HISTORY :]
+
+
+def _find_words(status_input: StatusInput, status: Object) -> Iterator[str]:
     """Find the words for lists."""
     return state_words.find_words(
         [each["type"] for each in status["conditions"] if each["status"] == "True"],
-        is_paused=subject.is_paused,
-        is_suspended=subject.is_suspended,
-        is_rolled_back=subject.target is not None and subject.target.is_rollback,
-        is_rejected=subject.rejection is not None and not subject.is_deleting,
+        is_paused=status_input.is_paused,
+        is_suspended=status_input.is_suspended,
+        is_rolled_back=status_input.target is not None and status_input.target.is_rollback,
+        rejection=state_words.describe_rejection(
+            status_input.rejection.reason if status_input.rejection is not None and not status_input.is_deleting else ""
+        ),
     )
 
 
-def build_without_details(subject: StatusInput, *, before: Mapping[str, Any], now: float) -> Object:
+def build_without_details(status_input: StatusInput, *, before: Mapping[str, Any], now: float) -> Object:
     """Build a reduced status of a Stack whose whole status cannot be built. All other fields stay unchanged.
 
-    subject: with the fault that prevents the whole status.
+    status_input: with the fault that prevents the whole status.
     """
     memory = InMemoryState()
-    phase = ready_condition.find_phase(subject, None, memory)
-    status = _describe_phase(subject, phase, None, memory, before=before, now=now)
-    return {**status, **_describe_target(subject, is_failed=False), **check_result.encode(subject.check)}
+    phase = ready_condition.find_phase(status_input, None, memory)
+    status = _describe_phase(status_input, phase, None, memory, before=before, now=now)
+    return {**status, **_describe_target(status_input, is_failed=False), **check_result.encode(status_input.check)}
 
 
 def _describe_phase(
-    subject: StatusInput,
+    status_input: StatusInput,
     phase: Phase,
-    plan: StackPlan | None,
+    plan: StackPlanner | None,
     memory: InMemoryState,
     *,
     before: Mapping[str, Any],
@@ -94,83 +106,95 @@ def _describe_phase(
 ) -> Object:
     """Describe the phase, and the conditions with it."""
     return {
-        "observedGeneration": subject.generation,
-        **({"undecided": subject.undecided} if subject.undecided else {}),
+        "observedGeneration": status_input.generation,
+        **({"undecided": status_input.undecided} if status_input.undecided else {}),
         "phase": str(phase),
         "conditions": conditions.build_conditions(
-            phases.find_conditions(phase, is_unasked=subject.is_automatic_rollback),
-            headline=ready_condition.find_ready_reason(subject, plan, memory),
+            phases.find_conditions(phase, is_unasked=status_input.is_automatic_rollback),
+            headline=ready_condition.find_ready_reason(status_input, plan, memory),
             extras=(
-                *ready_condition.find_extra_conditions(subject, plan, memory),
+                *ready_condition.find_extra_conditions(status_input, plan, memory),
                 *(plan.conditions.conditions() if plan is not None else ()),
             ),
-            generation=subject.generation,
+            generation=status_input.generation,
             before=before.get("conditions") or (),
             now=times.format_time(now),
         ),
     }
 
 
-def _describe_target(subject: StatusInput, *, is_failed: bool) -> Object:
+def _describe_target(status_input: StatusInput, *, is_failed: bool) -> Object:
     """Describe the target, the completed revisions and the failed revision by number."""
     encoded: Object = {}
-    target, completed = subject.target, subject.completed
+    target, completed = status_input.target, status_input.completed
     if target is not None:
         encoded.update(target_status.encode(target), revision=target.revision)
     encoded.update(target_status.write_completed(completed))
-    failed = subject.last_failed
-    is_refused = subject.rejection is not None or subject.is_deleting or subject.is_suspended
+    failed = status_input.last_failed
+    is_refused = status_input.rejection is not None or status_input.is_deleting or status_input.is_suspended
     # A failed rollback does not mean that its target revision is faulty.
     if is_failed and target is not None and not target.is_rollback and not is_refused:
         failed = target.revision
     if failed is not None:
         encoded["lastFailedRevision"] = failed
-    if subject.finished is not None and subject.finished.entries:
-        encoded[finished_work.FIELD] = subject.finished.encode()
-    if subject.handled:
-        encoded["handled"] = dict(subject.handled)
+    if status_input.finished is not None and status_input.finished.entries:
+        encoded[finished_work.FIELD] = status_input.finished.encode()
+    if status_input.handled:
+        encoded["handled"] = dict(status_input.handled)
     return encoded
 
 
-def _describe_plan(subject: StatusInput, plan: StackPlan, memory: InMemoryState, *, offset: float) -> Object:
+def _describe_plan(status_input: StatusInput, plan: StackPlanner, memory: InMemoryState, *, offset: float) -> Object:
     """Describe the resources or members, and what waits or has no effect. offset: see `_describe_resources`."""
-    found_outputs = outputs.evaluate(plan)
+    found_outputs = evaluate(plan)
     details = _describe_resources(plan, memory, offset=offset)
-    details = _describe_group(plan, details) if subject.group_uid else {**details, "outputs": found_outputs.values}
-    warnings = [] if subject.is_deleting else _find_warnings(subject, plan, wrong_outputs=found_outputs.wrong)
+    details = _describe_group(plan, details) if status_input.group_uid else {**details, "outputs": found_outputs.values}
+    warnings = [] if status_input.is_deleting else _find_warnings(status_input, plan, wrong_outputs=found_outputs.wrong)
     found = {"breakpoints": breakpoint_waits.list_waits(plan), "warnings": warnings}
     return {**details, **{key: entries for key, entries in found.items() if entries}}
 
 
-def _find_warnings(subject: StatusInput, plan: StackPlan, *, wrong_outputs: Iterable[str]) -> list[str]:
+def _find_warnings(status_input: StatusInput, plan: StackPlanner, *, wrong_outputs: Iterable[str]) -> list[str]:
     """Find the first parts of the spec that have no effect, or not the one that the user may expect."""
     warnings = [
         *rollback_notes.describe_ignored(
             # While the request itself is rejected, nothing overrides it.
-            subject.target if subject.rejection is None else None,
-            name=subject.address.name,
-            namespace=subject.address.namespace,
+            status_input.target if status_input.rejection is None else None,
+            name=status_input.address.name,
+            namespace=status_input.address.namespace,
         ),
+        *_find_circle(status_input),
         *wrong_outputs,
         *plan.definition_warnings,
         *plan.rolling.find_warnings(),
-        *_find_kept(subject, plan),
+        *_find_kept(status_input, plan),
+        *plan.removals.describe(status_input.address.write_request("cleanup")),
         *breakpoint_waits.warn(plan),
-        *breakpoint_waits.warn_polled(subject.polled),
+        *breakpoint_waits.warn_polled(status_input.polled),
     ]
     return warnings[: breakpoint_waits.NAMED_AT_MOST]
 
 
-def _find_kept(subject: StatusInput, plan: StackPlan) -> Iterator[str]:
+def _find_circle(status_input: StatusInput) -> Iterator[str]:
+    """Describe the circle of Stacks that read one another's objects, if there is one."""
+    if status_input.circle:
+        way = ", which reads objects of ".join(status_input.circle)
+        yield (
+            f"reads objects of {way}, which reads objects of this Stack: a change of one may change the others again and "
+            f"again; let one of them take the value as a parameter"
+        )
+
+
+def _find_kept(status_input: StatusInput, plan: StackPlanner) -> Iterator[str]:
     """Find the resources that are made of values of finished work which are gone."""
-    if subject.finished is None or not subject.finished.entries:
+    if status_input.finished is None or not status_input.finished.entries:
         return
     for name, status in plan.statuses.items():
         if status.is_ready and status.reason == finished_run.VALUE_GONE:
             yield f"{name} {status.message}"
 
 
-def _describe_group(plan: StackPlan, details: Object) -> Object:
+def _describe_group(plan: StackPlanner, details: Object) -> Object:
     """Describe the members of a group as its scale subresource and autoscalers read them."""
     found = {key: value for key, value in details.items() if key != "resources"}
     return {
@@ -181,7 +205,7 @@ def _describe_group(plan: StackPlan, details: Object) -> Object:
     }
 
 
-def _describe_resources(plan: StackPlan, memory: InMemoryState, *, offset: float) -> Object:
+def _describe_resources(plan: StackPlanner, memory: InMemoryState, *, offset: float) -> Object:
     """Describe counts and problems. offset: difference of seconds since the epoch and monotonic seconds."""
     ready = len(plan.by_state[ResourceState.READY])
     total = len(plan.statuses if plan.blueprint.is_unknown else plan.blueprint.resources)
@@ -196,10 +220,92 @@ def _describe_resources(plan: StackPlan, memory: InMemoryState, *, offset: float
             "progressing": len(plan.by_state[ResourceState.PROGRESSING]),
             "waiting": len(plan.by_state[ResourceState.WAITING]),
             "failed": len(plan.by_state[ResourceState.FAILED]) + len(plan.by_state[ResourceState.RETRYING]),
-            "obsolete": len(plan.cleanup.children),
+            "obsolete": len(plan.cleanup.children) + plan.removals.count,
             **({"stopped": stopped} if stopped else {}),
+            **({"external": len(plan.blueprint.externals)} if plan.blueprint.externals else {}),
         },
         "problems": [
             problems.list_problem(plan, name, status, offset) for name, status in problems.find_problems(plan, memory)
         ],
     }
+
+
+# The outputs of a Stack in its status: those with known values that are small enough.
+
+
+@dataclass(slots=True)
+class Outputs:
+    """Evaluated outputs."""
+
+    values: Object = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    """Errors of outputs that the status cannot show. Pending outputs have no message: their resources have one."""
+    size: int = 0
+    """Bytes of all values."""
+
+    def put(self, name: str, value: Any) -> None:
+        """Add a value. Raises TooLarge."""
+        size = value_sizes.measure(value, depth=limits.OUTPUT_DEPTH)
+        value_sizes.check(size, limits.OUTPUT_BYTES, what="is")
+        value_sizes.check(self.size + size, limits.OUTPUTS_BYTES, what="with the outputs before it is")
+        self.size += size
+        self.values[name] = value
+
+
+def evaluate(plan: StackPlanner) -> Outputs:
+    """Evaluate all outputs."""
+    outputs = Outputs()
+    for name, output in plan.blueprint.outputs.items():
+        if plan.reader.is_limited and (unreadable := find_unreadable(plan, output.reads)):
+            if plan.reader.find(unreadable) is Access.DENIED:
+                outputs.wrong.append(f"outputs.{name}: {plan.reader.explain(unreadable)}")
+            continue
+        values = {read: find_value(plan, read) for read in output.reads}
+        outcome = output.evaluate(values)
+        if isinstance(outcome, EvaluationError):
+            outputs.wrong.append(f"outputs.{name}: {outcome.message}"[: limits.MISTAKE_LENGTH])
+        elif isinstance(outcome, Known) and outcome.value is not None:
+            try:
+                outputs.put(name, outcome.value)
+            except value_sizes.TooLarge as error:
+                outputs.wrong.append(f"outputs.{name}: {error}")
+    return outputs
+
+
+def find_value(plan: StackPlanner, name: str) -> Any:
+    """Find what an expression reads under a name of the template: the object, or those of all members."""
+    if (read := plan.externals.get(name)) is not None:
+        return expressions.enlarge(read.fields) if isinstance(read.fields, Mapping) else read.fields
+    collection = plan.blueprint.collections.get(name)
+    if collection is None:
+        fields = find_fields(plan, name)
+        return expressions.enlarge(fields) if fields is not None else None
+    found = [find_fields(plan, member) for member in collection.members]
+    known = [fields for fields in found if fields is not None]
+    return tuple(known) if len(known) == len(found) else None
+
+
+def find_fields(plan: StackPlanner, resource: str) -> Mapping[str, Any] | None:
+    """Find the fields of the object of a resource; of finished work that is gone, what is still known."""
+    child = find_readable(plan, resource)
+    if child is not None:
+        return child.fields
+    status = plan.statuses.get(resource)
+    return status.finished_fields if status is not None else None
+
+
+def find_readable(plan: StackPlanner, resource: str) -> Child | None:
+    """Find the object of a resource, unless it is beyond the Stack's boundary."""
+    status = plan.statuses.get(resource)
+    return status.child if status is not None and status.reason != tenancy.REASON else None
+
+
+def find_unreadable(plan: StackPlanner, names: Iterable[str]) -> Child | None:
+    """Find an object that the account of the Stack may not get, or of which that is not known yet.
+
+    names: as expressions read them.
+    """
+    collections = plan.blueprint.collections
+    resources = (each for name in names for each in (collections[name].members if name in collections else (name,)))
+    found = (child for each in resources if (child := find_readable(plan, each)) is not None)
+    return next((child for child in found if plan.reader.find(child) is not Access.GRANTED), None)

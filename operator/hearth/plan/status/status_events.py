@@ -6,22 +6,12 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from hearth.model import packing, value_class
-from hearth.plan.status import conditions
+from hearth.model.phases import Phase
+from hearth.plan.state import condition_types
+from hearth.plan.state.condition_types import ConditionType, Severity
+from hearth.plan.status import check_result, conditions
 
 SUSPENDED: Final = "Suspended"
-NORMAL, WARNING = "Normal", "Warning"
-NOTABLE: Final = {
-    "Paused": NORMAL,
-    "RollingBack": NORMAL,
-    "Drifted": WARNING,
-    "DriftConflict": WARNING,
-    "WritesDelayed": WARNING,
-    "Unhealthy": WARNING,
-    "ClusterUnreachable": WARNING,
-    "SuspendRecordInvalid": WARNING,
-    "InternalError": WARNING,
-}
-"""Extra conditions that are reported when they become True, and the type of the Event."""
 UNPAUSED: Final = "Unpaused"
 WARNINGS: Final = (
     ("spec.environment", "ResourceNotFound"),
@@ -36,9 +26,49 @@ OTHER_WARNING: Final = "DefinitionWarning"
 class StackEvent:
     """An Event about a Stack."""
 
-    type: str
+    severity: Severity
     reason: str
     message: str
+
+
+def find_events(
+    before: Mapping[str, Any], after: Mapping[str, Any], *, unfinished: Collection[str] = (), owed: Collection[str] = ()
+) -> tuple[list[StackEvent], frozenset[str]]:
+    """Return the Events that a change of the status deserves. unfinished, owed, second result: see `find_conditions`."""
+    ready, check = conditions.find(after, "Ready"), find_check(before, after)
+    changed, later = find_conditions(before, after, unfinished=unfinished, owed=owed)
+    found = [*find_stop(before, after), *find_tampered(before, after), *check, *find_warnings(before, after), *changed]
+    # A condition of the same reason names every resource, and the outcome only the first.
+    is_said = any(each.reason == ready["reason"] for each in changed)
+    if not check and not is_said and is_new_outcome(before, after):
+        severity = Severity.WARNING if is_true(after, "Stalled") else Severity.NORMAL
+        found.append(StackEvent(severity=severity, reason=ready["reason"], message=ready["message"]))
+    return found, later
+
+
+def find_stop(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[StackEvent]:
+    """Yield an Event if the Stack stopped at other breakpoints."""
+    old, new = conditions.find(before, "Ready"), conditions.find(after, "Ready")
+    if new["reason"] == ConditionType.STOPPED and old.get("message") != new["message"]:
+        yield StackEvent(severity=Severity.NORMAL, reason=new["reason"], message=new["message"])
+
+
+def find_tampered(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[StackEvent]:
+    """Yield an Event if other revisions were tampered with."""
+    type_ = ConditionType.REVISION_TAMPERED
+    old, new = conditions.find(before, type_), conditions.find(after, type_)
+    if new.get("status") == "True" and old.get("message") != new["message"]:
+        yield StackEvent(severity=Severity.WARNING, reason=type_, message=new["message"])
+
+
+def find_check(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[StackEvent]:
+    """Return an Event if a check has a new result."""
+    found = check_result.describe_news(before, after)
+    if found is None:
+        return []
+    reason, message = found
+    severity = Severity.WARNING if reason == Phase.CHECK_FAILED else Severity.NORMAL
+    return [StackEvent(severity=severity, reason=reason, message=message)]
 
 
 def find_conditions(
@@ -50,16 +80,18 @@ def find_conditions(
     before with such a text. The second result is `owed` for the next status.
     """
     found, later = [], set()
-    for type_, severity in NOTABLE.items():
-        if not is_true(after, type_) or (is_true(before, type_) and type_ not in owed):
+    for type_, traits in condition_types.TABLE.items():
+        if traits.event is None or not is_true(after, type_) or (is_true(before, type_) and type_ not in owed):
             continue
         if type_ in unfinished:
             later.add(type_)
         else:
-            found.append(StackEvent(type=severity, reason=type_, message=conditions.find(after, type_)["message"]))
-    if is_true(before, "Paused") and not is_true(after, "Paused"):
+            found.append(
+                StackEvent(severity=traits.event, reason=type_, message=conditions.find(after, type_)["message"])
+            )
+    if is_true(before, ConditionType.PAUSED) and not is_true(after, ConditionType.PAUSED):
         message = "spec.paused is no longer true: changes are applied"
-        found.append(StackEvent(type=NORMAL, reason=UNPAUSED, message=message))
+        found.append(StackEvent(severity=Severity.NORMAL, reason=UNPAUSED, message=message))
     return found, frozenset(later) if later else packing.NOTHING
 
 
@@ -69,7 +101,7 @@ def find_warnings(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterat
     for text in after.get("warnings") or ():
         if text not in known:
             reason = next((reason for field, reason in WARNINGS if text.startswith(field)), OTHER_WARNING)
-            yield StackEvent(type=WARNING, reason=reason, message=text)
+            yield StackEvent(severity=Severity.WARNING, reason=reason, message=text)
 
 
 def is_new_outcome(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:

@@ -10,7 +10,14 @@ from collections.abc import Mapping
 
 from hearth.model import value_class
 from hearth.model.errors import RollbackRevisionNotFound
-from hearth.plan.target.target import EMPTY_REVISION, CompletedRevisions, RollbackRequest, Target, TargetCause
+from hearth.plan.target.target import (
+    EMPTY_REVISION,
+    CompletedRevisions,
+    RollbackRequest,
+    SuspendTransition,
+    Target,
+    TargetCause,
+)
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +29,7 @@ class TargetRequest:
     to_revision: int | None = None
     to_snapshot: str = ""
     """The name of the StackSnapshot to restore; "" for none."""
-    restore: RollbackRequest | None = None
+    rollback: RollbackRequest | None = None
     """What that name resolves to now; None if it was resolved before."""
     failure: str = ""
     """Why the current target failed for good; "" if it did not."""
@@ -120,7 +127,7 @@ def _resolve_restore(request: TargetRequest, latest: str, *, before: Target | No
     known = before.rollback if before is not None else None
     is_known = known is not None and known.snapshot == request.to_snapshot
     if known is None or not is_known or not (known.is_resolved or known.is_overridden(latest)):
-        known = request.restore
+        known = request.rollback
     if known is None or known.spec_hash:
         return known
     return dataclasses.replace(known, spec_hash=request.hash)
@@ -155,3 +162,27 @@ def _resolve_rollback(
             f"and there is none; set a revision number, or remove rollback.toRevision; stored revisions: {kept}"
         )
     return RollbackRequest(to_revision=stated, spec_hash=request.hash, revision=other)
+
+
+# Suspend and resume transitions in the target of a Stack. They name the current action, and have their own timeout.
+
+
+def follow_suspend(target: Target, *, is_suspended: bool, now: float) -> Target:
+    """Update the target from `spec.suspended`; the same target if nothing changed. now: seconds since the epoch."""
+    transition = target.suspend
+    if is_suspended == (transition is not None and transition.is_suspended):
+        return target
+    if not is_suspended and target.is_rollback and not target.is_completed:
+        # The user requested a rollback during the suspension: the next action is Rollback, not Resume.
+        return dataclasses.replace(target, suspend=None, since=float(int(now)))
+    return dataclasses.replace(target, suspend=SuspendTransition(is_suspended=is_suspended, since=float(int(now))))
+
+
+def restart_timeout(target: Target, *, now: float) -> Target:
+    """Restart the timeout of the target, if it is running. now: seconds since the epoch."""
+    if target.started_at is None:
+        return target
+    since = float(int(now))
+    if target.suspend is not None and not target.suspend.is_completed:
+        return dataclasses.replace(target, suspend=dataclasses.replace(target.suspend, since=since))
+    return dataclasses.replace(target, since=since)

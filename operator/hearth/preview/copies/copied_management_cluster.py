@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from hearth.engine.cluster_objects import HealthMarkObject, Revision, StackObject
 from hearth.engine.snapshot_ports import StackSnapshotObject
-from hearth.model import names
+from hearth.model import names, source_kinds
 from hearth.model.api import status_fields
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, TamperedRevision
@@ -18,11 +18,6 @@ from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.stack_tree import Node, StackTree
 from hearth.preview.copies import merged_manifest
 from hearth.preview.live_cluster import LiveCluster
-
-SOURCES = {
-    name: Kind(group="", version="v1", name=name, plural=f"{name.lower()}s", namespaced=True)
-    for name in ("ConfigMap", "Secret")
-}
 
 
 class CopiedManagementCluster:
@@ -113,8 +108,7 @@ class CopiedManagementCluster:
 
     async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """Return the data of a source."""
-        data: Mapping[str, str] = (await self._get(ref, user)).get("data") or {}
-        return data
+        return source_kinds.find_data(await self._get(ref, user), ref.kind)
 
     async def get_binary_data(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """Return the binary data of a source."""
@@ -124,9 +118,9 @@ class CopiedManagementCluster:
     async def _get(self, ref: ObjectRef, user: str) -> Object:
         if ref in self._beside:
             return self._beside[ref]
-        if ref.kind not in SOURCES:
+        if ref.kind not in source_kinds.KINDS:
             raise ApiStatusError(code=404, status={"code": 404, "reason": "NotFound"})
-        return await self._live.get(ref, kind=SOURCES[ref.kind], user=user if user in self._accounts else "")
+        return await self._live.get(ref, kind=source_kinds.KINDS[ref.kind], user=user if user in self._accounts else "")
 
     def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
         """Watch nothing: the copy stands still."""

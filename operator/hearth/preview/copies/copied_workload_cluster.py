@@ -5,17 +5,18 @@ from __future__ import annotations
 import copy
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Final
 
 from hearth.kube.client import api_requests
 from hearth.model import names
-from hearth.model.child import Child, Object, Path
+from hearth.model.child import Child, Object, Path, parse_child
 from hearth.model.errors import ApiStatusError
+from hearth.model.external_objects import UNKNOWN_VIEW, ExternalQuery, ExternalView
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.tenancy import Boundary
 from hearth.plan.retry.retry_triggers import RetryTrigger
 from hearth.preview import field_changes
-from hearth.preview.copies import assumed_kinds, merged_manifest, object_copies
-from hearth.preview.copies.assumed_kinds import AssumedKinds
+from hearth.preview.copies import merged_manifest, object_copies
 from hearth.preview.copies.dry_run_writes import DryRunWrite
 from hearth.preview.copies.object_copies import ObjectCopies, ObjectCopy, Place
 from hearth.preview.copies.unknown_values import UnknownValues
@@ -50,6 +51,8 @@ class CopiedWorkloadCluster:
         self._unknown = unknown
         self._accounts = accounts
         self._user = ""
+        self._queries: dict[str, ExternalQuery] = {}
+        self._views: dict[ExternalQuery, ExternalView] = {}
         self._owned: set[Place] = set()
         """The objects whose owners of fields were changed in the copy alone."""
 
@@ -91,6 +94,40 @@ class CopiedWorkloadCluster:
         """Return the copied children of one resource."""
         return self._copies.children(stack_uid).get(resource, ())
 
+    def follow_externals(self, stack_uid: str, queries: Mapping[str, ExternalQuery], *, namespace: str) -> None:  # noqa: ARG002 -- the port
+        """Note what `read_externals` must read."""
+        self._queries = dict(queries)
+
+    def find_external(self, stack_uid: str, name: str) -> ExternalView:  # noqa: ARG002 -- the port
+        """Return what was read."""
+        query = self._queries.get(name)
+        return self._views.get(query, UNKNOWN_VIEW) if query is not None else UNKNOWN_VIEW
+
+    async def read_externals(self, user: str) -> bool:
+        """Read what the Stack reads and was not read yet; return whether there was anything. user: the account's."""
+        missing = [query for query in self._queries.values() if query not in self._views]
+        for query in missing:
+            self._views[query] = await self._read_external(query, user if user in self._accounts else "")
+        return bool(missing)
+
+    async def _read_external(self, query: ExternalQuery, user: str) -> ExternalView:
+        ref = ObjectRef(group=query.kind.group, kind=query.kind.name, namespace=query.namespace, name=query.name)
+        try:
+            if query.selector is None:
+                found = [await self._live.get(ref, kind=query.kind, user=user)]
+            else:
+                found = await self._live.list_objects(query.kind, query.namespace, selector=str(query.selector))
+        except ApiStatusError as error:
+            if error.is_not_found:
+                return ExternalView(is_known=True)
+            return ExternalView(denial=str(error))
+        kept = [
+            parse_child(raw, kind=query.kind, paths=query.paths)
+            for raw in found
+            if query.accepts_metadata(raw["metadata"])
+        ]
+        return ExternalView(objects=tuple(sorted(kept, key=lambda each: (each.namespace, each.name))), is_known=True)
+
     # ------------------------------------------------------------ writes
 
     async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
@@ -111,7 +148,7 @@ class CopiedWorkloadCluster:
         result = self._complete(result, manifest, kind=kind, before=before)
         self._note(place, DryRunWrite(before=before, after=result, stated=manifest, unchecked=unchecked))
         is_live = (known.is_live if known is not None else before is not None) and not self._copies.is_removed(place)
-        if kind.key == assumed_kinds.DEFINITION and self._kinds.add(result):
+        if kind.key == DEFINITION and self._kinds.add(result):
             self._on_kinds()
         return self._copies.put(result, kind=kind, is_live=is_live)
 
@@ -334,11 +371,15 @@ class CopiedWorkloadCluster:
             return True
         return await self._live.is_allowed(verb, kind=kind, namespace=namespace, name=name, user=self._user)
 
-    async def may_get(self, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
-        """Return whether the account may get the object; True if the user of the preview cannot ask as the account."""
+    async def may(self, verb: str, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
+        """Return whether the account may do that; True if the user of the preview cannot ask as the account."""
         if boundary.user not in self._accounts:
             return True
-        return await self._live.is_allowed("get", kind=kind, namespace=namespace, name=name, user=boundary.user)
+        return await self._live.is_allowed(verb, kind=kind, namespace=namespace, name=name, user=boundary.user)
+
+    async def is_kind_going(self, kind: Kind) -> bool:  # noqa: ARG002 -- the port
+        """Return False: no time passes in a preview."""
+        return False
 
     async def list_pods(self, namespace: str, *, labels: str) -> list[Object]:  # noqa: ARG002 -- the port
         """Return none: a preview tells what would be done, not what failed."""
@@ -348,7 +389,7 @@ class CopiedWorkloadCluster:
         """Return nothing."""
         return ""
 
-    def watch_trigger(self, cause: RetryTrigger) -> None:
+    def watch_trigger(self, trigger: RetryTrigger) -> None:
         """Watch nothing: the copy stands still."""
 
     def retain_triggers(self, causes: Collection[RetryTrigger]) -> None:
@@ -358,3 +399,74 @@ class CopiedWorkloadCluster:
 def _refer(kind: Kind, raw: Object) -> ObjectRef:
     group, name, namespace, own = object_copies.find_place(kind, raw)
     return ObjectRef(group=group, kind=name, namespace=namespace, name=own)
+
+
+DEFINITION: Final = "CustomResourceDefinition.apiextensions.k8s.io"
+"""`Kind.key` of what defines a kind."""
+Schema = Mapping[str, Any]
+
+
+class AssumedKinds:
+    """`hearth.model.kinds.Kinds`, as the cluster serves them once the preview has come true."""
+
+    def __init__(self, live: Kinds) -> None:
+        """live: those that are served now, which win: only their schemas are the API server's own."""
+        self._live = live
+        self._added: dict[tuple[str, str], Kind] = {}
+        self._schemas: dict[Kind, Schema] = {}
+        self._additions = 0
+
+    @property
+    def generation(self) -> int:
+        """Return a number that increases with each change."""
+        return self._live.generation + self._additions
+
+    def add(self, definition: Object) -> bool:
+        """Add the kinds that a CustomResourceDefinition defines; return whether one is new."""
+        known = len(self._added)
+        for kind, schema in list_kinds(definition):
+            pair = (kind.api_version, kind.name)
+            if self._live.find(*pair) is None and pair not in self._added:
+                self._added[pair], self._schemas[kind] = kind, schema
+        self._additions += len(self._added) - known
+        return len(self._added) > known
+
+    def is_assumed(self, kind: Kind) -> bool:
+        """Return whether the cluster does not serve the kind yet."""
+        return kind in self._schemas
+
+    def find(self, api_version: str, kind: str) -> Kind | None:
+        """Find the kind; None if neither the cluster nor a definition has it."""
+        return self._live.find(api_version, kind) or self._added.get((api_version, kind))
+
+    def all(self) -> Collection[Kind]:
+        """Return every kind."""
+        return [*self._live.all(), *self._added.values()]
+
+    def find_schema(self, kind: Kind) -> Schema | None:
+        """Find the schema of the kind."""
+        return self._schemas.get(kind) or self._live.find_schema(kind)
+
+    def find_definition(self, reference: str) -> Schema | None:
+        """Find the target of a `$ref`, which the schema of a definition does not contain."""
+        return self._live.find_definition(reference)
+
+
+def list_kinds(definition: Object) -> list[tuple[Kind, Schema]]:
+    """Return the kinds that a definition lets the API server serve, with their schemas."""
+    spec = definition["spec"]
+    stated = spec["names"]
+    return [
+        (
+            Kind(
+                group=spec["group"],
+                version=version["name"],
+                name=stated["kind"],
+                plural=stated["plural"],
+                namespaced=spec["scope"] == "Namespaced",
+            ),
+            (version.get("schema") or {}).get("openAPIV3Schema") or {},
+        )
+        for version in spec["versions"]
+        if version.get("served")
+    ]

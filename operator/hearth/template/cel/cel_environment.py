@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from cel_expr_python import cel
 
 from hearth.model import value_class
-from hearth.template.cel import quantity
+from hearth.template.cel import data_functions, quantity
 from hearth.template.text import error_hints
 
 NAMESPACES = frozenset({"base64", "cel", "google", "math", "optional", "strings"})
@@ -46,6 +46,15 @@ KEYWORDS = LITERALS | frozenset(
     "as break const continue else for function if import let loop namespace package return var void while".split()
 )
 """Words that CEL reserves."""
+
+LISTED_FIELDS = 6
+"""Fields that a message lists at most: `stack` has three."""
+FUNCTION_NAMES = data_functions.NAMES | frozenset(
+    "all base64 bool bytes charAt contains double duration dyn endsWith exists exists_one filter format has indexOf int "
+    "isQuantity join lastIndexOf lowerAscii map matches math optional orValue quantity quote replace reverse size split "
+    "startsWith string strings substring timestamp trim type uint upperAscii value".split()
+)
+"""Names of functions and their prefixes, for hints."""
 
 _CALL = r"\s*(?:\(|//)"
 """What follows the name of a function: its arguments, or a comment before them."""
@@ -146,7 +155,10 @@ def new_environment(
         descriptor_pool=pool,
         variables=variables or {},
         extensions=load_extensions(library),
-        functions=quantity_functions(quantity_type),
+        functions=[
+            *quantity_functions(quantity_type),
+            *data_functions.make_functions(is_for_checks=quantity_type is not cel.Type.STRING),
+        ],
     )
 
 
@@ -281,13 +293,17 @@ def reword_error(message: str, look: Look) -> str:
         return f"'{match[1]}' is a word of CEL"
     if match := _FIELD.fullmatch(message):
         name, fields = look(match[2])
-        return f"there is no field '{match[1]}' in {name}{error_hints.did_you_mean(match[1], fields)}"
+        listed = sorted(fields)
+        hint = error_hints.did_you_mean(match[1], listed)
+        others = f"; it has {error_hints.list_words(listed)}" if not hint and 0 < len(listed) <= LISTED_FIELDS else ""
+        return f"there is no field '{match[1]}' in {name}{hint or others}"
     message = strip_package(message)
     if match := _OVERLOAD.fullmatch(message):
         next_step = advise(match[1], match[2])
         return f"{name_operator(match[1])} cannot be applied to {match[2]}; {next_step}"
     if match := _UNDECLARED.fullmatch(message):
-        return f"there is no function or name '{match[1]}'"
+        hint = error_hints.did_you_mean(match[1], FUNCTION_NAMES)
+        return f"there is no function or name '{match[1]}'{hint or '; docs/language.md lists all functions'}"
     return message[0].lower() + message[1:]
 
 

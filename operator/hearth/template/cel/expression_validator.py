@@ -5,7 +5,7 @@ Converts every finding to a mistake with its path, its column and the next step.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from hearth.model import limits, value_class
@@ -48,6 +48,8 @@ class ExpressionValidator:
     effort: Effort = field(default_factory=Effort)
     secrets: Collection[str] = frozenset()
     """The names that are Secrets."""
+    externals: Mapping[str, bool] = field(default_factory=dict)
+    """By name that is only read, whether it is a list of all namespaces."""
     expressions: int = 0
     """The number of validated expressions."""
 
@@ -56,7 +58,7 @@ class ExpressionValidator:
         self.mistakes.append(Mistake(path=path, message=message))
 
     def examine(
-        self, text: str, *, path: str, audience: AllowedNames, is_within_text: bool = False
+        self, text: str, *, path: str, allowed: AllowedNames, is_within_text: bool = False
     ) -> ValidExpression | None:
         """Validate an expression; None if it has mistakes. Raises InvalidDefinition if there are too many.
 
@@ -71,7 +73,7 @@ class ExpressionValidator:
         except cel_environment.CelCompileError as refusal:
             self.note_faults(refusal.faults, text, path, next_step=explain_literal(text) if is_within_text else "")
             return None
-        is_sound = self.check_names(parsed, path=path, audience=audience)
+        is_sound = self.check_names(parsed, path=path, allowed=allowed)
         if not self.check_collections(parsed, path=path) or not self.check_secrets(parsed, path=path):
             return None
         judgement = self.scope.check(parsed)
@@ -91,9 +93,9 @@ class ExpressionValidator:
             self.note_faults(refusal.faults, text, path)
             return None
 
-    def examine_test(self, text: str, *, path: str, audience: AllowedNames) -> ValidExpression | None:
+    def examine_test(self, text: str, *, path: str, allowed: AllowedNames) -> ValidExpression | None:
         """Validate an expression that must be true or false."""
-        expression = self.examine(text, path=path, audience=audience)
+        expression = self.examine(text, path=path, allowed=allowed)
         if expression is not None and expression.result not in _BOOLEAN:
             found = type_checker.describe_result(expression.result)
             self.note(
@@ -103,14 +105,14 @@ class ExpressionValidator:
             return None
         return expression
 
-    def check_names(self, parsed: Parsed, *, path: str, audience: AllowedNames) -> bool:
+    def check_names(self, parsed: Parsed, *, path: str, allowed: AllowedNames) -> bool:
         """Return whether every name exists and is allowed here."""
-        wrong = [root for root in parsed.roots if root not in audience.names]
+        wrong = [root for root in parsed.roots if root not in allowed.names]
         for root in wrong:
             if root in self.scope.types:
-                message = audience.rule
+                message = allowed.rule
             else:
-                hint = self.effort.hint(root, audience.names)
+                hint = self.effort.hint(root, allowed.names)
                 message = f"the name '{root}' is not defined{hint or f'; declare it, or {interpolation.AS_LITERAL}'}"
             line, column = find_place(parsed.text, expressions.find_offset(parsed, root))
             self.note_faults((cel_environment.CelError(line=line, column=column, message=message),), parsed.text, path)
@@ -119,7 +121,7 @@ class ExpressionValidator:
     def check_collections(self, parsed: Parsed, *, path: str) -> bool:
         """Return whether it reads collections as lists, and other resources as objects."""
         wrong: dict[str, str] = {}
-        for read in parsed.reading.reads:
+        for read in parsed.reads.reads:
             if not read.steps:
                 continue
             if read.root in self.scope.collections and isinstance(read.steps[0], str):
@@ -138,7 +140,7 @@ class ExpressionValidator:
         """Return whether it reads no texts of Secrets, which an API server returns in another field only."""
         wrong = dict.fromkeys(
             read.root
-            for read in parsed.reading.reads
+            for read in parsed.reads.reads
             if read.is_required and read.root in self.secrets and read.steps[:1] == ("stringData",)
         )
         for root in wrong:

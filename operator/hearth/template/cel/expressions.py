@@ -72,7 +72,7 @@ class Parsed:
 
     text: str
     program: Any
-    reading: field_references.ExpressionReads
+    reads: field_references.ExpressionReads
     roots: tuple[str, ...]
     """The names that it reads, sorted."""
     required: tuple[FieldRead, ...]
@@ -124,7 +124,7 @@ def parse_new(text: str) -> tuple[Parsed, int]:
     parsed = Parsed(
         text=text,
         program=program,
-        reading=reading,
+        reads=reading,
         roots=tuple(sorted({read.root for read in reading.reads})),
         required=(*(read for read in reading.reads if read.is_required), *reading.intermediate),
         optional=tuple(read for read in reading.reads if not read.is_required),
@@ -263,7 +263,7 @@ class Expression:
     def wait_for_children(self, values_: Values) -> Pending:
         """Return a Pending for every resource that has no child."""
         absent = {name for name in self.names if values_.get(name) is None}
-        missing = (str(read) for read in self.parsed.reading.reads if read.root in absent)
+        missing = (str(read) for read in self.parsed.reads.reads if read.root in absent)
         return Pending(missing=tuple(dict.fromkeys(missing)))
 
     def classify_failure(self, data: Mapping[str, Any], message: str) -> Pending | EvaluationError:
@@ -291,7 +291,7 @@ class Expression:
                 return False
             computed = read.steps[1:]
         return field_references.is_missing(found, read.steps) or (
-            self.parsed.reading.is_dynamic and field_references.EACH in computed
+            self.parsed.reads.is_dynamic and field_references.EACH in computed
         )
 
 
@@ -380,7 +380,7 @@ def find_paths(parsed: Parsed, name: str, fields: Collection[str], *, is_list: b
 
     is_list: whether the name is a list, of whose objects the paths are returned.
     """
-    reads = field_references.find_object_reads(parsed.reading, (name,) if is_list else ())
+    reads = field_references.find_object_reads(parsed.reads, (name,) if is_list else ())
     paths = {read.path for read in reads if read.root == name}
     if () in paths:
         return frozenset((field,) for field in fields)

@@ -78,17 +78,17 @@ class ExpressionReads:
     """The names of which the expression only counts, or iterates over, the elements."""
 
 
-def find_object_reads(reading: ExpressionReads, lists: Collection[str]) -> Iterator[FieldRead]:
+def find_object_reads(reads: ExpressionReads, lists: Collection[str]) -> Iterator[FieldRead]:
     """Return what is read of objects: for the names in `lists`, which are lists of objects, of each of them.
 
     A list that is only counted or iterated over is not read itself: the body of a loop reads what it needs.
     """
-    for read in reading.reads:
+    for read in reads.reads:
         if read.root not in lists:
             yield read
         elif read.steps:
             yield read.element
-        elif read.root not in reading.counted:
+        elif read.root not in reads.counted:
             yield read
 
 

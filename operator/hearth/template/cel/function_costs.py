@@ -28,6 +28,16 @@ _CLASS = re.compile(r"\\[pPC]|\[\^|\\[DSW]")
 LONGEST_NUMBER = 400
 """Characters of a number as text, or of a number that a pattern of `format` writes with its largest precision."""
 MOST_PRECISION = 1_100
+PYTHON = 40.0
+"""Microseconds for a call of a function that is written in Python."""
+YAML = 60.0
+"""Microseconds to write one value, or a character that may need quotes, as YAML."""
+HASH = 0.01
+"""Microseconds for a byte of a digest."""
+LONGEST_INTEGER = 30
+"""Characters of a number as JSON, with what stands around it."""
+DEEPEST = 100
+"""Levels of a value: see `limits.JSON_DEPTH`."""
 QUANTITY = 40.0
 """Microseconds for a function of quantities, which is written in Python and exact."""
 
@@ -94,9 +104,9 @@ def search(meter: Meter, given: Sequence[Bound]) -> Bound:
     return SCALAR
 
 
-def _bound_search(text: Bound, sought: Bound) -> float:
+def _bound_search(text: Bound, bound: Bound) -> float:
     """Return the microseconds to find all places of a text, each of which may differ from it in the end only."""
-    return text.text * (SEARCH + min(text.text, sought.text) * TEXT_COPY / 10)
+    return text.text * (SEARCH + min(text.text, bound.text) * TEXT_COPY / 10)
 
 
 def match(meter: Meter, given: Sequence[Bound]) -> Bound:
@@ -150,6 +160,48 @@ def write_format(meter: Meter, given: Sequence[Bound]) -> Bound:
     return meter.make(Bound(1, size, 0), time=whole.copy_time * 4)
 
 
+def write_json(meter: Meter, given: Sequence[Bound]) -> Bound:
+    """Bound a value written as JSON: a character may take six, each value its punctuation."""
+    return _write(meter, given, time=0.4, punctuation=LONGEST_INTEGER)
+
+
+def write_yaml(meter: Meter, given: Sequence[Bound]) -> Bound:
+    """Bound a value written as YAML, by a library in Python: each value has a line with its indent, and may be folded."""
+    return _write(meter, given, time=YAML, punctuation=LONGEST_INTEGER + 2 * DEEPEST)
+
+
+def _write(meter: Meter, given: Sequence[Bound], *, time: float, punctuation: float) -> Bound:
+    whole = value_bounds.join(*given)
+    size = 6 * whole.text + whole.nodes * punctuation
+    spent = PYTHON + whole.copy_time * 10 + (whole.nodes + whole.text) * time
+    return meter.make(Bound(1, size, size), time=spent)
+
+
+def hash_text(meter: Meter, given: Sequence[Bound]) -> Bound:
+    """Bound a digest, which has 64 characters."""
+    return meter.make(Bound(1, 64, 64), time=PYTHON + sum(each.text for each in given) * HASH)
+
+
+def merge(meter: Meter, given: Sequence[Bound]) -> Bound:
+    """Bound the entries of two maps, which cross into Python and back."""
+    whole = value_bounds.join(*given)
+    return meter.make(whole, time=PYTHON + whole.copy_time * 20 + whole.nodes)
+
+
+def sort(meter: Meter, given: Sequence[Bound]) -> Bound:
+    """Bound a sorted list. Texts may differ in their ends only."""
+    values = given[0]
+    rounds = math.log2(max(2.0, values.count))
+    spent = PYTHON + values.copy_time * 20 + values.nodes + rounds * (values.count * STEP + values.text * TEXT_COPY)
+    return meter.make(values, time=spent)
+
+
+def add_up(meter: Meter, given: Sequence[Bound]) -> Bound:
+    """Bound the sum of a list."""
+    meter.add(PYTHON + given[0].copy_time * 20 + given[0].nodes)
+    return SCALAR
+
+
 def boundless(meter: Meter, _given: Sequence[Bound]) -> Bound:
     """Return no bound: an unknown function may take any time."""
     meter.add(math.inf, math.inf)
@@ -191,6 +243,12 @@ FUNCTIONS: Mapping[str, Function] = {
     "split": split,
     "join": join_list,
     "format": write_format,
+    "toJson": write_json,
+    "toYaml": write_yaml,
+    "sha256": hash_text,
+    "merge": merge,
+    "sort": sort,
+    "sum": add_up,
 }
 HARMLESS = frozenset({*_NUMBERS, *_SCALARS, *_LINEAR, *_SAME, *QUANTITIES, ENCODE, "_?_:_", "_+_"}) | {
     syntax_tree.INDEX,

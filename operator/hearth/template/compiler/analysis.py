@@ -22,9 +22,9 @@ class Analysis:
     params: dict[str, Any] = field(repr=False)
     is_known: bool
     """Whether all parameters are valid. If not, expressions are not evaluated: their mistakes would only follow."""
-    hidden: SensitivityTracker
+    sensitivity: SensitivityTracker
     resources: list[AnalyzedResource]
     outputs: list[AnalyzedOutput]
     conditions: Conditions
     edges: dict[str, list[str]]
-    examiner: ExpressionValidator
+    validator: ExpressionValidator

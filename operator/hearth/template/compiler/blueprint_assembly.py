@@ -20,6 +20,7 @@ from hearth.template.blueprint import (
     Blueprint,
     CollectionBlueprint,
     Evaluable,
+    ExternalBlueprint,
     FindRepeated,
     ResourceBlueprint,
     StackIdentity,
@@ -29,6 +30,7 @@ from hearth.template.cel.expression_validator import ValidExpression
 from hearth.template.cel.expressions import merge_reads
 from hearth.template.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
 from hearth.template.compiler import (
+    external_binding,
     member_positions,
     nested_outputs,
     resource_binding,
@@ -57,76 +59,83 @@ def assemble(
     resources: Sequence[AnalyzedResource],
     outputs: Sequence[AnalyzedOutput],
     *,
-    binder: PartialEvaluator,
+    evaluator: PartialEvaluator,
     edges: Mapping[str, Sequence[str]],
     stack: StackIdentity,
     surge: int = 0,
 ) -> ChunkedWork[Blueprint | None]:
-    """Assemble the blueprint; leave invalid parts out and record their mistakes in `binder`.
+    """Assemble the blueprint; leave invalid parts out and record their mistakes in `evaluator`.
 
     surge: members of a group beyond its size.
     """
     absent = {
-        analyzed.source.name for analyzed in resources if not is_present(analyzed.when, binder, analyzed.source.path)
+        analyzed.source.name for analyzed in resources if not is_present(analyzed.when, evaluator, analyzed.source.path)
     }
-    binder.collections = frozenset(each.source.name for each in resources if each.source.is_collection)
-    binder.absent = absent - binder.collections
-    binder.stacks = frozenset(each.source.name for each in resources if each.is_stack)
+    evaluator.collections = frozenset(each.source.name for each in resources if each.source.is_list)
+    evaluator.externals = frozenset(each.source.name for each in resources if each.source.external is not None)
+    evaluator.absent = absent - evaluator.collections
+    evaluator.stacks = frozenset(each.source.name for each in resources if each.is_stack)
     # A collection that is not present has no members.
-    binder.constants.update({name: [] for name in absent & binder.collections})
-    binder.fields = {
+    evaluator.constants.update({name: [] for name in absent & evaluator.collections})
+    evaluator.fields = {
         analyzed.source.name: analyzed.shape.fields for analyzed in resources if analyzed.shape.type is Type.OBJECT
     }
     yield
     names_in_order = yield from order.sort_in_pieces(edges)
-    yield from trace(resources, binder, names_in_order)
+    yield from trace(resources, evaluator, names_in_order)
     chosen = [analyzed for analyzed in resources if analyzed.source.name not in absent]
-    if not (yield from resource_binding.expand(chosen, binder)):
+    read = external_binding.bind_all(chosen, evaluator)
+    evaluator.take_read({name: each.identity for name, each in read.items()})
+    if not (yield from resource_binding.expand(chosen, evaluator)):
         return None
-    present = yield from bind_present(chosen, binder)
-    yield from resource_binding.refuse_duplicates([each for found in present.values() for each in found], binder, stack)
-    documents = yield from bind_outputs(outputs, binder, sizes=count_members(present, binder))
-    if binder.part is None:
-        refuse_many_reads(present, documents, binder)
-    rolling = rolling_policies.make_all(present, binder, surge=surge)
+    collections = [each for each in chosen if each.collection is not None]
+    present = yield from bind_present([each for each in chosen if each.source.external is None], evaluator)
+    yield from resource_binding.refuse_duplicates(
+        [each for found in present.values() for each in found], evaluator, stack
+    )
+    documents = yield from bind_outputs(outputs, evaluator, sizes=count_members(present, evaluator))
+    if evaluator.part is None:
+        refuse_many_reads(present, documents, evaluator)
+    rolling = rolling_policies.make_all(present, evaluator, surge=surge)
     retained = frozenset(analyzed.source.name for analyzed in resources if analyzed.source.is_retained)
-    made = yield from make_blueprint(names_in_order, present, documents, binder, retained=retained)
+    made = yield from make_blueprint(names_in_order, present, documents, evaluator, retained=retained, externals=read)
+    made = external_binding.note_members(made, collections, evaluator)
     return dataclasses.replace(made, rolling=rolling, surge=surge)
 
 
 def bind_present(
-    resources: Sequence[AnalyzedResource], binder: PartialEvaluator
+    resources: Sequence[AnalyzedResource], evaluator: PartialEvaluator
 ) -> ChunkedWork[dict[str, list[BoundResource]]]:
     """Return by name what has no mistakes: one object, or the members of a collection."""
     present: dict[str, list[BoundResource]] = {}
     for analyzed in resources:
-        found = yield from resource_binding.bind(analyzed, binder)
+        found = yield from resource_binding.bind(analyzed, evaluator)
         if found is not None:
             present[analyzed.source.name] = found
-        if len(binder.mistakes) > limits.MISTAKES:
+        if len(evaluator.mistakes) > limits.MISTAKES:
             break
         yield
-    sizes = count_members(present, binder)
-    for index, analyzed in enumerate(resources if binder.part is None else ()):
-        resource_binding.refuse_unknown_members(analyzed, present, binder)
-        yield from member_positions.refuse_in_resource(analyzed, sizes, binder)
+    sizes = count_members(present, evaluator)
+    for index, analyzed in enumerate(resources if evaluator.part is None else ()):
+        resource_binding.refuse_unknown_members(analyzed, present, evaluator)
+        yield from member_positions.refuse_in_resource(analyzed, sizes, evaluator)
         if index % MARKS_IN_A_PIECE == 0:
             yield
     return present
 
 
-def count_members(present: Mapping[str, Sequence[BoundResource]], binder: PartialEvaluator) -> dict[str, int]:
+def count_members(present: Mapping[str, Sequence[BoundResource]], evaluator: PartialEvaluator) -> dict[str, int]:
     """Return the number of members of each collection without mistakes; none of a part, whose positions were checked."""
-    if binder.part is not None:
+    if evaluator.part is not None:
         return {}
-    return {name: len(present[name]) for name in binder.collections if name in present}
+    return {name: len(present[name]) for name in evaluator.collections if name in present}
 
 
 def refuse_many_reads(
-    present: Mapping[str, Sequence[BoundResource]], documents: Mapping[str, Evaluable], binder: PartialEvaluator
+    present: Mapping[str, Sequence[BoundResource]], documents: Mapping[str, Evaluable], evaluator: PartialEvaluator
 ) -> None:
     """Record the first resource whose reads of collections make all of them too many."""
-    sizes = count_members(present, binder)
+    sizes = count_members(present, evaluator)
     total = sum(sizes.get(name, 0) for document in documents.values() for name in document.reads)
     for own, found in present.items() if sizes else ():
         read = {
@@ -141,7 +150,7 @@ def refuse_many_reads(
             what = " and ".join(f"the {size} members of '{name}'" for name, size in read.items())
             times = f", for each of its {len(found)} members" if own in sizes else ""
             message = f"reads {what}{times}; a template may read at most {limits.MEMBER_READS} members in all"
-            binder.note(
+            evaluator.note(
                 found[0].analyzed.source.path,
                 f"{message}; read them in one resource, or state the names of their objects and use dependsOn",
             )
@@ -152,76 +161,92 @@ def make_blueprint(
     names_in_order: Sequence[str],
     present: Mapping[str, Sequence[BoundResource]],
     documents: dict[str, Evaluable],
-    binder: PartialEvaluator,
+    evaluator: PartialEvaluator,
     *,
     retained: frozenset[str],
+    externals: Mapping[str, ExternalBlueprint],
 ) -> ChunkedWork[Blueprint]:
-    """Make the blueprint of resources and outputs without mistakes."""
+    """Make the blueprint of resources and outputs without mistakes. externals: what is only read."""
     # In dependency order, each collection as a whole after its members.
     ordered: dict[str, BoundResource | None] = {}
     requires: dict[str, list[str]] = {}
     for index, name in enumerate(name for name in names_in_order if name in present):
         for bound in present[name]:
             ordered[bound.name] = bound
-            requires[bound.name] = resource_binding.find_required(bound, present, binder)
-        if name in binder.collections:
+            requires[bound.name] = resource_binding.find_required(bound, present, evaluator)
+        if name in evaluator.collections:
             ordered[members.name_all(name)] = None
             requires[members.name_all(name)] = [bound.name for bound in present[name]]
         if index % MARKS_IN_A_PIECE == 0 or len(present[name]) > MARKS_IN_A_PIECE:
             yield
     dependents = yield from order.invert_in_pieces(requires)
     # Complete only now: binding finds values that are derived from sensitive ones.
-    hidden = frozenset(binder.secrecy.texts)
+    hidden = frozenset(evaluator.sensitivity.texts)
     made: dict[str, ResourceBlueprint] = {}
     collections: dict[str, CollectionBlueprint] = {}
     for index, (name, one) in enumerate(ordered.items()):
         if one is None:
             root = members.root_of(name)
             collections[root] = CollectionBlueprint(
-                name=root, index=index, members=tuple(requires[name]), dependents=tuple(sorted(dependents[name]))
+                name=root,
+                index=index,
+                members=tuple(requires[name]),
+                dependents=tuple(sorted(dependents[name])),
+                max_removed=evaluator.max_removed.get(root),
             )
         else:
             made[name] = make_resource(one, index, requires=requires[name], dependents=dependents[name])
-            if one.analyzed.source.name in binder.secrecy.fields:
+            if read := resource_binding.find_externals(one, externals, evaluator.unresolved):
+                made[name] = dataclasses.replace(made[name], externals=read)
+            if one.analyzed.source.name in evaluator.sensitivity.fields:
                 made[name] = dataclasses.replace(made[name], hidden=hidden)
         if index % MARKS_IN_A_PIECE == 0:
             yield
     all_bound = [one for one in ordered.values() if one is not None]
     evaluables = [evaluable for one in all_bound for evaluable in one.evaluables()]
+    evaluables += [test for each in externals.values() for test in each.ready_when]
     return Blueprint(
         resources=made,
         outputs=documents,
         reads=merge_reads(evaluable.reads for evaluable in (*evaluables, *documents.values())),
         collections=collections,
+        externals=external_binding.note_dependents(externals, made),
         retained=retained,
         sensitive_texts=hidden,
-        reach=max(binder.reach, sharing_scope.of_names(map(resource_binding.find_naming, all_bound))),
+        scope=max(evaluator.scope, sharing_scope.of_names(map(resource_binding.find_naming, all_bound))),
     )
 
 
-def trace(resources: Sequence[AnalyzedResource], binder: PartialEvaluator, ordered: Sequence[str]) -> ChunkedWork[None]:
+def trace(
+    resources: Sequence[AnalyzedResource], evaluator: PartialEvaluator, ordered: Sequence[str]
+) -> ChunkedWork[None]:
     """Find the fields of every object that contain a sensitive value. ordered: the names in dependency order."""
     by_name = {analyzed.source.name: analyzed for analyzed in resources}
     for index, name in enumerate(ordered):
         if index % MARKS_IN_A_PIECE == 0:
             yield
         analyzed = by_name[name]
-        with binder.hide(resource_binding.find_sensitive_names(analyzed, binder)):
-            trace_strings(analyzed, binder)
+        if analyzed.source.external is not None:
+            external_binding.refuse_sensitive(analyzed, evaluator)
+            if analyzed.kind == "Secret" and not analyzed.group:
+                evaluator.sensitivity.note_secret(name)
+            continue
+        with evaluator.hide(resource_binding.find_sensitive_names(analyzed, evaluator)):
+            trace_strings(analyzed, evaluator)
         if analyzed.kind == "Secret" and not analyzed.group:
-            binder.secrecy.note_secret(name)
+            evaluator.sensitivity.note_secret(name)
 
 
-def trace_strings(analyzed: AnalyzedResource, binder: PartialEvaluator) -> None:
+def trace_strings(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> None:
     """Find the fields of one object, or of each member, that contain a sensitive value."""
-    for mark in analyzed.dissection.strings:
+    for mark in analyzed.parsed.strings:
         expressions = find_expressions(analyzed.expressions.get(mark.keys, ()))
-        if any(binder.is_sensitive(expression) for expression in expressions):
-            binder.secrecy.note_field(analyzed.source.name, mark.keys)
+        if any(evaluator.is_sensitive(expression) for expression in expressions):
+            evaluator.sensitivity.note_field(analyzed.source.name, mark.keys)
             if sensitivity.is_name(mark.keys):
-                refuse_place(mark, expressions, binder, why="names and kinds are not secret; use another parameter")
+                refuse_place(mark, expressions, evaluator, why="names and kinds are not secret; use another parameter")
             if analyzed.is_stack and sensitivity.is_parameter(mark.keys):
-                refuse_place(mark, expressions, binder, why=IN_PLAIN_TEXT)
+                refuse_place(mark, expressions, evaluator, why=IN_PLAIN_TEXT)
 
 
 def find_expressions(pieces: Iterable[str | ValidExpression]) -> list[ValidExpression]:
@@ -230,22 +255,22 @@ def find_expressions(pieces: Iterable[str | ValidExpression]) -> list[ValidExpre
 
 
 def refuse_place(
-    mark: InterpolatedString, expressions: Iterable[ValidExpression], binder: PartialEvaluator, *, why: str
+    text: InterpolatedString, expressions: Iterable[ValidExpression], evaluator: PartialEvaluator, *, why: str
 ) -> None:
     """Record that a publicly visible path would show a sensitive value. why: the reason and the next step."""
-    reads = [read for expression in expressions for read in expression.parsed.reading.reads]
-    name = binder.secrecy.find_parameter(reads)
+    reads = [read for expression in expressions for read in expression.parsed.reads.reads]
+    name = evaluator.sensitivity.find_parameter(reads)
     what = f"the sensitive parameter '{name}'" if name else "something sensitive"
-    binder.note(mark.path, f"uses {what}, and {why}")
+    evaluator.note(text.path, f"uses {what}, and {why}")
 
 
-def is_present(when: ConditionValue | None, binder: PartialEvaluator, path: str) -> bool:
+def is_present(when: ConditionValue | None, evaluator: PartialEvaluator, path: str) -> bool:
     """Return whether `when` is true; an undecided one counts as true, to avoid follow-up mistakes."""
-    return when is None or template_conditions.decide(when, binder, path=f"{path}.when") is not False
+    return when is None or template_conditions.decide(when, evaluator, path=f"{path}.when") is not False
 
 
 def bind_outputs(
-    outputs: Sequence[AnalyzedOutput], binder: PartialEvaluator, *, sizes: Mapping[str, int]
+    outputs: Sequence[AnalyzedOutput], evaluator: PartialEvaluator, *, sizes: Mapping[str, int]
 ) -> ChunkedWork[dict[str, Evaluable]]:
     """Bind by name the outputs that are present; a sensitive one shows only that it is present.
 
@@ -253,35 +278,35 @@ def bind_outputs(
     """
     found: dict[str, Evaluable] = {}
     for output in outputs:
-        dissection = output.dissection
+        dissection = output.parsed
         is_sound = not dissection.mistakes and all(mark.keys in output.expressions for mark in dissection.strings)
-        if is_sound and is_present(output.when, binder, output.path):
-            yield from member_positions.refuse_in_document(dissection, output.expressions, sizes, binder)
-            document = yield from binder.bind_document(output.dissection, output.expressions)
+        if is_sound and is_present(output.when, evaluator, output.path):
+            yield from member_positions.refuse_in_document(dissection, output.expressions, sizes, evaluator)
+            document = yield from evaluator.bind_document(output.parsed, output.expressions)
             expressions = find_expressions(piece for pieces in output.expressions.values() for piece in pieces)
             if document is not None:
-                check_output(document, output, binder)
-                is_sensitive = any(binder.is_sensitive(expression) for expression in expressions)
+                check_output(document, output, evaluator)
+                is_sensitive = any(evaluator.is_sensitive(expression) for expression in expressions)
                 may_hide = is_sensitive or nested_outputs.reads_any(document)
                 found[output.name] = sensitivity.RedactedOutput(document, is_sensitive) if may_hide else document
     return found
 
 
-def check_output(document: ManifestTemplate, output: AnalyzedOutput, binder: PartialEvaluator) -> None:
+def check_output(template: ManifestTemplate, output: AnalyzedOutput, evaluator: PartialEvaluator) -> None:
     """Record a mistake if the known part of an output is too large for a status."""
-    if not document.is_constant:
+    if not template.is_constant:
         return
     try:
-        value_sizes.check(len(document.raw), limits.OUTPUT_BYTES, what="is")
+        value_sizes.check(len(template.raw), limits.OUTPUT_BYTES, what="is")
         # One more for the list around it.
-        value_sizes.measure(orjson.loads(document.raw), depth=limits.OUTPUT_DEPTH + 1)
+        value_sizes.measure(orjson.loads(template.raw), depth=limits.OUTPUT_DEPTH + 1)
     except value_sizes.TooLarge as error:
-        binder.note(f"{output.path}.value", str(error))
+        evaluator.note(f"{output.path}.value", str(error))
 
 
 def find_check(bound: BoundResource) -> FindRepeated | None:
     """Return what finds repeated elements in the manifest once its values are known; None if there can be none."""
-    if bound.document.is_constant or not bound.analyzed.may_repeat:
+    if bound.template.is_constant or not bound.analyzed.may_repeat:
         return None
     return functools.partial(repeated_elements.find_repeated, shape=bound.analyzed.lists, shows_values=False)
 
@@ -299,11 +324,11 @@ def make_resource(
         api_version=analyzed.api_version,
         kind=analyzed.kind,
         is_kind_known=analyzed.served is not None,
-        manifest=bound.document,
-        is_constant=bound.document.is_constant,
-        has_computed_metadata=bound.document.has_slot_in("metadata"),
+        manifest=bound.template,
+        is_constant=bound.template.is_constant,
+        has_computed_metadata=bound.template.has_slot_in("metadata"),
         find_repeated=find_check(bound),
-        constant=bound.document.raw if bound.document.is_constant else None,
+        constant=bound.template.raw if bound.template.is_constant else None,
         is_name_pinned=metadata.get("name") is not None,
         requires=tuple(requires),
         dependents=tuple(sorted(dependents)),

@@ -5,11 +5,12 @@ The elements and keys depend on parameters alone, so that all members are known 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.model import limits, value_class
+from hearth.model import limits, names, value_class
 from hearth.model.groups import members
 from hearth.model.text import enumeration
 from hearth.template.cel import type_checker
@@ -22,12 +23,16 @@ from hearth.template.compiler.partial_evaluation import PartialEvaluator
 from hearth.template.parser.template_parser import MEMBER_KEY, ResourceSource
 from hearth.template.text import error_hints
 
+DEFAULT_REMOVED = "50%"
+"""The share of members that may go by themselves, where others decide which members there are."""
+NO_KEY = re.compile(r"[^a-z0-9-]+")
 ITEM, INDEX, KEY = "item", "index", MEMBER_KEY
 MEMBER_NAMES = (ITEM, INDEX, KEY)
 """The names by which the expressions of a member read its element, position and key."""
 SOURCE = AllowedNames(
     names=frozenset({"params", "conditions", "stack"}),
-    rule="forEach can use only params, conditions and stack, because the members must be known before any apply",
+    rule="forEach can use only params, conditions and stack, and what externalRef reads, because the members must be known "
+    "before any apply",
 )
 KEY_RULE = "key can use only item, index, params, conditions and stack, because it names the member before any apply"
 KEY_NAMES = frozenset({ITEM, INDEX, *SOURCE.names})
@@ -47,6 +52,10 @@ class AnalyzedCollection:
     key: ValidExpression | None = None
     item: str = ""
     """The type of the elements, as CEL writes it; "" is dynamic."""
+    is_of_objects: bool = False
+    """Whether the elements may be external objects, whose names are their keys."""
+    has_unique_names: bool = True
+    """Whether these are of one namespace."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,20 +72,27 @@ class Element:
         return {ITEM: self.item, INDEX: self.index, KEY: self.key}
 
 
-def examine(source: ResourceSource, examiner: ExpressionValidator) -> AnalyzedCollection:
+def examine(source: ResourceSource, validator: ExpressionValidator) -> AnalyzedCollection:
     """Validate `forEach` and `key`."""
     path = f"{source.path}.forEach"
     found = AnalyzedCollection(source=source)
-    text = template_conditions.read_test(source.for_each, examiner, path=path, example="params.zones")
-    found.for_each = None if text is None else examiner.examine(text, path=path, audience=SOURCE)
+    text = template_conditions.read_test(source.for_each, validator, path=path, example="params.zones")
+    allowed = AllowedNames(names={*SOURCE.names, *validator.externals}, rule=SOURCE.rule)
+    found.for_each = None if text is None else validator.examine(text, path=path, allowed=allowed)
     result = found.for_each.result if found.for_each is not None else "DYN"
     if not is_iterable(result):
         gives, quoted = type_checker.describe_result(result), error_hints.quote_expression(text or "")
-        examiner.note(path, f"must give a list or a map, {quoted} gives {gives}; name a parameter that is one")
+        validator.note(path, f"must give a list or a map, {quoted} gives {gives}; name a parameter that is one")
         found.for_each = None
     found.item = type_checker.find_element(result)
+    roots = found.for_each.parsed.roots if found.for_each is not None else ()
+    read = [each for each in roots if each in validator.externals]
+    found.is_of_objects = bool(read) and (
+        found.item in ("", "DYN") or found.item in map(validator.scope.objects.get, read)
+    )
+    found.has_unique_names = not any(validator.externals[each] for each in read)
     if source.key is not None:
-        found.key = examine_key(found, examiner, is_map=not type_checker.is_list(result))
+        found.key = examine_key(found, validator, is_map=not type_checker.is_list(result))
     return found
 
 
@@ -85,54 +101,64 @@ def is_iterable(result: str) -> bool:
     return result == "DYN" or type_checker.is_list(result) or type_checker.describe_result(result) == "a map"
 
 
-def examine_key(found: AnalyzedCollection, examiner: ExpressionValidator, *, is_map: bool) -> ValidExpression | None:
+def examine_key(
+    collection: AnalyzedCollection, validator: ExpressionValidator, *, is_map: bool
+) -> ValidExpression | None:
     """Validate `key`, which must give text. is_map: whether the elements may have a key already."""
-    path = f"{found.source.path}.key"
-    text = template_conditions.read_test(found.source.key, examiner, path=path, example="item.name")
+    path = f"{collection.source.path}.key"
+    text = template_conditions.read_test(collection.source.key, validator, path=path, example="item.name")
     if text is None:
         return None
-    outer = examiner.scope
-    examiner.scope = derive_scope(found, outer)
+    outer = validator.scope
+    validator.scope = derive_scope(collection, outer)
     allowed = AllowedNames(names=KEY_NAMES | ({KEY} if is_map else set()), rule=KEY_RULE)
-    expression = examiner.examine(text, path=path, audience=allowed)
-    examiner.scope = outer
+    expression = validator.examine(text, path=path, allowed=allowed)
+    validator.scope = outer
     if expression is not None and expression.result not in ("STRING", "DYN"):
         gives = type_checker.describe_result(expression.result)
         quoted = error_hints.quote_expression(text)
-        examiner.note(path, f"must give text, {quoted} gives {gives}; convert with string()")
+        validator.note(path, f"must give text, {quoted} gives {gives}; convert with string()")
         return None
     return expression
 
 
-def derive_scope(found: AnalyzedCollection, outer: TypeScope) -> TypeScope:
+def derive_scope(collection: AnalyzedCollection, outer: TypeScope) -> TypeScope:
     """Return the names that the expressions of a member know."""
-    return outer.derive({ITEM: found.item, INDEX: "INT", KEY: "STRING"})
+    return outer.derive({ITEM: collection.item, INDEX: "INT", KEY: "STRING"})
 
 
-def expand(found: AnalyzedCollection, binder: PartialEvaluator) -> ChunkedWork[list[Element] | None]:
+def expand(collection: AnalyzedCollection, evaluator: PartialEvaluator) -> ChunkedWork[list[Element] | None]:
     """Return the elements in the order of the source, a map's in that of its keys; None in case of a mistake."""
-    if found.for_each is None or (found.source.key is not None and found.key is None):
+    if collection.for_each is None or (collection.source.key is not None and collection.key is None):
         return None
-    if found.source.indices is not None:
-        return [Element(key=str(index), index=index, item=index) for index in found.source.indices]
-    path = f"{found.source.path}.forEach"
-    value = read_plainly(found.for_each, binder.constants)
-    if value is None:
-        bound = binder.bind(found.for_each, path=path)
-        if not isinstance(bound, Constant):
-            return None
-        value = bound.value
+    if collection.source.indices is not None:
+        return [Element(key=str(index), index=index, item=index) for index in collection.source.indices]
+    path = f"{collection.source.path}.forEach"
+    read = frozenset(evaluator.externals).intersection(collection.for_each.parsed.roots)
+    if unknown := read - evaluator.read.keys():
+        evaluator.unresolved[collection.source.name] = unknown
+        return None
+    most = collection.source.max_removed
+    if most is not None or read:
+        evaluator.max_removed[collection.source.name] = most if most is not None else DEFAULT_REMOVED
+    with evaluator.for_reading(read):
+        value = read_plainly(collection.for_each, evaluator.constants)
+        if value is None:
+            bound = evaluator.bind(collection.for_each, path=path)
+            if not isinstance(bound, Constant):
+                return None
+            value = bound.value
     yield
     items = list_items(value)
     if items is None:
-        what = "something else" if binder.is_sensitive(found.for_each) else error_hints.describe(value)
-        binder.note(path, f"must give a list or a map, gives {what}; correct the parameter")
+        what = "something else" if evaluator.is_sensitive(collection.for_each) else error_hints.describe(value)
+        evaluator.note(path, f"must give a list or a map, gives {what}; correct the parameter")
     elif len(items) > limits.RESOURCES:
         most = f"a template may have at most {limits.RESOURCES} resources"
-        binder.note(path, f"gives {len(items)} elements, but {most}; use several Stacks")
-    elif not refuse_secret_keys(found, binder, is_map=isinstance(value, dict)):
-        positions = binder.part.find_positions(found.for_each) if binder.part is not None else None
-        return (yield from name_elements(found, items, binder, positions=positions))
+        evaluator.note(path, f"gives {len(items)} elements, but {most}; use several Stacks")
+    elif not refuse_secret_keys(collection, evaluator, is_map=isinstance(value, dict)):
+        positions = evaluator.part.find_positions(collection.for_each) if evaluator.part is not None else None
+        return (yield from name_elements(collection, items, evaluator, positions=positions))
     return None
 
 
@@ -141,7 +167,7 @@ def read_plainly(expression: ValidExpression, constants: Mapping[str, Any]) -> A
 
     Most are, and a long list is large for CEL.
     """
-    reads = expression.parsed.reading.reads
+    reads = expression.parsed.reads.reads
     if len(reads) != 1 or str(reads[0]) != expression.parsed.text:
         return None
     value: Any = constants
@@ -152,25 +178,42 @@ def read_plainly(expression: ValidExpression, constants: Mapping[str, Any]) -> A
     return value
 
 
-def refuse_secret_keys(found: AnalyzedCollection, binder: PartialEvaluator, *, is_map: bool) -> bool:
+def refuse_secret_keys(collection: AnalyzedCollection, evaluator: PartialEvaluator, *, is_map: bool) -> bool:
     """Record if the keys come from something sensitive; return whether they do."""
-    if found.key is None:
-        where, is_secret = "forEach", is_map and is_sensitive(found, binder)
+    if collection.key is None:
+        where, is_secret = "forEach", is_map and is_sensitive(collection, evaluator)
     else:
-        names = {ITEM, KEY} if is_sensitive(found, binder) else set()
-        with binder.hide(names):
-            where, is_secret = "key", binder.is_sensitive(found.key)
+        hidden = {ITEM, KEY} if is_sensitive(collection, evaluator) else set()
+        with evaluator.hide(hidden):
+            where, is_secret = "key", evaluator.is_sensitive(collection.key)
     if is_secret:
         reason = "they become names of objects, which are not secret"
-        binder.note(
-            f"{found.source.path}.{where}", f"takes keys from something sensitive, and {reason}; use other keys"
+        evaluator.note(
+            f"{collection.source.path}.{where}", f"takes keys from something sensitive, and {reason}; use other keys"
         )
     return is_secret
 
 
-def is_sensitive(found: AnalyzedCollection, binder: PartialEvaluator) -> bool:
+def is_sensitive(collection: AnalyzedCollection, evaluator: PartialEvaluator) -> bool:
     """Return whether the elements are sensitive."""
-    return found.for_each is not None and binder.is_sensitive(found.for_each)
+    return collection.for_each is not None and evaluator.is_sensitive(collection.for_each)
+
+
+def make_key(item: Any, *, is_unique: bool) -> str:
+    """Return the key of an external object: its name; with a hash if that is no key, or may be that of another object.
+
+    is_unique: whether no other object has its name.
+    """
+    metadata = item.get("metadata") if isinstance(item, dict) else None
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(metadata, dict) or not isinstance(name, str):
+        return ""
+    namespace = str(metadata.get("namespace", ""))
+    if is_unique and members.KEY.fullmatch(name):
+        return name
+    whole = name if is_unique else f"{namespace}-{name}"
+    start = NO_KEY.sub("-", whole.lower())[: members.KEY_LENGTH - names.DIGEST_LENGTH - 1].strip("-")
+    return f"{start}-{names.digest(namespace, name)}"
 
 
 def list_items(value: Any) -> list[tuple[str | None, Any]] | None:
@@ -184,48 +227,51 @@ def list_items(value: Any) -> list[tuple[str | None, Any]] | None:
 
 
 def name_elements(
-    found: AnalyzedCollection,
+    collection: AnalyzedCollection,
     items: list[tuple[str | None, Any]],
-    binder: PartialEvaluator,
+    evaluator: PartialEvaluator,
     *,
     positions: Sequence[int] | None = None,
 ) -> ChunkedWork[list[Element] | None]:
     """Give each element its key; None in case of a mistake. positions: of the elements, if they are not all."""
     elements: list[Element] = []
     taken: dict[str, int] = {}
-    before = len(binder.mistakes)
+    before = len(evaluator.mistakes)
     for number, (own, item) in enumerate(items):
         index = positions[number] if positions is not None else number
         if number % MARKS_IN_A_PIECE == 0:
             yield
-        if len(binder.mistakes) - before >= limits.SHOWN_MEMBERS:
+        if len(evaluator.mistakes) - before >= limits.SHOWN_MEMBERS:
             break
-        element = Element(key=str(index) if own is None else own, index=index, item=item)
-        if (key := find_key(found, element, taken, binder)) is not None:
+        given = str(index) if own is None else own
+        if collection.is_of_objects and own is None:
+            given = make_key(item, is_unique=collection.has_unique_names)
+        element = Element(key=given, index=index, item=item)
+        if (key := find_key(collection, element, taken, evaluator)) is not None:
             taken[key] = index
             elements.append(Element(key=key, index=index, item=item))
     return None if len(elements) < len(items) else elements
 
 
 def find_key(
-    found: AnalyzedCollection, element: Element, taken: Mapping[str, int], binder: PartialEvaluator
+    collection: AnalyzedCollection, element: Element, taken: Mapping[str, int], evaluator: PartialEvaluator
 ) -> str | None:
     """Find the key of an element; None in case of a mistake. taken: the keys of other elements with their positions."""
     key: Any = element.key
-    path = f"{found.source.path}.forEach"
-    if found.key is not None:
-        path = f"{found.source.path}.key"
-        with binder.for_member(element.constants, name=f"element {element.index}"):
-            bound = binder.bind(found.key, path=path)
+    path = f"{collection.source.path}.forEach"
+    if collection.key is not None:
+        path = f"{collection.source.path}.key"
+        with evaluator.for_member(element.constants, name=f"element {element.index}"):
+            bound = evaluator.bind(collection.key, path=path)
         if not isinstance(bound, Constant):
             return None
         key = bound.value
     what = f"element {element.index} gives {error_hints.describe(key)}"
     if not isinstance(key, str) or not members.KEY.fullmatch(key):
         rule = f"at most {members.KEY_LENGTH} lower-case letters, digits and dashes, and no dash at an end"
-        binder.note(path, f"{what}, but a key has {rule}; use another key")
+        evaluator.note(path, f"{what}, but a key has {rule}; use another key")
     elif key in taken:
-        binder.note(path, f"{what}, as element {taken[key]} does, but keys must be unique; use another key")
+        evaluator.note(path, f"{what}, as element {taken[key]} does, but keys must be unique; use another key")
     else:
         return key
     return None

@@ -7,6 +7,7 @@ the compilation of what changed since the last blueprint see `hearth.template.co
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Iterator, Set
 from typing import Any
 
 from hearth.graph import order
@@ -19,18 +20,18 @@ from hearth.template import chunked_work
 from hearth.template.blueprint import Blueprint, CompiledFrom, Definition, Outline, StackIdentity
 from hearth.template.cel import evaluation, expressions, type_checker
 from hearth.template.cel.evaluation import Evaluator
-from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator
+from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator, ValidExpression
 from hearth.template.cel.weight import Large
 from hearth.template.chunked_work import ChunkedWork, Unevaluated
 from hearth.template.compiler import blueprint_assembly, resource_analysis, sensitivity, template_conditions
 from hearth.template.compiler.analysis import Analysis
-from hearth.template.compiler.changes import parameter_reads
+from hearth.template.compiler.changes import definition_part
 from hearth.template.compiler.changes.definition_part import DefinitionPart
 from hearth.template.compiler.output_analysis import AnalyzedOutput, analyze_output
 from hearth.template.compiler.partial_evaluation import PartialEvaluator
 from hearth.template.compiler.resource_analysis import AnalyzedResource
 from hearth.template.compiler.sensitivity import SensitivityTracker
-from hearth.template.compiler.template_conditions import Conditions
+from hearth.template.compiler.template_conditions import Conditions, ConditionValue
 from hearth.template.parser import template_kinds, template_parser
 from hearth.template.parser.template_parser import TemplateSource
 from hearth.template.schema import parameters, shapes
@@ -73,9 +74,9 @@ def compile_in_pieces(
     origin = CompiledFrom(
         outline=outline,
         resources=blueprint.resources,
-        member_lists=parameter_reads.find_member_lists(analysis),
+        member_lists=find_member_lists(analysis),
         size=binder.size,
-        steps_left=analysis.examiner.effort.budget.left,
+        steps_left=analysis.validator.effort.budget.left,
         kinds=blueprint.find_kinds(),
     )
     return dataclasses.replace(blueprint, compiled_from=origin)
@@ -101,10 +102,15 @@ def analyze(definition: Definition, *, kinds: Kinds, part: DefinitionPart | None
     examiner = ExpressionValidator(
         scope=type_checker.TypeScope(
             find_shapes(source, resources),
-            collections=[resource.name for resource in source.resources.values() if resource.is_collection],
+            collections=[resource.name for resource in source.resources.values() if resource.is_list],
         ),
         mistakes=[*reader.mistakes, *wrong_parameters],
         effort=reader.effort,
+        externals={
+            resource.name: resource.external.is_in_all_namespaces
+            for resource in source.resources.values()
+            if resource.external is not None
+        },
         secrets=frozenset(each.source.name for each in resources if (each.group, each.kind) == ("", "Secret")),
     )
     conditions = Conditions(f"{source.path}.conditions")
@@ -115,12 +121,12 @@ def analyze(definition: Definition, *, kinds: Kinds, part: DefinitionPart | None
         source=source,
         params=params,
         is_known=not wrong_parameters and not source.unsound_parameters,
-        hidden=hidden,
+        sensitivity=hidden,
         resources=resources,
         outputs=outputs,
         conditions=conditions,
         edges=edges,
-        examiner=examiner,
+        validator=examiner,
     )
 
 
@@ -140,16 +146,23 @@ def bind(
     identity = {"name": stack.name, "namespace": stack.namespace, "uid": stack.uid}
     # Parameters whose lists are shortened are large as a whole.
     params = expressions.enlarge(analysis.params) if part is None or not part.positions else Large(analysis.params)
-    hidden, mistakes = analysis.hidden, analysis.examiner.mistakes
+    hidden, mistakes = analysis.sensitivity, analysis.validator.mistakes
     constants: dict[str, Any] = {"params": params, "conditions": truths, "stack": identity}
-    binder = PartialEvaluator(constants=constants, secrecy=hidden, mistakes=mistakes, evaluator=evaluator, part=part)
+    binder = PartialEvaluator(
+        constants=constants,
+        given=definition.read,
+        sensitivity=hidden,
+        mistakes=mistakes,
+        evaluator=evaluator,
+        part=part,
+    )
     blueprint = None
     is_decided = analysis.is_known and (yield from analysis.conditions.decide(binder, truths))
     if is_decided and len(truths) == len(analysis.source.conditions):
         blueprint = yield from blueprint_assembly.assemble(
             analysis.resources,
             analysis.outputs,
-            binder=binder,
+            evaluator=binder,
             edges=analysis.edges,
             stack=stack,
             surge=definition.surge,
@@ -161,17 +174,17 @@ def bind(
     return blueprint, binder
 
 
-def refuse_many(mistakes: list[Mistake], hidden: SensitivityTracker | None = None) -> None:
+def refuse_many(mistakes: list[Mistake], sensitivity: SensitivityTracker | None = None) -> None:
     """Raise InvalidDefinition if there are more mistakes than one message lists; finding all would take long."""
     if len(mistakes) > limits.MISTAKES:
-        raise errors.InvalidDefinition(hide_values(mistakes, hidden))
+        raise errors.InvalidDefinition(hide_values(mistakes, sensitivity))
 
 
-def hide_values(mistakes: list[Mistake], hidden: SensitivityTracker | None) -> list[Mistake]:
+def hide_values(mistakes: list[Mistake], sensitivity: SensitivityTracker | None) -> list[Mistake]:
     """Redact sensitive values in the mistakes; only those that are shown are searched."""
-    if hidden is None or not hidden.texts:
+    if sensitivity is None or not sensitivity.texts:
         return mistakes
-    texts = frozenset(hidden.texts)
+    texts = frozenset(sensitivity.texts)
     shown = [
         Mistake(path=each.path, message=redaction.redact(each.message, texts)) for each in mistakes[: limits.MISTAKES]
     ]
@@ -181,12 +194,12 @@ def hide_values(mistakes: list[Mistake], hidden: SensitivityTracker | None) -> l
 def resolve_parameters(
     definition: Definition,
     source: TemplateSource,
-    hidden: SensitivityTracker,
+    sensitivity: SensitivityTracker,
     effort: Effort,
     *,
     part: DefinitionPart | None = None,
 ) -> ChunkedWork[tuple[dict[str, Any], list[Mistake]]]:
-    """Return the values of valid parameters and the mistakes in the given ones; add sensitive values to `hidden`.
+    """Return the values of valid parameters and the mistakes in the given ones; add sensitive values to `sensitivity`.
 
     part: whose lists contain only some elements, so that only the rules of each element count.
     """
@@ -197,8 +210,8 @@ def resolve_parameters(
     if not isinstance(given, dict):
         message = f"must be a map by name, found {error_hints.describe(given)}"
         return {}, [Mistake(path=definition.parameters_path, message=message)]
-    for name in hidden.parameters & given.keys():
-        hidden.add(given[name])
+    for name in sensitivity.parameters & given.keys():
+        sensitivity.add(given[name])
     readable = {name: value for name, value in given.items() if name not in source.unsound_parameters}
     shortened = part.positions if part is not None else {}
     return (
@@ -211,7 +224,7 @@ def resolve_parameters(
             path=definition.parameters_path,
             template_path=definition.template_path,
             origins=definition.origins,
-            sensitive=hidden.parameters,
+            sensitive=sensitivity.parameters,
             effort=effort,
         )
     )
@@ -229,23 +242,23 @@ def find_shapes(source: TemplateSource, resources: list[AnalyzedResource]) -> di
 
 
 def examine_all(
-    source: TemplateSource, resources: list[AnalyzedResource], examiner: ExpressionValidator
+    source: TemplateSource, resources: list[AnalyzedResource], validator: ExpressionValidator
 ) -> ChunkedWork[list[AnalyzedOutput]]:
     """Validate every resource and output; return the outputs without mistakes."""
-    audience = AllowedNames(names=examiner.scope.types, rule="cannot be used here")
+    audience = AllowedNames(names=validator.scope.types, rule="cannot be used here")
     for analyzed in resources:
-        yield from resource_analysis.examine(analyzed, examiner, audience)
-        refuse_many(examiner.mistakes)
+        yield from resource_analysis.examine(analyzed, validator, audience)
+        refuse_many(validator.mistakes)
         yield
     outputs: list[AnalyzedOutput] = []
     for output in source.outputs.values():
-        outputs.append((yield from analyze_output(output, examiner, audience)))
+        outputs.append((yield from analyze_output(output, validator, audience)))
         yield
-    refuse_many(examiner.mistakes)
+    refuse_many(validator.mistakes)
     return outputs
 
 
-def find_edges(resources: list[AnalyzedResource], examiner: ExpressionValidator) -> ChunkedWork[dict[str, list[str]]]:
+def find_edges(resources: list[AnalyzedResource], validator: ExpressionValidator) -> ChunkedWork[dict[str, list[str]]]:
     """Find by resource those that it depends on; record unknown names and cycles."""
     by_name = {analyzed.source.name: analyzed for analyzed in resources}
     edges: dict[str, list[str]] = {}
@@ -253,17 +266,86 @@ def find_edges(resources: list[AnalyzedResource], examiner: ExpressionValidator)
         if index % chunked_work.MARKS_IN_A_PIECE == 0:
             yield
         depended = [members.root_of(other) for other, _ in analyzed.source.depends_on]
-        edges[name] = sorted({*analyzed.find_used(), *analyzed.find_tested(), *depended} & by_name.keys())
+        used = {*analyzed.find_used(), *analyzed.find_tested(), *analyzed.find_expanded()}
+        edges[name] = sorted({*used, *depended} & by_name.keys())
         for other, path in analyzed.source.depends_on:
             root = members.root_of(other)
-            if root not in by_name and len(examiner.mistakes) <= limits.MISTAKES:
-                hint = examiner.effort.hint(root, by_name) or "; name a resource of this template, or remove it"
-                examiner.note(path, f"there is no resource '{error_hints.shorten(root)}'{hint}")
+            if root not in by_name and len(validator.mistakes) <= limits.MISTAKES:
+                hint = validator.effort.hint(root, by_name) or "; name a resource of this template, or remove it"
+                validator.note(path, f"there is no resource '{error_hints.shorten(root)}'{hint}")
             elif other != root and not by_name[root].source.is_collection:
                 message = f"'{root}' has no members, because it has no forEach; write {root}"
-                examiner.note(path, message)
+                validator.note(path, message)
     cycles = yield from order.find_cycles_in_pieces(edges, most=limits.MISTAKES)
     for cycle in cycles:
         message = f"requires itself: {order.describe(cycle)}; remove one of these references or dependsOn entries"
-        examiner.note(by_name[cycle[0]].source.path, message)
+        validator.note(by_name[cycle[0]].source.path, message)
     return edges
+
+
+ROOT = "params"
+
+
+def find_member_lists(analysis: Analysis) -> frozenset[str]:
+    """Return the parameters that nothing but `forEach` reads, and that as a whole.
+
+    A list whose members read another collection at a computed position is none: a changed element may give another one,
+    which only the compilation from nothing compares with the number of members.
+    """
+    collections = [each for each in analysis.resources if each.collection is not None]
+    named = {find_own_list(each) for each in collections}
+    externals = frozenset(analysis.validator.externals)
+    roots = {each.source.name for each in collections}
+    others = {find_own_list(each) or "" for each in collections if computes_positions(each, roots)}
+    for each in collections:
+        if find_own_list(each) is None and each.collection is not None and each.collection.for_each is not None:
+            others.update(map(definition_part.name_read, externals.intersection(each.collection.for_each.parsed.roots)))
+    for expression in find_expressions(analysis):
+        for read in expression.parsed.reads.reads:
+            if read.root == ROOT:
+                others.update(read.path[:1] or analysis.source.parameters)
+    return frozenset(name for name in named if name is not None and name not in others)
+
+
+def find_own_list(resource: AnalyzedResource) -> str | None:
+    """Return the parameter that `forEach` of a collection names."""
+    return definition_part.find_list(resource.collection.for_each) if resource.collection is not None else None
+
+
+def computes_positions(resource: AnalyzedResource, collections: Set[str]) -> bool:
+    """Return whether an expression of the resource reads one of the collections at a position that it computes."""
+    found = (
+        *find_pieces(resource.expressions.values()),
+        *(test for test, _ in resource.ready_when + resource.failed_when),
+    )
+    return any(
+        each.parsed.reads.is_dynamic and not (collections - {resource.source.name}).isdisjoint(each.parsed.roots)
+        for each in found
+    )
+
+
+def find_expressions(analysis: Analysis) -> Iterator[ValidExpression]:
+    """Return all expressions besides those of `forEach` that are only a parameter."""
+    for resource in analysis.resources:
+        yield from find_pieces(resource.expressions.values())
+        yield from (test for test, _ in (*resource.ready_when, *resource.failed_when))
+        yield from find_tests((resource.when,))
+        found = resource.collection
+        if found is not None and found.key is not None:
+            yield found.key
+        if found is not None and found.for_each is not None and definition_part.find_list(found.for_each) is None:
+            yield found.for_each
+    for output in analysis.outputs:
+        yield from find_pieces(output.expressions.values())
+        yield from find_tests((output.when,))
+    yield from find_tests(analysis.conditions.decided.values())
+
+
+def find_pieces(many: Iterable[Iterable[str | ValidExpression]]) -> Iterator[ValidExpression]:
+    """Return the expressions among the pieces of texts."""
+    return (piece for pieces in many for piece in pieces if isinstance(piece, ValidExpression))
+
+
+def find_tests(tests: Iterable[ConditionValue | None]) -> Iterator[ValidExpression]:
+    """Return the expressions of conditions and `when`."""
+    return (test.expression for test in tests if test is not None and test.expression is not None)

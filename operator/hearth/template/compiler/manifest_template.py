@@ -314,9 +314,9 @@ class Constant:
     value: Any = field(repr=False)
 
 
-def settle(document: ManifestTemplate) -> ManifestTemplate:
+def settle(template: ManifestTemplate) -> ManifestTemplate:
     """Fill in the slots of a document whose slots need no values."""
-    outcome = document.evaluate({})
+    outcome = template.evaluate({})
     assert isinstance(outcome, Known), "dropping slots needs no values"  # noqa: S101 -- for the type checker
     return ManifestTemplate(raw=packing.pack([outcome.value]), slots=(), reads={})
 

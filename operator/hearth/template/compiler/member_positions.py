@@ -31,33 +31,33 @@ STEP = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\s*\[")
 
 
 def refuse_in_resource(
-    analyzed: AnalyzedResource, sizes: Mapping[str, int], binder: PartialEvaluator
+    analyzed: AnalyzedResource, sizes: Mapping[str, int], evaluator: PartialEvaluator
 ) -> ChunkedWork[None]:
     """Record the positions in one resource that do not exist. sizes: the numbers of members of all collections."""
     others = {name: size for name, size in sizes.items() if size and name != analyzed.source.name}
     if not others:
         return
-    found = [*find_parts(analyzed.dissection, analyzed.expressions), *analyzed.ready_when, *analyzed.failed_when]
-    yield from refuse(found, others, binder, elements=analyzed.elements or ())
+    found = [*find_parts(analyzed.parsed, analyzed.expressions), *analyzed.ready_when, *analyzed.failed_when]
+    yield from refuse(found, others, evaluator, elements=analyzed.elements or ())
 
 
 def refuse_in_document(
-    dissection: ParsedManifest,
+    parsed: ParsedManifest,
     checked: Mapping[Keys, Sequence[str | ValidExpression]],
     sizes: Mapping[str, int],
-    binder: PartialEvaluator,
+    evaluator: PartialEvaluator,
 ) -> ChunkedWork[None]:
     """Record the positions in the value of an output that do not exist."""
     present = {name: size for name, size in sizes.items() if size}
     if present:
-        yield from refuse(find_parts(dissection, checked), present, binder)
+        yield from refuse(find_parts(parsed, checked), present, evaluator)
 
 
 def find_parts(
-    dissection: ParsedManifest, checked: Mapping[Keys, Sequence[str | ValidExpression]]
+    parsed: ParsedManifest, checked: Mapping[Keys, Sequence[str | ValidExpression]]
 ) -> Iterator[tuple[ValidExpression, str]]:
     """Yield the expressions of a document with their paths."""
-    for mark in dissection.strings:
+    for mark in parsed.strings:
         for piece in checked.get(mark.keys, ()):
             if isinstance(piece, ValidExpression):
                 yield piece, mark.path
@@ -66,7 +66,7 @@ def find_parts(
 def refuse(
     parts: Iterable[tuple[ValidExpression, str]],
     sizes: Mapping[str, int],
-    binder: PartialEvaluator,
+    evaluator: PartialEvaluator,
     *,
     elements: Sequence[Element] = (),
 ) -> ChunkedWork[None]:
@@ -77,21 +77,21 @@ def refuse(
         parsed = expression.parsed
         if sizes.keys().isdisjoint(parsed.roots) or any(word in parsed.text for word in GUARDS):
             continue
-        for read in parsed.reading.reads:
+        for read in parsed.reads.reads:
             at = read.steps[0] if read.root in sizes and read.steps else None
             if isinstance(at, int) and not 0 <= at < sizes[read.root]:
-                note(f"{read.root}[{at}]", sizes[read.root], path, binder)
+                note(f"{read.root}[{at}]", sizes[read.root], path, evaluator)
         for name, text in find_computed(parsed, sizes):
-            at = yield from find_beyond(text, name, sizes, binder, elements)
+            at = yield from find_beyond(text, name, sizes, evaluator, elements)
             if at is not None:
-                shown = "" if binder.is_sensitive(expression) else f", position {at}"
-                note(f"{name}[{text}]", sizes[name], path, binder, shown=shown)
+                shown = "" if evaluator.is_sensitive(expression) else f", position {at}"
+                note(f"{name}[{text}]", sizes[name], path, evaluator, shown=shown)
 
 
-def note(what: str, size: int, path: str, binder: PartialEvaluator, *, shown: str = "") -> None:
+def note(what: str, size: int, path: str, evaluator: PartialEvaluator, *, shown: str = "") -> None:
     """Record one of them. shown: the position that an expression gives."""
     there = f"'{what.partition('[')[0]}' has {size} members, at the positions 0 to {size - 1}"
-    binder.note(
+    evaluator.note(
         path,
         f"there is no '{error_hints.shorten(what)}'{shown}: {there}; use one of them, or a condition on size()",
     )
@@ -99,7 +99,7 @@ def note(what: str, size: int, path: str, binder: PartialEvaluator, *, shown: st
 
 def find_computed(parsed: Parsed, sizes: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     """Yield each collection with the expression of a position in it."""
-    if not parsed.reading.is_dynamic:
+    if not parsed.reads.is_dynamic:
         return
     masked = TEXTS.sub(lambda found: "_" * len(found[0]), parsed.text)
     for step in STEP.finditer(masked):
@@ -120,7 +120,7 @@ def find_end(masked: str, start: int) -> int | None:
 
 
 def find_beyond(
-    text: str, name: str, sizes: Mapping[str, int], binder: PartialEvaluator, elements: Sequence[Element]
+    text: str, name: str, sizes: Mapping[str, int], evaluator: PartialEvaluator, elements: Sequence[Element]
 ) -> ChunkedWork[int | None]:
     """Return a position that the expression gives and the collection does not have; None if all are there or unknown."""
     for other, size in sizes.items():
@@ -130,11 +130,11 @@ def find_beyond(
         parsed = expressions.parse(text)
     except cel_environment.CelCompileError:
         return None
-    if not binder.constants.keys() >= set(parsed.roots) - set(MEMBER_NAMES if elements else ()):
+    if not evaluator.constants.keys() >= set(parsed.roots) - set(MEMBER_NAMES if elements else ()):
         return None
     is_own = any(each in MEMBER_NAMES for each in parsed.roots)
     for number, each in enumerate(elements if is_own else elements[:1] or (None,), start=1):
-        at = evaluate(parsed, {**binder.constants, **(each.constants if each is not None else {})})
+        at = evaluate(parsed, {**evaluator.constants, **(each.constants if each is not None else {})})
         if at is not None and not 0 <= at < sizes[name]:
             return at
         if number % MARKS_IN_A_PIECE == 0:

@@ -81,6 +81,6 @@ def list_sensitive(stack: Any) -> Iterator[str]:
         yield from (name for name, value in outputs.items() if value == redaction.SENSITIVE)
 
 
-def reads_any(document: ManifestTemplate) -> bool:
+def reads_any(template: ManifestTemplate) -> bool:
     """Return whether the document reads outputs of nested Stacks."""
-    return any(isinstance(part, OutputReader) for slot in document.slots for part in slot.parts)
+    return any(isinstance(part, OutputReader) for slot in template.slots for part in slot.parts)

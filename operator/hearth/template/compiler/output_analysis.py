@@ -19,24 +19,24 @@ class AnalyzedOutput:
 
     name: str
     path: str
-    dissection: ParsedManifest
+    parsed: ParsedManifest
     expressions: dict[Keys, list[str | ValidExpression]] = field(default_factory=dict)
     when: ConditionValue | None = None
 
 
 def analyze_output(
-    source: OutputSource, examiner: ExpressionValidator, audience: AllowedNames
+    source: OutputSource, validator: ExpressionValidator, allowed: AllowedNames
 ) -> ChunkedWork[AnalyzedOutput]:
     """Validate one output."""
     dissection = ParsedManifest(source.value, path=f"{source.path}.value")
-    examiner.mistakes += dissection.mistakes
-    expressions = yield from resource_analysis.validate_strings(dissection, shapes.OPEN, examiner, audience)
+    validator.mistakes += dissection.mistakes
+    expressions = yield from resource_analysis.validate_strings(dissection, shapes.OPEN, validator, allowed)
     analyzed = AnalyzedOutput(
         name=source.name,
         path=source.path,
-        dissection=dissection,
+        parsed=dissection,
         expressions=expressions,
     )
     if source.when is not None:
-        analyzed.when = template_conditions.examine(source.when, examiner, path=f"{source.path}.when")
+        analyzed.when = template_conditions.examine(source.when, validator, path=f"{source.path}.when")
     return analyzed

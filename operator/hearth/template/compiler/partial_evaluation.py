@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from hearth.model import limits, value_class
 from hearth.model.errors import InvalidDefinition, Mistake
-from hearth.template.blueprint import EvaluationError, Known, Outcome, Pending, SharingScope, Values
+from hearth.template.blueprint import EvaluationError, Known, Outcome, Pending, ReadValue, SharingScope, Values
 from hearth.template.cel import cel_values, evaluation, expressions, field_references, value_sizes
 from hearth.template.cel.evaluation import Evaluator
 from hearth.template.cel.expression_validator import ValidExpression
@@ -67,7 +67,7 @@ class PartialEvaluator:
 
     constants: dict[str, Any] = field(repr=False)
     """The values of `params`, `conditions` and `stack`, and of collections without members."""
-    secrecy: SensitivityTracker = field(default_factory=SensitivityTracker)
+    sensitivity: SensitivityTracker = field(default_factory=SensitivityTracker)
     """The sensitive parts of the definition."""
     absent: Collection[str] = frozenset()
     """The resources whose `when` is false."""
@@ -76,14 +76,24 @@ class PartialEvaluator:
     mistakes: list[Mistake] = field(default_factory=list)
     size: int = 0
     """The known bytes of all documents that were bound so far."""
-    reach: SharingScope = SharingScope.ANY
+    scope: SharingScope = SharingScope.ANY
     """The Stacks that all bound parts are valid for."""
     evaluator: Evaluator = evaluation.ALONE
     """Evaluates expressions that may take long."""
     is_waiting: bool = False
     """Whether an evaluation is incomplete, so that everything must be bound again."""
     collections: Collection[str] = frozenset()
-    """The resources that are lists of objects."""
+    """The names that are lists of objects: collections, and lists of external objects."""
+    externals: Collection[str] = frozenset()
+    """The resources that the Stack only reads."""
+    given: Mapping[str, ReadValue] = field(default_factory=dict, repr=False)
+    """Values of external objects, of which some may be those of other references."""
+    read: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """By name, the external objects that `forEach` may make members of, as far as they are known."""
+    max_removed: dict[str, int | str] = field(default_factory=dict)
+    """By collection, how many members may go by themselves."""
+    unresolved: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By collection whose members are not known, what is only read and not known of its `forEach`."""
     stacks: Collection[str] = frozenset()
     """The resources that are nested Stacks."""
     part: DefinitionPart | None = None
@@ -106,9 +116,9 @@ class PartialEvaluator:
     @contextlib.contextmanager
     def hide(self, names: Collection[str]) -> Iterator[None]:
         """Treat these names as sensitive within the block."""
-        before, self.secrecy.names = self.secrecy.names, frozenset(names)
+        before, self.sensitivity.names = self.sensitivity.names, frozenset(names)
         yield
-        self.secrecy.names = before
+        self.sensitivity.names = before
 
     @contextlib.contextmanager
     def for_member(self, constants: Mapping[str, Any], *, name: str) -> Iterator[None]:
@@ -135,48 +145,62 @@ class PartialEvaluator:
         self._shared.clear()
         self.collections = outer
 
+    def take_read(self, identities: Mapping[str, str]) -> None:
+        """Take the given values of these references, by name."""
+        known = {name: self.given[name] for name in identities if name in self.given}
+        self.read = {name: each.value for name, each in known.items() if each.identity == identities[name]}
+
+    @contextlib.contextmanager
+    def for_reading(self, names: Collection[str]) -> Iterator[None]:
+        """Bind expressions within the block with the values of what is only read."""
+        constants, collections = self.constants, self.collections
+        self.constants = {**constants, **{name: self.read[name] for name in names}}
+        self.collections = frozenset(collections).difference(names)
+        yield
+        self.constants, self.collections = constants, collections
+
     def is_same_for_all(self, parsed: Parsed) -> bool:
         """Return whether an expression has the same meaning for every member that is bound."""
         return not any(name in self._member_names for name in parsed.roots)
 
-    def bind(self, checked: ValidExpression, *, path: str) -> Expression | Constant | None:
+    def bind(self, valid: ValidExpression, *, path: str) -> Expression | Constant | None:
         """Bind the expression; return its value if already known, or None in case of a mistake."""
-        is_shared = bool(self._member_names) and self.is_same_for_all(checked.parsed)
-        if is_shared and (known := self._shared.get((checked.parsed, path))) is not None:
+        is_shared = bool(self._member_names) and self.is_same_for_all(valid.parsed)
+        if is_shared and (known := self._shared.get((valid.parsed, path))) is not None:
             return known
-        self.reach = max(self.reach, sharing_scope.of_expression(checked.parsed))
+        self.scope = max(self.scope, sharing_scope.of_expression(valid.parsed))
         expression = expressions.bind(
-            checked.parsed,
+            valid.parsed,
             path=path,
             constants=self.constants,
             absent=self.absent,
             fields=self.fields,
-            is_sensitive=self.is_sensitive(checked),
+            is_sensitive=self.is_sensitive(valid),
             evaluator=self.evaluator,
             collections=self.collections,
             needs_bound=self._needs_bound,
         )
-        blocked = {read.root for read in checked.parsed.required if read.root in self.absent}
+        blocked = {read.root for read in valid.parsed.required if read.root in self.absent}
         if blocked:
             return self.bind_around(expression, blocked)
         if not expression.names:
             return self.fold(expression)
         expression = nested_outputs.guard(expression, self.stacks)
         if is_shared:
-            self._shared[checked.parsed, path] = expression
+            self._shared[valid.parsed, path] = expression
         return expression
 
-    def bind_part(self, checked: ValidExpression, *, path: str) -> Expression | Constant | None:
+    def bind_part(self, expression: ValidExpression, *, path: str) -> Expression | Constant | None:
         """Bind an expression of a document, when all constants and absent resources are known."""
         # No member's own expression is among them.
-        known = self._folded.get(checked.parsed)
+        known = self._folded.get(expression.parsed)
         if known is not None:
             return known
-        bound = self.bind(checked, path=path)
+        bound = self.bind(expression, path=path)
         # A text cannot be changed, so that all places may share it. Sensitive values are recorded place by place.
         is_text = isinstance(bound, Constant) and isinstance(bound.value, str)
-        if is_text and not self.is_sensitive(checked) and self.is_same_for_all(checked.parsed):
-            self._folded[checked.parsed] = cast("Constant", bound)
+        if is_text and not self.is_sensitive(expression) and self.is_same_for_all(expression.parsed):
+            self._folded[expression.parsed] = cast("Constant", bound)
         return bound
 
     def bind_around(self, expression: Expression, blocked: Collection[str]) -> Constant | None:
@@ -216,42 +240,42 @@ class PartialEvaluator:
     def keep(self, expression: Expression, value: Any) -> Constant:
         """Return the value of an expression as a constant; record it as sensitive if it is."""
         if expression.is_sensitive:
-            self.secrecy.add_derived(value)
+            self.sensitivity.add_derived(value)
         return Constant(value)
 
-    def is_sensitive(self, checked: ValidExpression) -> bool:
+    def is_sensitive(self, expression: ValidExpression) -> bool:
         """Return whether an expression reads a sensitive value."""
-        return self.secrecy.covers(field_references.find_object_reads(checked.parsed.reading, self.collections))
+        return self.sensitivity.covers(field_references.find_object_reads(expression.parsed.reads, self.collections))
 
-    def bind_test(self, checked: ValidExpression, *, path: str) -> BooleanExpression | None:
+    def bind_test(self, expression: ValidExpression, *, path: str) -> BooleanExpression | None:
         """Bind a test that is evaluated repeatedly."""
-        bound = self.bind(checked, path=path)
+        bound = self.bind(expression, path=path)
         if bound is None:
             return None
         if isinstance(bound, Constant):
             if not isinstance(bound.value, bool):
-                self.note(path, refuse(checked.parsed.text, bound.value, is_sensitive=self.is_sensitive(checked)))
+                self.note(path, refuse(expression.parsed.text, bound.value, is_sensitive=self.is_sensitive(expression)))
                 return None
             return BooleanExpression(
                 expressions.bind(expressions.parse(cel_values.write_text(bound.value)), path=path, constants={})
             )
-        if not expressions.is_bounded(checked.parsed):
-            self.note(path, f"{error_hints.quote_expression(checked.parsed.text)} {TOO_COSTLY}")
+        if not expressions.is_bounded(expression.parsed):
+            self.note(path, f"{error_hints.quote_expression(expression.parsed.text)} {TOO_COSTLY}")
         # It is evaluated repeatedly and must answer immediately, so no other process may evaluate it.
         return BooleanExpression(dataclasses.replace(bound, evaluator=evaluation.ALONE))
 
-    def decide(self, checked: ValidExpression, *, path: str) -> bool | None:
+    def decide(self, expression: ValidExpression, *, path: str) -> bool | None:
         """Evaluate a test that reads no resource; None if it contains a mistake."""
-        bound = self.bind(checked, path=path)
+        bound = self.bind(expression, path=path)
         if not isinstance(bound, Constant):
             return None
         if not isinstance(bound.value, bool):
-            self.note(path, refuse(checked.parsed.text, bound.value, is_sensitive=self.is_sensitive(checked)))
+            self.note(path, refuse(expression.parsed.text, bound.value, is_sensitive=self.is_sensitive(expression)))
             return None
         return bound.value
 
     def bind_document(
-        self, dissection: ParsedManifest, checked_parts: Mapping[Keys, Sequence[str | ValidExpression]]
+        self, parsed: ParsedManifest, checked_parts: Mapping[Keys, Sequence[str | ValidExpression]]
     ) -> ChunkedWork[ManifestTemplate | None]:
         """Bind a document; None if an expression in it contains a mistake.
 
@@ -259,7 +283,7 @@ class PartialEvaluator:
         """
         parts: dict[Keys, list[Part] | Constant] = {}
         before, size = len(self.mistakes), 0
-        for number, mark in enumerate(dissection.strings, start=1):
+        for number, mark in enumerate(parsed.strings, start=1):
             if number % MARKS_IN_A_PIECE == 0 or len(mark.parts) > MARKS_IN_A_PIECE:
                 yield
             try:
@@ -276,8 +300,8 @@ class PartialEvaluator:
                 parts[mark.keys] = found
         if len(self.mistakes) > before or self.is_waiting:
             return None
-        document = manifest_template.assemble(dissection.skeleton, parts)
-        self.count(len(document.raw), dissection.path)
+        document = manifest_template.assemble(parsed.skeleton, parts)
+        self.count(len(document.raw), parsed.path)
         return document
 
     def count(self, size: int, path: str) -> None:
@@ -288,25 +312,25 @@ class PartialEvaluator:
             raise InvalidDefinition([Mistake(path=path, message=message)])
 
     def bind_mark(
-        self, mark: InterpolatedString, checked_parts: Sequence[str | ValidExpression]
+        self, text: InterpolatedString, checked_parts: Sequence[str | ValidExpression]
     ) -> ChunkedWork[list[Part] | Constant | None]:
         """Bind the expressions of one string. Raises TooLarge."""
         bound: list[Part | Constant | None] = []
         for part in checked_parts:
-            bound.append(part if isinstance(part, str) else self.bind_part(part, path=mark.path))
+            bound.append(part if isinstance(part, str) else self.bind_part(part, path=text.path))
             if is_collection(bound[-1]):
                 yield
         if any(part is None for part in bound):
             return None
-        if mark.is_whole and isinstance(bound[0], Constant):
+        if text.is_whole and isinstance(bound[0], Constant):
             return bound[0]
         return (yield from join([part for part in bound if part is not None]))
 
 
-def weigh(found: Sequence[Part] | Constant | None, mark: InterpolatedString) -> int:
+def weigh(found: Sequence[Part] | Constant | None, text: InterpolatedString) -> int:
     """Return the known bytes of a bound string. Raises TooLarge."""
     if isinstance(found, Constant):
-        return value_sizes.measure(found.value, depth=limits.JSON_DEPTH - len(mark.keys))
+        return value_sizes.measure(found.value, depth=limits.JSON_DEPTH - len(text.keys))
     size = 0
     for part in found or ():
         if isinstance(part, str):

@@ -32,6 +32,11 @@ IDENTITY_AUDIENCE = AllowedNames(
     rule="apiVersion and kind may use only params, because the kind must be known before the apply",
 )
 
+REFERENCE_AUDIENCE = AllowedNames(
+    names=frozenset({"params", "conditions", "stack"}),
+    rule="externalRef may use only params, conditions and stack, because what is read must be known beforehand",
+)
+OWN_RULE = "readyWhen of an external object may use only that object, params, conditions and stack"
 
 EVENT = "Event reports what happened, and the API server deletes it within hours; remove the resource"
 REFUSED = {
@@ -55,7 +60,7 @@ class AnalyzedResource:
     shape: Shape
     lists: Shape
     """The shape that tells which lists have keys, also of a kind whose schema is not known."""
-    dissection: ParsedManifest
+    parsed: ParsedManifest
     expressions: dict[Keys, list[str | ValidExpression]] = field(default_factory=dict)
     """By path, the pieces of each string with expressions."""
     ready_when: list[tuple[ValidExpression, str]] = field(default_factory=list)
@@ -80,8 +85,7 @@ class AnalyzedResource:
     def may_repeat(self) -> bool:
         """Return whether an expression can make an element of a list repeat another one."""
         return any(
-            repeated_elements.may_repeat(self.lists, mark.keys, is_whole=mark.is_whole)
-            for mark in self.dissection.strings
+            repeated_elements.may_repeat(self.lists, mark.keys, is_whole=mark.is_whole) for mark in self.parsed.strings
         )
 
     def count_expressions(self) -> int:
@@ -90,6 +94,15 @@ class AnalyzedResource:
         in_manifest = sum(isinstance(piece, ValidExpression) for piece in parts)
         has_key = self.collection is not None and self.collection.key is not None
         return in_manifest + len(self.ready_when) + len(self.failed_when) + has_key
+
+    def find_expressions(self) -> Iterator[ValidExpression]:
+        """Return the expressions of its manifest, key and tests."""
+        yield from (
+            piece for pieces in self.expressions.values() for piece in pieces if isinstance(piece, ValidExpression)
+        )
+        yield from (expression for expression, _ in (*self.ready_when, *self.failed_when))
+        if self.collection is not None and self.collection.key is not None:
+            yield self.collection.key
 
     def find_used(self) -> set[str]:
         """Find every name that its manifest uses, possibly including itself."""
@@ -100,6 +113,11 @@ class AnalyzedResource:
             if isinstance(piece, ValidExpression)
             for root in piece.parsed.roots
         }
+
+    def find_expanded(self) -> set[str]:
+        """Find every name that its `forEach` uses."""
+        found = self.collection.for_each if self.collection is not None else None
+        return set(found.parsed.roots) if found is not None else set()
 
     def find_tested(self) -> set[str]:
         """Find every other name that its tests use."""
@@ -123,71 +141,93 @@ def identify(source: ResourceSource, *, kinds: Kinds, params: Mapping[str, Any])
         served=served,
         shape=shape,
         lists=repeated_elements.find_shape(shape, api_version, kind),
-        dissection=ParsedManifest(stated, path=f"{source.path}.manifest", opaque=opaque),
+        parsed=ParsedManifest(stated, path=find_manifest_path(source), opaque=opaque),
     )
 
 
-def examine(analyzed: AnalyzedResource, examiner: ExpressionValidator, audience: AllowedNames) -> ChunkedWork[None]:
+def find_manifest_path(source: ResourceSource) -> str:
+    """Return the path of the manifest, or of the reference to an external object."""
+    return f"{source.path}.{'manifest' if source.external is None else 'externalRef'}"
+
+
+def examine(analyzed: AnalyzedResource, validator: ExpressionValidator, allowed: AllowedNames) -> ChunkedWork[None]:
     """Validate a resource except its dependencies on others."""
-    path = f"{analyzed.source.path}.manifest"
-    examiner.mistakes += analyzed.dissection.mistakes
-    examine_literals(analyzed, examiner, path)
-    if analyzed.dissection.may_be_masked:
-        examiner.mistakes += masked_values.find_mistakes(analyzed.source.manifest, path=path)
+    path = find_manifest_path(analyzed.source)
+    validator.mistakes += analyzed.parsed.mistakes
     if (refusal := REFUSED.get((analyzed.group, analyzed.kind))) is not None and analyzed.api_version:
-        examiner.note(f"{path}.kind", refusal)
+        validator.note(f"{path}.kind", refusal)
+    if analyzed.source.external is not None:
+        yield from examine_external(analyzed, validator, path)
+        return
+    examine_literals(analyzed, validator, path)
+    if analyzed.parsed.may_be_masked:
+        validator.mistakes += masked_values.find_mistakes(analyzed.source.manifest, path=path)
     if analyzed.served is not None and not analyzed.served.namespaced:
-        examine_scope(analyzed, examiner, path)
-    examine_replacement(analyzed, examiner)
-    examine_name(analyzed, examiner, path)
-    source, outer = analyzed.source, examiner.scope
+        examine_scope(analyzed, validator, path)
+    examine_replacement(analyzed, validator)
+    examine_name(analyzed, validator, path)
+    source, outer = analyzed.source, validator.scope
     if source.is_collection:
-        analyzed.collection = collection_analysis.examine(source, examiner)
-        examiner.scope = collection_analysis.derive_scope(analyzed.collection, examiner.scope)
-        audience = AllowedNames(names=examiner.scope.types, rule=audience.rule)
-    analyzed.expressions = yield from validate_strings(analyzed.dissection, analyzed.shape, examiner, audience)
+        analyzed.collection = collection_analysis.examine(source, validator)
+        validator.scope = collection_analysis.derive_scope(analyzed.collection, validator.scope)
+        allowed = AllowedNames(names=validator.scope.types, rule=allowed.rule)
+    analyzed.expressions = yield from validate_strings(analyzed.parsed, analyzed.shape, validator, allowed)
     if source.is_collection:
         # In its own rules, its name is the member.
-        examiner.scope = examiner.scope.derive({source.name: outer.objects[source.name]})
-    analyzed.ready_when = examine_tests(source.ready_when, examiner, audience)
-    analyzed.failed_when = examine_tests(source.failed_when, examiner, audience)
+        validator.scope = validator.scope.derive({source.name: outer.objects[source.name]})
+    analyzed.ready_when = examine_tests(source.ready_when, validator, allowed)
+    analyzed.failed_when = examine_tests(source.failed_when, validator, allowed)
     if source.when is not None:
         when_audience = collection_analysis.WHEN if source.is_collection else template_conditions.AUDIENCE
         path = f"{source.path}.when"
-        analyzed.when = template_conditions.examine(source.when, examiner, path=path, audience=when_audience)
-    examiner.scope = outer
+        analyzed.when = template_conditions.examine(source.when, validator, path=path, allowed=when_audience)
+    validator.scope = outer
 
 
-def examine_literals(analyzed: AnalyzedResource, examiner: ExpressionValidator, path: str) -> None:
+def examine_external(analyzed: AnalyzedResource, validator: ExpressionValidator, path: str) -> ChunkedWork[None]:
+    """Validate a resource that the Stack only reads. path: of the reference."""
+    source = analyzed.source
+    if analyzed.served is not None and not analyzed.served.namespaced:
+        examine_scope(analyzed, validator, path)
+    analyzed.expressions = yield from validate_strings(analyzed.parsed, shapes.OPEN, validator, REFERENCE_AUDIENCE)
+    own = AllowedNames(names={*REFERENCE_AUDIENCE.names, source.name}, rule=OWN_RULE)
+    analyzed.ready_when = examine_tests(source.ready_when, validator, own)
+    if source.when is not None:
+        analyzed.when = template_conditions.examine(
+            source.when, validator, path=f"{source.path}.when", allowed=template_conditions.AUDIENCE
+        )
+
+
+def examine_literals(analyzed: AnalyzedResource, validator: ExpressionValidator, path: str) -> None:
     """Validate the literals against the schema of the kind."""
     stated = analyzed.source.manifest
     # These were validated without a schema, with a more specific message.
     compared = {word: value for word, value in stated.items() if word not in ("apiVersion", "kind", "status")}
     if not isinstance(compared.get("metadata"), dict):
         compared.pop("metadata", None)
-    found = list(literal_validator.check(compared, analyzed.shape, path=path, effort=examiner.effort))
+    found = list(literal_validator.check(compared, analyzed.shape, path=path, effort=validator.effort))
     found += find_repeated(stated, analyzed, path=path)
     if found:
-        known = {mistake.path for mistake in examiner.mistakes}
-        examiner.mistakes += [mistake for mistake in found if mistake.path not in known]
+        known = {mistake.path for mistake in validator.mistakes}
+        validator.mistakes += [mistake for mistake in found if mistake.path not in known]
 
 
-def examine_replacement(analyzed: AnalyzedResource, examiner: ExpressionValidator) -> None:
+def examine_replacement(analyzed: AnalyzedResource, validator: ExpressionValidator) -> None:
     """Check that only a StatefulSet is replaced with its claims kept."""
     is_set = (analyzed.group, analyzed.kind) == STATEFUL_SET
     if analyzed.source.replacement is Replacement.KEEP_CLAIMS and analyzed.kind and not is_set:
         message = f"KeepClaims is for a StatefulSet, and this is a {analyzed.kind}; write another policy, or remove it"
-        examiner.note(f"{analyzed.source.path}.updatePolicy.replace", message)
+        validator.note(f"{analyzed.source.path}.updatePolicy.replace", message)
 
 
-def examine_name(analyzed: AnalyzedResource, examiner: ExpressionValidator, path: str) -> None:
+def examine_name(analyzed: AnalyzedResource, validator: ExpressionValidator, path: str) -> None:
     """Check that a stated name is not longer than the API server accepts for the kind."""
     metadata = analyzed.source.manifest.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     longest = names.STRICT_LENGTHS.get(make_key(analyzed.group, analyzed.kind))
     if longest is not None and isinstance(name, str) and "${" not in name and len(name) > longest:
         message = f"has {len(name)} characters, and a {analyzed.kind} may have {longest}; shorten it"
-        examiner.note(f"{path}.metadata.name", message)
+        validator.note(f"{path}.metadata.name", message)
 
 
 def find_repeated(stated: Mapping[str, Any], analyzed: AnalyzedResource, *, path: str) -> Iterator[Mistake]:
@@ -222,51 +262,54 @@ def find_repeated_within(manifest: Mapping[str, Any], *, path: str) -> Iterator[
             yield from find_repeated_within(nested, path=place)
 
 
-def examine_scope(analyzed: AnalyzedResource, examiner: ExpressionValidator, path: str) -> None:
+def examine_scope(analyzed: AnalyzedResource, validator: ExpressionValidator, path: str) -> None:
     """Check that a cluster-scoped kind has no namespace."""
     metadata = analyzed.source.manifest.get("metadata")
     if isinstance(metadata, dict) and metadata.get("namespace") is not None:
         message = f"{analyzed.kind} is cluster-scoped and has no namespace; remove it"
-        examiner.note(f"{path}.metadata.namespace", message)
+        validator.note(f"{path}.metadata.namespace", message)
+    if analyzed.source.external is not None and analyzed.source.external.is_in_all_namespaces:
+        message = f"{analyzed.kind} is cluster-scoped, so that the list has all of them; remove it"
+        validator.note(f"{path}.metadata.allNamespaces", message)
 
 
 def validate_strings(
-    dissection: ParsedManifest, shape: Shape, examiner: ExpressionValidator, audience: AllowedNames
+    parsed: ParsedManifest, shape: Shape, validator: ExpressionValidator, allowed_names: AllowedNames
 ) -> ChunkedWork[dict[Keys, list[str | ValidExpression]]]:
     """Return by path the pieces of every string with expressions that contains no mistake."""
     found: dict[Keys, list[str | ValidExpression]] = {}
-    for number, mark in enumerate(dissection.strings, start=1):
+    for number, mark in enumerate(parsed.strings, start=1):
         if number % chunked_work.MARKS_IN_A_PIECE == 0 or len(mark.parts) > chunked_work.MARKS_IN_A_PIECE:
             yield
-        if len(examiner.mistakes) > limits.MISTAKES:
+        if len(validator.mistakes) > limits.MISTAKES:
             break
-        allowed = IDENTITY_AUDIENCE if mark.keys in IDENTITY else audience
-        pieces = examine_mark(mark, shape, examiner, allowed)
+        allowed = IDENTITY_AUDIENCE if mark.keys in IDENTITY else allowed_names
+        pieces = examine_mark(mark, shape, validator, allowed)
         if pieces is not None:
             found[mark.keys] = pieces
     return found
 
 
 def examine_mark(
-    mark: InterpolatedString, shape: Shape, examiner: ExpressionValidator, audience: AllowedNames
+    text: InterpolatedString, shape: Shape, validator: ExpressionValidator, allowed: AllowedNames
 ) -> list[str | ValidExpression] | None:
     """Return the pieces of one string with expressions; None if one of them contains a mistake."""
-    place = literal_validator.find_place(shape, mark.keys)
+    place = literal_validator.find_place(shape, text.keys)
     pieces = [
-        examiner.examine(
-            fit_index(part.text, place, is_whole=mark.is_whole), path=mark.path, audience=audience, is_within_text=True
+        validator.examine(
+            fit_index(part.text, place, is_whole=text.is_whole), path=text.path, allowed=allowed, is_within_text=True
         )
         if isinstance(part, interpolation.ExpressionSource)
         else part
-        for part in mark.parts
+        for part in text.parts
     ]
     expression = [piece for piece in pieces if piece is not None]
     if len(expression) < len(pieces):
         return None
-    if mark.is_whole and isinstance(expression[0], ValidExpression):
-        examiner.check_fit(expression[0], place, path=mark.path)
+    if text.is_whole and isinstance(expression[0], ValidExpression):
+        validator.check_fit(expression[0], place, path=text.path)
     else:
-        examiner.check_text(place, path=mark.path)
+        validator.check_text(place, path=text.path)
     return expression
 
 
@@ -277,13 +320,13 @@ def fit_index(text: str, place: Shape, *, is_whole: bool) -> str:
 
 
 def examine_tests(
-    stated: Iterable[tuple[str, str]], examiner: ExpressionValidator, audience: AllowedNames
+    stated: Iterable[tuple[str, str]], validator: ExpressionValidator, allowed: AllowedNames
 ) -> list[tuple[ValidExpression, str]]:
     """Return the tests without mistakes, each with its path."""
     found: list[tuple[ValidExpression, str]] = []
     for raw, path in stated:
-        written = template_conditions.read_test(raw, examiner, path=path)
-        expression = None if written is None else examiner.examine_test(written, path=path, audience=audience)
+        written = template_conditions.read_test(raw, validator, path=path)
+        expression = None if written is None else validator.examine_test(written, path=path, allowed=allowed)
         if expression is not None:
             found.append((expression, path))
     return found

@@ -5,7 +5,7 @@ Collects mistakes in its PartialEvaluator.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from hearth.model import kinds, limits, names, value_class
 from hearth.model.groups import members
@@ -28,170 +28,189 @@ class BoundResource:
     name: str
     """`web`; for a member `workers[a]`."""
     analyzed: AnalyzedResource
-    dissection: ParsedManifest
+    parsed: ParsedManifest
     """Its manifest as parsed, with constants filled in."""
-    document: ManifestTemplate
+    template: ManifestTemplate
     ready_when: tuple[BooleanExpression, ...]
     failed_when: tuple[BooleanExpression, ...]
 
     def evaluables(self) -> Iterator[Evaluable]:
         """Return everything that contains expressions."""
-        yield self.document
+        yield self.template
         yield from self.ready_when
         yield from self.failed_when
 
 
-def bind(analyzed: AnalyzedResource, binder: PartialEvaluator) -> ChunkedWork[list[BoundResource] | None]:
+def bind(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> ChunkedWork[list[BoundResource] | None]:
     """Bind the resource, or every member of a collection in the order of its source; None in case of a mistake."""
     metadata = analyzed.source.manifest.get("metadata") or {}
-    is_sound = isinstance(metadata, dict) and not analyzed.dissection.mistakes
+    is_sound = isinstance(metadata, dict) and not analyzed.parsed.mistakes
     # A mistake in metadata is already recorded. If it is one expression, the rest would be valid.
-    if not is_sound or any(mark.keys not in analyzed.expressions for mark in analyzed.dissection.strings):
+    if not is_sound or any(mark.keys not in analyzed.expressions for mark in analyzed.parsed.strings):
         return None
     if analyzed.source.is_collection:
-        return (yield from bind_members(analyzed, binder))
-    found = yield from bind_one(analyzed, analyzed.dissection, binder, name=analyzed.source.name)
+        return (yield from bind_members(analyzed, evaluator))
+    found = yield from bind_one(analyzed, analyzed.parsed, evaluator, name=analyzed.source.name)
     return None if found is None else [found]
 
 
 def bind_one(
-    analyzed: AnalyzedResource, dissection: ParsedManifest, binder: PartialEvaluator, *, name: str
+    analyzed: AnalyzedResource, parsed: ParsedManifest, evaluator: PartialEvaluator, *, name: str
 ) -> ChunkedWork[BoundResource | None]:
-    """Bind the expressions of one object; `dissection` is consumed. None in case of a mistake."""
-    document = yield from binder.bind_document(dissection, analyzed.expressions)
-    ready_when, failed_when = bind_tests(analyzed.ready_when, binder), bind_tests(analyzed.failed_when, binder)
-    if document is None or refuse_names(dissection, binder) or refuse_repeated(analyzed, dissection, binder):
+    """Bind the expressions of one object; `parsed` is consumed. None in case of a mistake."""
+    document = yield from evaluator.bind_document(parsed, analyzed.expressions)
+    ready_when, failed_when = bind_tests(analyzed.ready_when, evaluator), bind_tests(analyzed.failed_when, evaluator)
+    if document is None or refuse_names(parsed, evaluator) or refuse_repeated(analyzed, parsed, evaluator):
         return None
     return BoundResource(
         name=name,
         analyzed=analyzed,
-        dissection=dissection,
-        document=document,
+        parsed=parsed,
+        template=document,
         ready_when=ready_when,
         failed_when=failed_when,
     )
 
 
-def bind_members(analyzed: AnalyzedResource, binder: PartialEvaluator) -> ChunkedWork[list[BoundResource] | None]:
+def bind_members(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> ChunkedWork[list[BoundResource] | None]:
     """Bind each member, until too many of them have mistakes."""
     elements = analyzed.elements
     if elements is None or analyzed.collection is None:
         return None
     bound: list[BoundResource] = []
-    before, name = len(binder.mistakes), analyzed.source.name
-    with binder.for_collection(name, sensitive_names=find_sensitive_names(analyzed, binder)):
+    before, name = len(evaluator.mistakes), analyzed.source.name
+    with evaluator.for_collection(name, sensitive_names=find_sensitive_names(analyzed, evaluator)):
         for element in elements:
             yield
-            with binder.for_member(element.constants, name=f"member '{element.key}'"):
+            with evaluator.for_member(element.constants, name=f"member '{element.key}'"):
                 named = members.name_member(name, element.key) if analyzed.source.indices is None else element.key
-                found = yield from bind_one(analyzed, analyzed.dissection.copy(), binder, name=named)
+                found = yield from bind_one(analyzed, analyzed.parsed.copy(), evaluator, name=named)
             if found is not None:
                 bound.append(found)
-            elif len(binder.mistakes) - before >= limits.SHOWN_MEMBERS:
+            elif len(evaluator.mistakes) - before >= limits.SHOWN_MEMBERS:
                 break
     return bound if len(bound) == len(elements) else None
 
 
-def find_sensitive_names(analyzed: AnalyzedResource, binder: PartialEvaluator) -> set[str]:
+def find_sensitive_names(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> set[str]:
     """Return the names that are sensitive within the members: that of the element, if the list is."""
     found = analyzed.collection
     return (
-        {collection_analysis.ITEM} if found is not None and collection_analysis.is_sensitive(found, binder) else set()
+        {collection_analysis.ITEM}
+        if found is not None and collection_analysis.is_sensitive(found, evaluator)
+        else set()
     )
 
 
-def expand(resources: Iterable[AnalyzedResource], binder: PartialEvaluator) -> ChunkedWork[bool]:
+def expand(resources: Iterable[AnalyzedResource], evaluator: PartialEvaluator) -> ChunkedWork[bool]:
     """Find the elements of all collections; return whether they are few enough. Those with a mistake have none."""
     counted = expressions = 0
     for analyzed in resources:
         if analyzed.collection is None:
             counted += 1
             continue
-        elements = analyzed.elements = yield from collection_analysis.expand(analyzed.collection, binder)
+        elements = analyzed.elements = yield from collection_analysis.expand(analyzed.collection, evaluator)
         if elements is None:
             continue
         if not elements:
-            binder.constants[analyzed.source.name] = []
+            evaluator.constants[analyzed.source.name] = []
         counted += len(elements)
         in_one = analyzed.count_expressions()
         expressions += in_one * len(elements)
         path, gives = f"{analyzed.source.path}.forEach", f"gives {len(elements)} elements"
         if counted > limits.RESOURCES:
             most = f"with the resources before it, the template has more than {limits.RESOURCES}"
-            binder.note(path, f"{gives}; {most}; use several Stacks")
+            evaluator.note(path, f"{gives}; {most}; use several Stacks")
             return False
         if expressions > limits.MEMBER_EXPRESSIONS:
             most = f"the members of a template may have at most {limits.MEMBER_EXPRESSIONS} expressions in all"
-            binder.note(path, f"{gives} of {in_one} expressions each, but {most}; use several Stacks")
+            evaluator.note(path, f"{gives} of {in_one} expressions each, but {most}; use several Stacks")
             return False
     return True
 
 
 def find_required(
-    bound: BoundResource, present: Mapping[str, Sequence[BoundResource]], binder: PartialEvaluator
+    bound: BoundResource, present: Mapping[str, Sequence[BoundResource]], evaluator: PartialEvaluator
 ) -> list[str]:
     """Find what it reads or depends on of the present resources: `web`, one member, or all members `workers[*]`."""
     own = bound.analyzed.source.name
     found: set[str] = set()
     for other in {name for evaluable in bound.evaluables() for name in evaluable.reads}:
         if other != own and present.get(other):
-            found.add(members.name_all(other) if other in binder.collections else other)
+            found.add(members.name_all(other) if other in evaluator.collections else other)
     for other, _ in bound.analyzed.source.depends_on:
         root = members.root_of(other)
         if root != own and present.get(root):
-            found.add(members.name_all(root) if other in binder.collections else other)
+            found.add(members.name_all(root) if other in evaluator.collections else other)
     return sorted(found)
 
 
+def find_externals(
+    bound: BoundResource, externals: Collection[str], unresolved: Mapping[str, Collection[str]]
+) -> tuple[str, ...]:
+    """Find what it reads or depends on of the external objects, sorted.
+
+    unresolved: by collection whose members are not known, the external objects that make them.
+    """
+    if not externals:
+        return ()
+    found = {name for evaluable in bound.evaluables() for name in evaluable.reads}
+    found |= {members.root_of(other) for other, _ in bound.analyzed.source.depends_on}
+    found.update(name for each in found & unresolved.keys() for name in unresolved[each])
+    return tuple(sorted(found.intersection(externals)))
+
+
 def refuse_unknown_members(
-    analyzed: AnalyzedResource, present: Mapping[str, Sequence[BoundResource]], binder: PartialEvaluator
+    analyzed: AnalyzedResource, present: Mapping[str, Sequence[BoundResource]], evaluator: PartialEvaluator
 ) -> None:
     """Record each member that `dependsOn` names and that its collection, which is present, does not have."""
     for other, path in analyzed.source.depends_on:
         root = members.root_of(other)
-        found = present.get(root) if other != root and root in binder.collections else None
+        found = present.get(root) if other != root and root in evaluator.collections else None
         if found is None or members.is_all(other) or any(each.name == other for each in found):
             continue
         elements = found[0].analyzed.elements if found else None
         keys = collection_analysis.describe_keys(elements or ())
-        binder.note(path, f"there is no member '{other}'; '{root}' has {keys}; name one of them")
+        evaluator.note(path, f"there is no member '{other}'; '{root}' has {keys}; name one of them")
 
 
-def refuse_names(dissection: ParsedManifest, binder: PartialEvaluator) -> bool:
+def refuse_names(parsed: ParsedManifest, evaluator: PartialEvaluator) -> bool:
     """Record mistakes in the metadata that is already known; return whether there are any."""
-    metadata = dissection.skeleton.get("metadata")
+    metadata = parsed.skeleton.get("metadata")
     if metadata is None:
         return False
-    mistakes = list(object_metadata.find_mistakes(metadata, path=f"{dissection.path}.metadata"))
+    mistakes = list(object_metadata.find_mistakes(metadata, path=f"{parsed.path}.metadata"))
     # A mistake that is already recorded is more specific. A value may be quoted only if it is not sensitive.
-    known = {mistake.path for mistake in binder.mistakes} if mistakes else frozenset()
+    known = {mistake.path for mistake in evaluator.mistakes} if mistakes else frozenset()
     for mistake in mistakes:
         if mistake.path not in known:
-            binder.note(mistake.path, mistake.message)
+            evaluator.note(mistake.path, mistake.message)
     return bool(mistakes)
 
 
-def refuse_repeated(analyzed: AnalyzedResource, dissection: ParsedManifest, binder: PartialEvaluator) -> bool:
+def refuse_repeated(analyzed: AnalyzedResource, parsed: ParsedManifest, evaluator: PartialEvaluator) -> bool:
     """Record elements of lists that repeat others, as far as their values are known; return whether there are any."""
     if not analyzed.may_repeat:
         return False
     # A value may be sensitive, so none is shown. A literal that repeats another one is already recorded.
-    found = repeated_elements.find_repeated(dissection.skeleton, analyzed.lists, shows_values=False)
-    known = {mistake.path for mistake in binder.mistakes} if found else frozenset()
+    found = repeated_elements.find_repeated(parsed.skeleton, analyzed.lists, shows_values=False)
+    known = {mistake.path for mistake in evaluator.mistakes} if found else frozenset()
     for below, message in found:
-        if (path := dissection.path + below) not in known:
-            binder.note(path, message)
+        if (path := parsed.path + below) not in known:
+            evaluator.note(path, message)
     return bool(found)
 
 
-def bind_tests(tests: Iterable[tuple[ValidExpression, str]], binder: PartialEvaluator) -> tuple[BooleanExpression, ...]:
+def bind_tests(
+    tests: Iterable[tuple[ValidExpression, str]], evaluator: PartialEvaluator
+) -> tuple[BooleanExpression, ...]:
     """Bind the tests that contain no mistake."""
-    bound = (binder.bind_test(expression, path=path) for expression, path in tests)
+    bound = (evaluator.bind_test(expression, path=path) for expression, path in tests)
     return tuple(test for test in bound if test is not None)
 
 
 def refuse_duplicates(
-    present: Iterable[BoundResource], binder: PartialEvaluator, stack: StackIdentity
+    present: Iterable[BoundResource], evaluator: PartialEvaluator, stack: StackIdentity
 ) -> ChunkedWork[None]:
     """Record every resource that names the same object as an earlier one."""
     owners: dict[ObjectRef, str] = {}
@@ -203,21 +222,21 @@ def refuse_duplicates(
             continue
         owner = owners.setdefault(ref, bound.name)
         if owner != bound.name:
-            _note_duplicate(bound, binder, ref=ref, owner=owner)
-        if len(binder.mistakes) > limits.MISTAKES:
+            _note_duplicate(bound, evaluator, ref=ref, owner=owner)
+        if len(evaluator.mistakes) > limits.MISTAKES:
             return
 
 
-def _note_duplicate(bound: BoundResource, binder: PartialEvaluator, *, ref: ObjectRef, owner: str) -> None:
+def _note_duplicate(bound: BoundResource, evaluator: PartialEvaluator, *, ref: ObjectRef, owner: str) -> None:
     """Record that a resource names the object of another one; once for all members of one collection."""
     place, what, cure = f"{bound.analyzed.source.path}.manifest.metadata.name", "", "rename one of them"
     if members.is_member(bound.name):
         what = f"member '{members.key_of(bound.name)}': "
         if members.is_member(owner) and members.root_of(owner) == members.root_of(bound.name):
-            if any(mistake.path == place for mistake in binder.mistakes):
+            if any(mistake.path == place for mistake in evaluator.mistakes):
                 return
             cure = "add ${key}, or omit the name"
-    binder.note(place, f"{what}names {ref}, which the resource '{owner}' also names; {cure}")
+    evaluator.note(place, f"{what}names {ref}, which the resource '{owner}' also names; {cure}")
 
 
 def find_naming(bound: BoundResource) -> sharing_scope.ObjectNaming:
@@ -233,7 +252,7 @@ def find_object(bound: BoundResource, stack: StackIdentity) -> ObjectRef | None:
     """Find the first object of the resource, if its name is known beforehand."""
     analyzed = bound.analyzed
     # Constants were filled in when the document was made.
-    metadata = bound.dissection.skeleton.get("metadata") or {}
+    metadata = bound.parsed.skeleton.get("metadata") or {}
     stated = analyzed.source.manifest.get("metadata") or {}
     is_cluster_wide = analyzed.served is not None and not analyzed.served.namespaced
     namespace = metadata.get("namespace") if stated.get("namespace") is not None else stack.namespace

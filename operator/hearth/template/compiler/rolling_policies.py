@@ -16,56 +16,58 @@ from hearth.template.parser.template_parser import ResourceSource
 
 
 def make_all(
-    present: Mapping[str, Sequence[BoundResource]], binder: PartialEvaluator, *, surge: int
+    present: Mapping[str, Sequence[BoundResource]], evaluator: PartialEvaluator, *, surge: int
 ) -> dict[str, RollingPolicy]:
     """Return the policies by collection, of those that state one. surge: members of a group beyond its size."""
     found: dict[str, RollingPolicy] = {}
     for name, bound in present.items():
         source = bound[0].analyzed.source if bound else None
         if source is not None and source.rolling is not None:
-            if source.indices is None and binder.part is None:
-                refuse_standstill(source.rolling, len(bound), binder)
+            if source.indices is None and evaluator.part is None:
+                refuse_standstill(source.rolling, len(bound), evaluator)
             found[name] = make_one(source, source.rolling, tuple(each.name for each in bound), surge=surge)
     return found
 
 
-def make_one(source: ResourceSource, stated: RollingSource, names: tuple[str, ...], *, surge: int) -> RollingPolicy:
+def make_one(
+    source: ResourceSource, rolling_source: RollingSource, names: tuple[str, ...], *, surge: int
+) -> RollingPolicy:
     """Return the policy of one collection with these members. surge: members of a group beyond its size."""
     if source.indices is not None:
-        return make_for_group(source.name, stated, names, surge=surge)
-    return make_policy(source.name, stated, names, size=len(names))
+        return make_for_group(source.name, rolling_source, names, surge=surge)
+    return make_policy(source.name, rolling_source, names, size=len(names))
 
 
 def make_policy(
-    name: str, stated: RollingSource, names: tuple[str, ...], *, size: int, surge: int = 0
+    name: str, source: RollingSource, names: tuple[str, ...], *, size: int, surge: int = 0
 ) -> RollingPolicy:
     """Return the policy of one collection. size: the number of members that a share refers to."""
     return RollingPolicy(
         collection=name,
         members=names,
-        max_batch=rolling_batches.find_batch_size(stated.max_batch, members=size),
-        min_ready=min(stated.min_ready, size),
-        min_ready_stated=stated.min_ready,
-        pause=stated.pause,
+        max_batch=rolling_batches.find_batch_size(source.max_batch, members=size),
+        min_ready=min(source.min_ready, size),
+        min_ready_stated=source.min_ready,
+        pause=source.pause,
         surge=surge,
     )
 
 
-def make_for_group(name: str, stated: RollingSource, names: tuple[str, ...], *, surge: int) -> RollingPolicy:
+def make_for_group(name: str, source: RollingSource, names: tuple[str, ...], *, surge: int) -> RollingPolicy:
     """Return the policy of a group, which may grow to keep enough members in service."""
     size = len(names) - surge
-    batch = rolling_batches.find_batch_size(stated.max_batch, members=size)
-    needed = rolling_batches.find_surge(size, batch=batch, in_service=stated.min_ready)
-    return make_policy(name, stated, names, size=size, surge=needed)
+    batch = rolling_batches.find_batch_size(source.max_batch, members=size)
+    needed = rolling_batches.find_surge(size, batch=batch, in_service=source.min_ready)
+    return make_policy(name, source, names, size=size, surge=needed)
 
 
-def refuse_standstill(stated: RollingSource, size: int, binder: PartialEvaluator) -> None:
+def refuse_standstill(source: RollingSource, size: int, evaluator: PartialEvaluator) -> None:
     """Record a minimum that leaves no member to change."""
-    if is_standstill(stated, size):
-        message = f"is {stated.min_ready}, but there are {size} members, so none could ever change; use a lower number"
-        binder.note(f"{stated.path}.minReady", message)
+    if is_standstill(source, size):
+        message = f"is {source.min_ready}, but there are {size} members, so none could ever change; use a lower number"
+        evaluator.note(f"{source.path}.minReady", message)
 
 
-def is_standstill(stated: RollingSource, size: int) -> bool:
+def is_standstill(source: RollingSource, size: int) -> bool:
     """Return whether a minimum leaves no member to change."""
-    return 0 < size <= stated.min_ready
+    return 0 < size <= source.min_ready

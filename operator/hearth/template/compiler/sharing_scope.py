@@ -31,7 +31,7 @@ def of_expression(parsed: Parsed) -> SharingScope:
     """Return the Stacks for which an expression has the same meaning."""
     if ROOT not in parsed.roots:
         return SharingScope.ANY
-    paths = (read.path for read in parsed.reading.reads if read.root == ROOT)
+    paths = (read.path for read in parsed.reads.reads if read.root == ROOT)
     return SharingScope.NAMESPACE if all(path[:1] == ("namespace",) for path in paths) else SharingScope.ONE
 
 

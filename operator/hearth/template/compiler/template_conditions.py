@@ -41,15 +41,15 @@ def find_shape(names: tuple[str, ...]) -> Shape:
 
 
 def read_test(
-    raw: Any, examiner: ExpressionValidator, *, path: str, example: str = "params.replicas > 1"
+    raw: Any, validator: ExpressionValidator, *, path: str, example: str = "params.replicas > 1"
 ) -> str | None:
     """Return the text of an expression, written bare or within `${…}`; None if it is not text."""
     if not isinstance(raw, str):
-        examiner.note(path, f'must be an expression, found {error_hints.describe(raw)}; write e.g. "{example}"')
+        validator.note(path, f'must be an expression, found {error_hints.describe(raw)}; write e.g. "{example}"')
         return None
     if len(raw) > limits.EXPRESSION_LENGTH:
         message = f"has {len(raw)} characters, but an expression may have at most {limits.EXPRESSION_LENGTH}; split it"
-        examiner.note(path, message)
+        validator.note(path, message)
         return None
     if not interpolation.has_expressions(raw):
         return raw.strip()
@@ -58,27 +58,27 @@ def read_test(
     except interpolation.UnterminatedExpression:
         parts = ()
     if len(parts) != 1 or not isinstance(parts[0], interpolation.ExpressionSource):
-        examiner.note(path, f"must be one expression, found {error_hints.quote(raw)}; write it without ${{…}}")
+        validator.note(path, f"must be one expression, found {error_hints.quote(raw)}; write it without ${{…}}")
         return None
     return parts[0].text
 
 
 def examine(
-    raw: Any, examiner: ExpressionValidator, *, path: str, audience: AllowedNames = AUDIENCE
+    raw: Any, validator: ExpressionValidator, *, path: str, allowed: AllowedNames = AUDIENCE
 ) -> ConditionValue | None:
     """Validate a condition or `when`; None if it contains a mistake."""
     if isinstance(raw, bool):
         return ConditionValue(literal=raw)
-    written = read_test(raw, examiner, path=path)
-    expression = None if written is None else examiner.examine_test(written, path=path, audience=audience)
+    written = read_test(raw, validator, path=path)
+    expression = None if written is None else validator.examine_test(written, path=path, allowed=allowed)
     return None if expression is None else ConditionValue(expression=expression)
 
 
-def decide(decided: ConditionValue, binder: PartialEvaluator, *, path: str) -> bool | None:
+def decide(value: ConditionValue, evaluator: PartialEvaluator, *, path: str) -> bool | None:
     """Decide whether it is true; None in case of a mistake."""
-    if decided.expression is None:
-        return decided.literal
-    return binder.decide(decided.expression, path=path)
+    if value.expression is None:
+        return value.literal
+    return evaluator.decide(value.expression, path=path)
 
 
 @dataclass(slots=True)
@@ -88,40 +88,40 @@ class Conditions:
     path: str
     decided: dict[str, ConditionValue] = field(default_factory=dict)
 
-    def examine(self, raw: Mapping[str, Any], examiner: ExpressionValidator) -> ChunkedWork[None]:
+    def examine(self, raw: Mapping[str, Any], validator: ExpressionValidator) -> ChunkedWork[None]:
         """Validate all of them, including cycles among them."""
         for name, stated in raw.items():
             yield
-            found = examine(stated, examiner, path=f"{self.path}.{name}")
+            found = examine(stated, validator, path=f"{self.path}.{name}")
             if found is not None:
                 self.decided[name] = found
         cycles = yield from order.find_cycles_in_pieces(self.edges(), most=limits.MISTAKES)
         for cycle in cycles:
             message = f"depends on itself: {order.describe(cycle)}; remove one of them"
-            examiner.note(f"{self.path}.{cycle[0]}", message)
+            validator.note(f"{self.path}.{cycle[0]}", message)
 
     def edges(self) -> dict[str, list[str]]:
         """Return by condition the others that it uses."""
         return {name: sorted(used(decided, self.decided)) for name, decided in self.decided.items()}
 
-    def decide(self, binder: PartialEvaluator, truths: dict[str, bool]) -> ChunkedWork[bool]:
+    def decide(self, evaluator: PartialEvaluator, truths: dict[str, bool]) -> ChunkedWork[bool]:
         """Fill `truths`, the `conditions` of the PartialEvaluator; return whether all could be decided."""
         for name in order.sort(self.edges()):
             yield
             expression = self.decided[name].expression
-            if expression is not None and binder.is_sensitive(expression):
-                binder.secrecy.conditions.add(name)
-            truth = decide(self.decided[name], binder, path=f"{self.path}.{name}")
+            if expression is not None and evaluator.is_sensitive(expression):
+                evaluator.sensitivity.conditions.add(name)
+            truth = decide(self.decided[name], evaluator, path=f"{self.path}.{name}")
             if truth is None:
                 return False
             truths[name] = truth
         return len(truths) == len(self.decided)
 
 
-def used(decided: ConditionValue, known: Mapping[str, ConditionValue]) -> set[str]:
+def used(value: ConditionValue, known: Mapping[str, ConditionValue]) -> set[str]:
     """Return the conditions that a test uses; all of them if it reads them as a whole."""
     found: set[str] = set()
-    reads = decided.expression.parsed.reading.reads if decided.expression is not None else ()
+    reads = value.expression.parsed.reads.reads if value.expression is not None else ()
     for read in reads:
         if read.root == ROOT:
             found.update([read.path[0]] if read.path else known)

@@ -44,10 +44,10 @@ def guess_parameters(stated: Any, given: Any) -> Object:
 
 
 def find_manifests(resources: Any) -> list[Mapping[str, Any]]:
-    """Return every manifest that is a map."""
+    """Return every manifest, and every reference to an external object, that is a map."""
     entries = resources.values() if isinstance(resources, dict) else ()
-    manifests = (entry.get("manifest") for entry in entries if isinstance(entry, dict))
-    return [manifest for manifest in manifests if isinstance(manifest, dict)]
+    found = (entry.get(word) for entry in entries if isinstance(entry, dict) for word in ("manifest", "externalRef"))
+    return [stated for stated in found if isinstance(stated, dict)]
 
 
 def read_word(stated: Any, parameters: Object) -> str:

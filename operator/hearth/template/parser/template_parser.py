@@ -5,18 +5,20 @@ Parses a raw template into its parts and records every mistake. Must not examine
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
-from hearth.model import limits, names
+from hearth.model import field_paths, limits, names, value_class
 from hearth.model.child import Object, Path
 from hearth.model.errors import Mistake
-from hearth.model.field_paths import PathPattern
+from hearth.model.field_paths import ListItem, PathPattern
+from hearth.model.text import times
 from hearth.template.blueprint import Completion, DriftPolicy, Replacement, RunRetry
 from hearth.template.cel import cel_environment
 from hearth.template.chunked_work import ChunkedWork
-from hearth.template.parser import ignored_fields, policies, rolling_policy, run_policies
+from hearth.template.parser import policies, rolling_policy
 from hearth.template.parser.rolling_policy import RollingSource
 from hearth.template.schema import parameters
 from hearth.template.schema.effort import Effort
@@ -24,10 +26,10 @@ from hearth.template.text import error_hints
 
 TEMPLATE_WORDS = ("parameters", "conditions", "resources", "outputs")
 RESOURCE_WORDS = (
-    *("manifest", "forEach", "key", "dependsOn", "when", "readyWhen", "failedWhen"),
+    *("manifest", "externalRef", "optional", "forEach", "key", "dependsOn", "when", "readyWhen", "failedWhen"),
     *("updatePolicy", "driftPolicy", "ignoreFields", "deletionPolicy", "adoptionPolicy", "completion", "retry"),
 )
-UPDATE_WORDS = ("replace", "replaceOn", "rolling")
+UPDATE_WORDS = ("replace", "replaceOn", "rolling", "maxRemoved")
 OUTPUT_WORDS = ("value", "when")
 RESERVED_NAMES = frozenset({"params", "conditions", "stack", "index", "item"})
 RESERVED_RESOURCE_NAMES = (
@@ -69,6 +71,15 @@ TRACKING_METADATA = frozenset(
 """The labels and annotations that Hearth writes on every child."""
 
 
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalSource:
+    """What a resource states besides the reference itself."""
+
+    is_list: bool
+    is_in_all_namespaces: bool
+    is_optional: bool
+
+
 @dataclass(slots=True, kw_only=True)
 class ResourceSource:
     """A resource as the template states it."""
@@ -102,11 +113,20 @@ class ResourceSource:
     """None if it is not set."""
     retry: RunRetry | None = None
     """None if it is not set."""
+    max_removed: int | str | None = None
+    """How many members of a collection may go by themselves, a number or a percentage; None if it is not set."""
+    external: ExternalSource | None = None
+    """Of an object that the Stack only reads, whose reference `manifest` then is; None for all others."""
 
     @property
     def is_collection(self) -> bool:
         """Return whether it stands for one object for each element of `forEach`."""
         return self.for_each is not None
+
+    @property
+    def is_list(self) -> bool:
+        """Return whether expressions read a list of objects under its name."""
+        return self.is_collection or (self.external is not None and self.external.is_list)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -233,6 +253,11 @@ class TemplateParser:
             raw = {"manifest": {}}
         else:
             self.check_words(raw, RESOURCE_WORDS, path, what="a resource")
+            if raw.get("externalRef") is not None and self.indices is None:
+                self.read_external(source, name, raw, path)
+                return
+            if raw.get("optional") is not None:
+                self.note(f"{path}.optional", "is for objects that the Stack only reads; add externalRef, or remove it")
             self.check_manifest(raw.get("manifest"), f"{path}.manifest")
         manifest = raw.get("manifest")
         policy = self.read_map(raw, "updatePolicy", path)
@@ -248,19 +273,53 @@ class TemplateParser:
             ready_when=self.read_list(raw, "readyWhen", path, of="expressions"),
             failed_when=self.read_list(raw, "failedWhen", path, of="expressions"),
             replacement=self.read_replacement(policy, manifest, f"{path}.updatePolicy.replace"),
-            replace_on=ignored_fields.read_replaced(
+            replace_on=read_replaced(
                 self.read_list(policy, "replaceOn", f"{path}.updatePolicy", of="fields"), note=self.note
             ),
-            drift_policy=ignored_fields.read_policy(raw.get("driftPolicy"), path=f"{path}.driftPolicy", note=self.note),
-            ignore_fields=ignored_fields.read_ignored(
+            drift_policy=read_policy(raw.get("driftPolicy"), path=f"{path}.driftPolicy", note=self.note),
+            ignore_fields=read_ignored(
                 self.read_list(raw, "ignoreFields", path, of="fields"), manifest, note=self.note
             ),
             is_retained=self.read_word(raw, "deletionPolicy", path, known=policies.DELETION) == policies.RETAIN,
             adopts=policies.adopts(self.read_word(raw, "adoptionPolicy", path, known=policies.ADOPTION)),
             rolling=self.read_rolling(raw, policy, f"{path}.updatePolicy"),
+            max_removed=self.read_max_removed(raw, policy, f"{path}.updatePolicy.maxRemoved"),
             indices=self.indices,
-            completion=run_policies.read_completion(self.read_word(raw, "completion", path, known=run_policies.WORDS)),
+            completion=read_completion(self.read_word(raw, "completion", path, known=WORDS)),
             retry=self.read_retry(raw, f"{path}.retry"),
+        )
+
+    def read_external(self, source: TemplateSource, name: str, raw: Object, path: str) -> None:
+        """Parse a resource that the Stack only reads, as far as possible."""
+        external = read_external(
+            raw,
+            path,
+            known=RESOURCE_WORDS,
+            note=self.note,
+            check=lambda stated, known, place, what: self.check_words(stated, known, place, what=what),
+        )
+        reference = raw["externalRef"]
+        if isinstance(reference, dict):
+            self.check_kind(reference, f"{path}.externalRef")
+        source.resources[name] = ResourceSource(
+            name=name,
+            path=path,
+            manifest=reference if isinstance(reference, dict) else {},
+            depends_on=[],
+            for_each=None,
+            key=None,
+            when=raw.get("when"),
+            ready_when=self.read_list(raw, "readyWhen", path, of="expressions"),
+            failed_when=[],
+            replacement=None,
+            replace_on=(),
+            drift_policy=DriftPolicy.IGNORE,
+            ignore_fields=(),
+            is_retained=False,
+            adopts=None,
+            rolling=None,
+            indices=None,
+            external=external,
         )
 
     def read_retry(self, raw: Object, path: str) -> RunRetry | None:
@@ -268,8 +327,8 @@ class TemplateParser:
         if raw.get("retry") is None:
             return None
         stated = self.read_map(raw, "retry", path.rpartition(".")[0])
-        self.check_words(stated, run_policies.RETRY_WORDS, path, what="a retry")
-        return run_policies.read_retry(stated, path, note=self.note)
+        self.check_words(stated, RETRY_WORDS, path, what="a retry")
+        return read_retry(stated, path, note=self.note)
 
     def read_rolling(self, raw: Object, policy: Object, path: str) -> RollingSource | None:
         """Parse how the members of a collection change; None if it is not set."""
@@ -281,6 +340,20 @@ class TemplateParser:
             self.note(path, "is for the members of a collection; add forEach, or remove it")
         self.check_words(stated, rolling_policy.WORDS, path, what="a rolling update")
         return rolling_policy.read(stated, path, note=self.note)
+
+    def read_max_removed(self, raw: Object, policy: Object, path: str) -> int | str | None:
+        """Parse how many members may go by themselves; None if it is not set."""
+        stated = policy.get("maxRemoved")
+        if stated is None:
+            return None
+        if raw.get("forEach") is None:
+            self.note(path, "is for the members of a collection; add forEach, or remove it")
+        is_share = isinstance(stated, str) and rolling_policy.SHARE.fullmatch(stated) is not None
+        if not is_share and not rolling_policy.is_count(stated, least=0):
+            rule = "must be a number of members, or a share of them from 1% to 100%"
+            self.note(path, f"{rule}, found {error_hints.describe(stated)}")
+            return None
+        return int(stated) if isinstance(stated, int) else str(stated)
 
     def read_key(self, raw: Object, path: str) -> Any:
         """Return what is stated as `key`, which only a collection has."""
@@ -373,12 +446,7 @@ class TemplateParser:
                 else f"must be a map, found {error_hints.describe(manifest)}",
             )
             return
-        for word, example in (("apiVersion", "apps/v1"), ("kind", "Deployment")):
-            stated = manifest.get(word)
-            if stated is None or stated == "":
-                self.note(f"{path}.{word}", f"is missing; write e.g. {word}: {example}")
-            elif not isinstance(stated, str):
-                self.note(f"{path}.{word}", f"must be text, found {error_hints.describe(stated)}")
+        self.check_kind(manifest, path)
         if manifest.get("status") is not None:
             self.note(f"{path}.status", "is written by the controller of the kind, not by a template; remove it")
         metadata = manifest.get("metadata")
@@ -386,6 +454,15 @@ class TemplateParser:
             self.check_metadata(metadata, f"{path}.metadata")
         elif metadata is not None:
             self.note(f"{path}.metadata", f"must be a map, found {error_hints.describe(metadata)}")
+
+    def check_kind(self, stated: Object, path: str) -> None:
+        """Record a missing or impossible kind."""
+        for word, example in (("apiVersion", "apps/v1"), ("kind", "Deployment")):
+            found = stated.get(word)
+            if found is None or found == "":
+                self.note(f"{path}.{word}", f"is missing; write e.g. {word}: {example}")
+            elif not isinstance(found, str):
+                self.note(f"{path}.{word}", f"must be text, found {error_hints.describe(found)}")
 
     def check_metadata(self, metadata: Object, path: str) -> None:
         """Return whether the metadata sets only fields that a template may set."""
@@ -402,3 +479,189 @@ class TemplateParser:
             stated = metadata.get(word)
             for key in TRACKING_METADATA.intersection(stated) if isinstance(stated, dict) else ():
                 self.note(f"{path}.{word}[{key}]", "is written by Hearth; remove it")
+
+
+# What a resource states about work that runs to completion: whether it runs once, and how a failure is retried.
+
+WORDS = tuple(each.value for each in Completion)
+RETRY_WORDS = ("limit", "maxBackoff")
+MAX_LIMIT = 2**63 - 1
+"""As the schema of the API."""
+DURATION_LENGTH = 32
+"""Characters, as in the schema of the API."""
+
+
+def read_completion(stated: str | None) -> Completion | None:
+    """Return the policy of a word of `WORDS`; None if it is not set."""
+    return Completion(stated) if stated is not None else None
+
+
+def read_retry(stated: Mapping[str, Any], path: str, *, note: Callable[[str, str], None]) -> RunRetry:
+    """Return the retry policy; note what is no number or no duration."""
+    limit, longest = stated.get("limit"), stated.get("maxBackoff")
+    if limit is not None and not (type(limit) is int and 0 <= limit <= MAX_LIMIT):
+        note(f"{path}.limit", f"must be a whole number from 0, found {error_hints.describe(limit)}")
+        limit = None
+    if longest is not None and not _is_duration(longest):
+        note(f"{path}.maxBackoff", f"must be a duration, e.g. 90s or 10m, found {error_hints.describe(longest)}")
+        longest = None
+    return RunRetry(limit=limit, max_backoff=times.parse_duration(longest) if longest is not None else None)
+
+
+def _is_duration(text: Any) -> bool:
+    is_short = isinstance(text, str) and len(text) <= DURATION_LENGTH
+    return is_short and re.fullmatch(times.DURATION, text) is not None
+
+
+# A resource's settings for fields that others change: its drift policy, and the fields that it leaves to others.
+# Parses and validates the settings.
+
+Note: TypeAlias = Callable[[str, str], None]
+"""Records a mistake: its path and message."""
+
+IDENTITY = frozenset({"apiVersion", "kind"})
+OWN_METADATA = frozenset({"name", "namespace"})
+ITEM_BY_POSITION = re.compile(r"\[(\*|\d+)\]|(^|\.)\*(\.|$)")
+"""`containers[0]`, `containers[*]`, `containers.*`."""
+
+
+def read_policy(stated: Any, *, path: str, note: Note) -> DriftPolicy:
+    """Parse the policy; Repair if none is set."""
+    if stated is None:
+        return DriftPolicy.REPAIR
+    known = {each.value: each for each in DriftPolicy}
+    if not isinstance(stated, str) or stated not in known:
+        note(path, f"must be one of {', '.join(known)}, found {error_hints.describe(stated)}")
+        return DriftPolicy.REPAIR
+    return known[stated]
+
+
+def read_ignored(stated: Iterable[tuple[str, str]], manifest: Any, *, note: Note) -> tuple[PathPattern, ...]:
+    """Parse the fields that are left to others. stated: texts, each with its path; manifest: as in the template."""
+    found: list[PathPattern] = []
+    for text, path in stated:
+        pattern = field_paths.parse(text)
+        if pattern is None:
+            example = 'spec.replicas or spec.template.spec.containers[name="web"].image'
+            note(path, f"'{error_hints.shorten(text)}' is not a field path; write e.g. {example}")
+        elif wrong := find_wrong(pattern, manifest):
+            note(path, f"'{text}' {wrong}")
+        else:
+            found.append(pattern)
+    return tuple(found)
+
+
+def read_replaced(stated: Iterable[tuple[str, str]], *, note: Note) -> tuple[Path, ...]:
+    """Parse the fields of `replaceOn`: maps, lists and values, but no single item of a list."""
+    found: list[Path] = []
+    for text, path in stated:
+        pattern = field_paths.parse(text)
+        if pattern is None:
+            note(path, f"'{error_hints.shorten(text)}' is not a field path; write e.g. spec.storageClassName")
+        elif ITEM_BY_POSITION.search(text) or any(isinstance(key, ListItem) for key in pattern):
+            note(path, f"'{text}' names an item of a list; name the list as a whole")
+        else:
+            found.append(tuple(map(str, pattern)))
+    return tuple(found)
+
+
+def find_wrong(pattern: PathPattern, manifest: Any) -> str:
+    """Return why a field cannot be left to others, "" if it can."""
+    if pattern[0] in IDENTITY or (pattern[0] == "metadata" and len(pattern) > 1 and pattern[1] in OWN_METADATA):
+        return "identifies the object and cannot change; remove it"
+    if pattern[0] == "metadata" and any(isinstance(key, str) and key.startswith(f"{names.GROUP}/") for key in pattern):
+        return "is written by Hearth to identify its objects; remove it"
+    if isinstance(manifest, dict) and not (is_stated(pattern, manifest) or is_stated_as_text(pattern, manifest)):
+        return "is not in the manifest, so Hearth never changes it; remove it, or correct it"
+    return ""
+
+
+def is_stated(pattern: PathPattern, value: Any) -> bool:
+    """Return whether a manifest sets the field, or may set it once its expressions have values."""
+    if not pattern or (isinstance(value, str) and "${" in value):
+        return True
+    wanted, rest = pattern[0], pattern[1:]
+    if isinstance(wanted, ListItem):
+        return isinstance(value, list) and any(fits(wanted, item) and is_stated(rest, item) for item in value)
+    return isinstance(value, dict) and value.get(wanted) is not None and is_stated(rest, value[wanted])
+
+
+def is_stated_as_text(pattern: PathPattern, manifest: dict[str, Any]) -> bool:
+    """Return whether a Secret sets the field of its `data` in `stringData`."""
+    return (
+        pattern[0] == "data" and manifest.get("kind") == "Secret" and is_stated(("stringData", *pattern[1:]), manifest)
+    )
+
+
+def fits(wanted: ListItem, item: Any) -> bool:
+    """Return whether a list's item matches, or may match once its expressions have values."""
+    if not isinstance(item, dict):
+        return isinstance(item, str) and "${" in item
+    stated = ((item.get(name), value) for name, value in wanted.keys)
+    return all(
+        found is not None and (field_paths.write_value(found) == value or "${" in str(found)) for found, value in stated
+    )
+
+
+# What a resource with `externalRef` states: the structure of the reference. Names and labels are checked once their
+# expressions have values.
+
+REF_WORDS = ("apiVersion", "kind", "metadata")
+METADATA_WORDS = ("name", "namespace", "selector", "allNamespaces")
+EXTERNAL_WORDS = ("externalRef", "when", "readyWhen", "optional")
+"""What a resource with `externalRef` may state."""
+
+CheckWords: TypeAlias = Callable[[Object, Collection[str], str, str], None]
+"""Records the unknown keys of a map: the map, the known keys, its path, and what it is."""
+
+
+def read_external(
+    raw: Mapping[str, Any], path: str, *, known: Collection[str], note: Note, check: CheckWords
+) -> ExternalSource:
+    """Return what the resource at `path` states about its external object.
+
+    raw: with `externalRef`; known: all keys that a resource can have.
+    """
+    for word in raw:
+        if word == "manifest":
+            note(
+                path, "has both manifest and externalRef; a Stack writes an object or only reads it: remove one of them"
+            )
+        elif word not in EXTERNAL_WORDS and word in known:
+            note(f"{path}.{word}", "is for objects that the Stack writes; remove it, or write manifest for externalRef")
+    is_optional = raw.get("optional")
+    if is_optional is not None and not isinstance(is_optional, bool):
+        note(f"{path}.optional", f"must be true or false, found {error_hints.describe(is_optional)}")
+    stated = raw["externalRef"]
+    if not isinstance(stated, dict):
+        note(f"{path}.externalRef", f"must be a map, found {error_hints.describe(stated)}")
+        stated = {}
+    else:
+        check(stated, REF_WORDS, f"{path}.externalRef", "a reference")
+    metadata = stated.get("metadata")
+    if isinstance(metadata, dict):
+        check(metadata, METADATA_WORDS, f"{path}.externalRef.metadata", "the metadata of a reference")
+        _check_target(metadata, f"{path}.externalRef.metadata", note)
+    elif stated:
+        found = "is missing" if metadata is None else f"must be a map, found {error_hints.describe(metadata)}"
+        note(f"{path}.externalRef.metadata", f"{found}; set the name of the object, or a selector")
+    place = metadata if isinstance(metadata, dict) else {}
+    return ExternalSource(
+        is_list=place.get("selector") is not None,
+        is_in_all_namespaces=place.get("allNamespaces") is True,
+        is_optional=is_optional is True,
+    )
+
+
+def _check_target(metadata: Mapping[str, Any], path: str, note: Note) -> None:
+    """Record what does not say which objects are meant."""
+    name, selector, everywhere = (metadata.get(word) for word in ("name", "selector", "allNamespaces"))
+    if (name is None) == (selector is None):
+        found = "has neither name nor selector" if name is None else "has both name and selector"
+        note(path, f"{found}; write name for one object, selector for a list of objects")
+    if everywhere is not None and not isinstance(everywhere, bool):
+        note(f"{path}.allNamespaces", f"must be true or false, found {error_hints.describe(everywhere)}")
+    elif everywhere and selector is None:
+        note(f"{path}.allNamespaces", "is for a list; write selector, or remove it")
+    elif everywhere and metadata.get("namespace") is not None:
+        note(f"{path}.allNamespaces", "and namespace exclude each other; remove one of them")

@@ -127,7 +127,8 @@ class _Check:
         written = write_canonically(value)
         self._budget.spend(len(written) // _BYTES_PER_STEP)
         if written not in choices:
-            listed = enumeration.enumerate_first(map(error_hints.describe, rule), count=len(rule), most=_LISTED)
+            shown = (error_hints.quote(each) if isinstance(each, str) else error_hints.describe(each) for each in rule)
+            listed = enumeration.enumerate_first(shown, count=len(rule), most=_LISTED)
             yield Fault(keys, "enum", f"must be one of {listed}, found {error_hints.describe(value)}")
 
     def find_const(self, rule: Any, value: Any, keys: Keys, _: Any) -> Result:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from support.threats.api import Api, Object
+from support.threats.api import Object
+from support.threats.readings import find_message, make_binding, name_of, see_everything, wait_message
 from support.threats.world import READ, Rule, Tenant, ThreatWorld, make_config_map, make_stack
 
 CONFIG_MAPS = Rule(group="", resources=("configmaps",), verbs=("get", "list", "create", "patch", "delete"))
@@ -18,11 +19,6 @@ TOKEN = "correct-horse-battery"
 FILLED = {"data": {"token": base64.b64encode(TOKEN.encode()).decode()}}
 """What a controller writes into a Secret that the Stack created."""
 REVEALED = "${string(base64.decode(tok.data.token))}"
-
-
-def name_of(account: Api) -> str:
-    """The name of the ServiceAccount that an Api acts as."""
-    return account.account.split("/")[1]
 
 
 def make_secret(name: str = "tok") -> Object:
@@ -36,43 +32,9 @@ def fill(threats: ThreatWorld, tenant: Tenant, name: str = "tok") -> None:
     threats.api.patch("Secret", tenant.namespace, name, FILLED).expect()
 
 
-def see_everything(threats: ThreatWorld, tenant: Tenant) -> str:
-    """All that a reader without a right to Secrets sees of the namespace."""
-    kinds = ("Stack", "Event", "ControllerRevision", "ConfigMap")
-    return str([threats.api.list(kind, tenant.namespace) for kind in kinds])
-
-
-def find_message(threats: ThreatWorld, tenant: Tenant, name: str) -> str:
-    """The problems and warnings of a Stack as text."""
-    status = threats.find_status(tenant.namespace, name)
-    return str([status.get("problems") or (), status.get("warnings") or ()])
-
-
-def wait_message(threats: ThreatWorld, tenant: Tenant, name: str, *words: str) -> str:
-    """Until the problems or warnings of a Stack contain these words."""
-
-    def look() -> str:
-        found = find_message(threats, tenant, name)
-        return found if all(word in found for word in words) else ""
-
-    return threats.wait_for(look, what=f"{words} of stack/{name}")
-
-
 def find_outputs(threats: ThreatWorld, tenant: Tenant, name: str) -> list[str]:
     """The names of the outputs that a Stack shows; their values are sensitive, as all of a Secret's are."""
     return list(threats.find_status(tenant.namespace, name).get("outputs") or ())
-
-
-def make_binding(account: Api, namespace: str, *, resource: str, verbs: tuple[str, ...]) -> list[Object]:
-    """What the message of a denied read says to run."""
-    group, name = "rbac.authorization.k8s.io", f"{name_of(account)}-get-{resource}"
-    metadata = {"name": name, "namespace": namespace}
-    rule = {"apiGroups": [""], "resources": [resource], "verbs": list(verbs)}
-    role = {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": metadata, "rules": [rule]}
-    subject = {"kind": "ServiceAccount", "name": name_of(account), "namespace": account.account.split("/")[0]}
-    reference = {"apiGroup": group, "kind": "Role", "name": name}
-    binding = {"apiVersion": f"{group}/v1", "kind": "RoleBinding", "metadata": metadata}
-    return [role, {**binding, "roleRef": reference, "subjects": [subject]}]
 
 
 @pytest.mark.operator_options("--tenancy=strict")

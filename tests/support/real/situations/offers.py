@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterator
 
 ARROW = "→ "
 READING = re.compile(r"kubectl (get|describe|logs|auth can-i|api-resources|stack (history|check|why))\b")
-NO = re.compile(r"kubectl (auth can-i|stack check)")
+NO = re.compile(r"kubectl (auth can-i|stack (check|why))")
 """Its answer may be no."""
 PATTERNS = (
     "kubectl api-resources", "kubectl create role", "kubectl describe", "kubectl edit stack", "kubectl edit configmap", "kubectl get storageclasses",
     "kubectl get validatingwebhookconfigurations", "kubectl logs", "kubectl patch stack",
     "kubectl patch configmaps", "kubectl stack check", "kubectl stack continue", "kubectl stack history",
-    "kubectl stack resume", "kubectl stack rollback", "kubectl stack unmark", "kubectl stack unpause",
+    "kubectl stack resume", "kubectl stack rollback", "kubectl stack unmark", "kubectl stack unpause", "kubectl stack why",
 )  # fmt: skip
 """The commands that are brought about; the module that is tried elsewhere is named in `tests/unit/cli/test_offers.py`."""
 

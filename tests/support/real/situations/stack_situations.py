@@ -322,6 +322,59 @@ STACK_SITUATIONS = (
         edit="s/123456/80/",
     ),
     Situation(
+        name="unread",
+        resources={
+            "platform": {"externalRef": config(metadata={"name": "platform"})},
+            "web": resource(config(data={"domain": "${platform.data.domain}"})),
+        },
+        expected=[
+            "platform (configmap/platform): waiting: ObjectNotFound: configmap/platform in namespace NS does not exist",
+            "(web waits for it)",
+            "→ kubectl get configmap -n NS",
+        ],
+    ),
+    Situation(
+        name="reader",
+        resources={
+            "far": {
+                "externalRef": {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "metadata": {"name": "read"}}
+            },
+            "web": resource(config(), dependsOn=["far"]),
+        },
+        before=[
+            {
+                "apiVersion": "hearth.dev/v1alpha1",
+                "kind": "Stack",
+                "metadata": {"name": "read"},
+                "spec": {
+                    "template": {
+                        "resources": {"gone": {"externalRef": config(metadata={"name": "platform"})}},
+                    }
+                },
+            }
+        ],
+        expected=[
+            "far (stack/read): waiting: ObjectNotReady: ",
+            "   └─ stack.hearth.dev/read: ",
+            "→ kubectl stack why read -n NS",
+        ],
+    ),
+    Situation(
+        name="lender",
+        resources={
+            "web": {
+                "externalRef": {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "lent"}},
+            },
+            "note": resource(config(), dependsOn=["web"]),
+        },
+        before=[{**deployment(nodeSelector={"disk": "golden"}), "metadata": {"name": "lent"}}],
+        expected=[
+            "└─ web (deployment/lent): waiting: ObjectNotReady: ",
+            "   └─ pod/lent-",
+            "cannot be scheduled: ",
+        ],
+    ),
+    Situation(
         name="fine",
         resources={"web": resource(config())},
         expected=["stack/fine: nothing is wrong (CreateComplete 1/1)"],

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hearth.cli.demo import suggestions
-from hearth.cli.demo.suggestions import ShellEnvironment
+from hearth.cli.demo import demo_run
+from hearth.cli.demo.demo_run import ShellEnvironment
 from hearth.cli.stack_views.tree.stack_view import ResourceRow, RowState, StackView
 
 EXAMPLE = Path(__file__).resolve().parents[4] / "manifests" / "examples" / "guestbook.yaml"
@@ -26,14 +26,14 @@ def make_view(*objects: str) -> StackView:
 
 
 def find_tries(stack: dict[str, Any], view: StackView) -> dict[str, str]:
-    return dict(suggestions.find_tries(stack, view, "kubectl"))
+    return dict(demo_run.find_tries(stack, view, "kubectl"))
 
 
 def test_the_example_gives_all_five() -> None:
     """They are what the demonstration is about."""
     stack = yaml.safe_load(EXAMPLE.read_text())
 
-    lines = suggestions.advise(stack, make_view("configmap/a", "deployment/web", "service/web"), HERE)
+    lines = demo_run.advise(stack, make_view("configmap/a", "deployment/web", "service/web"), HERE)
 
     assert lines[2] == "  export KUBECONFIG=/k"
     kubectl = "kubectl -n prod"
@@ -70,14 +70,14 @@ def test_a_parameter_gets_a_value_that_it_may_have(
     rules: dict[str, Any], given: dict[str, Any], expected: tuple[str, int] | None
 ) -> None:
     """Else the first thing to try would be refused."""
-    assert suggestions.find_number(make_stack({"size": rules}, **given)) == expected
+    assert demo_run.find_number(make_stack({"size": rules}, **given)) == expected
 
 
-@pytest.mark.parametrize("type_", suggestions.WRONG)
+@pytest.mark.parametrize("type_", demo_run.WRONG)
 def test_a_bad_parameter_is_of_another_type(type_: str) -> None:
     """So that it is refused for sure."""
     named = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict}
-    found = suggestions.find_wrong(make_stack({"size": {"type": type_}}))
+    found = demo_run.find_wrong(make_stack({"size": {"type": type_}}))
 
     assert found is not None
     assert not isinstance(found[1], named[type_])
@@ -87,4 +87,4 @@ def test_names_are_quoted_for_the_shell() -> None:
     """A path may hold anything."""
     where = ShellEnvironment(kubeconfig="/a b/k", kubectl="/c d/kubectl")
 
-    assert suggestions.prepare(where) == "export KUBECONFIG='/a b/k' PATH='/c d':$PATH"
+    assert demo_run.prepare(where) == "export KUBECONFIG='/a b/k' PATH='/c d':$PATH"

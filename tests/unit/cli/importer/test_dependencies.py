@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hearth.cli.importer import dependencies, stack_assembly
+from hearth.cli.importer import stack_assembly
 from hearth.cli.importer.manifest_documents import ManifestDocument, SourceText
 from hearth.cli.importer.manifest_index import ManifestIndex
 
@@ -21,7 +21,7 @@ def find_required(dependent: str, *others: str) -> list[str]:
     documents = [ManifestDocument(manifest=manifest, place="") for manifest in manifests]
     index = ManifestIndex(documents, "default")
     index.fill()
-    required = dependencies.find_dependencies(index)[0]
+    required = stack_assembly.find_dependencies(index)[0]
     return [f"{documents[position].kind}/{documents[position].name}" for position in required]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from hearth.cli.importer import helm_release
+from hearth.cli.stack_access import helm_releases
 from hearth.model import limits
 from hearth.model.errors import InvalidDefinition
 
@@ -27,10 +27,10 @@ def test_the_newest_deployed_revision_counts() -> None:
     """By number, not by name; others and odd ones do not."""
     secrets = [make(b"", version=version) for version in ("9", "10", "x")] + [make(b"", version="11", status="failed")]
 
-    found = helm_release.find_deployed([*secrets, {**make(b"", version="12"), "type": "Opaque"}])
+    found = helm_releases.find_deployed([*secrets, {**make(b"", version="12"), "type": "Opaque"}])
 
     assert found == secrets[1]
-    assert helm_release.find_deployed([]) is None
+    assert helm_releases.find_deployed([]) is None
 
 
 def test_the_manifest_and_its_hooks_are_read() -> None:
@@ -38,7 +38,7 @@ def test_the_manifest_and_its_hooks_are_read() -> None:
     hooks = [{"kind": "Job", "name": "migrate", "events": ["pre-upgrade", "post-install"]}, {"kind": 7}, "x"]
     content = orjson.dumps({"manifest": "kind: ConfigMap", "hooks": hooks})
 
-    release = helm_release.parse(make(gzip.compress(content)))
+    release = helm_releases.parse(make(gzip.compress(content)))
 
     assert release.text.content == "kind: ConfigMap"
     assert release.hooks == ("job/migrate (pre-upgrade, post-install)", "7/None")
@@ -59,4 +59,4 @@ def test_the_manifest_and_its_hooks_are_read() -> None:
 def test_what_is_no_release_is_refused(content: bytes) -> None:
     """With the name of the Secret, and within bounds."""
     with pytest.raises(InvalidDefinition, match="secret/v1: holds no release of Helm"):
-        helm_release.parse(make(content))
+        helm_releases.parse(make(content))

@@ -8,7 +8,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
-from hearth.cli.importer import dependencies
+from hearth.cli.importer import stack_assembly
 from hearth.cli.importer.manifest_documents import ManifestDocument
 from hearth.cli.importer.manifest_index import ManifestIndex
 
@@ -23,7 +23,7 @@ def find_required(manifests: list[dict[str, Any]]) -> dict[str, set[str]]:
     called = [f"{each['kind']}/{each['metadata']['name']}" for each in manifests]
     return {
         called[at]: {called[each] for each in required}
-        for at, required in enumerate(dependencies.find_dependencies(index))
+        for at, required in enumerate(stack_assembly.find_dependencies(index))
     }
 
 

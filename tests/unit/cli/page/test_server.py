@@ -7,14 +7,16 @@ import json
 import re
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib import parse
 
 import pytest
 
-from hearth.cli.page import parts, shown_resource, updates
-from hearth.cli.page.updates import Changes
+from hearth.cli.page import handlers, shown_resource
+from hearth.cli.page.handlers import LogChanges, PartChanges
 from hearth.cli.stack_views.causes.cause import Evidence
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
+from hearth.kube.client import api_requests
 from hearth.model import errors, limits, names
 from hearth.model.kinds import Kind
 from support.units import stack_page
@@ -254,25 +256,44 @@ async def test_a_nested_stack_leads_to_its_own_page() -> None:
     assert "geheim-1" not in shown.live
 
 
+async def nothing() -> Any:
+    """A read that is never made."""
+    raise AssertionError
+
+
+async def test_a_log_is_sent_from_where_it_was_read_last() -> None:
+    """Only new lines; all of them where the last one is gone, as after a restart of the container."""
+    changes = LogChanges(nothing)
+
+    def read(events: bytes) -> dict[str, Any]:
+        return dict(json.loads(events.split(b"data: ")[1])) if events else {}
+
+    assert read(changes.on_log("1 a\n2 b")) == {"lines": ["1 a", "2 b"], "reset": True}
+    assert read(changes.on_log("1 a\n2 b")) == {}
+    assert read(changes.on_log("2 b\n3 c\n4 <b>")) == {"lines": ["3 c", "4 <b>"], "reset": False}
+    assert read(changes.on_log("8 x\n9 y")) == {"lines": ["8 x", "9 y"], "reset": True}
+    assert read(LogChanges(nothing).on_log("")) == {"lines": [], "reset": True}
+
+
 async def test_only_what_changed_is_sent() -> None:
     """Each part with its digest; a problem once, and that it is over."""
-    changes = Changes()
-    both = {"head": parts.make_part("a"), "graph": parts.make_part("b")}
+    changes = PartChanges(nothing)
+    both = {"head": handlers.make_part("a"), "graph": handlers.make_part("b")}
     first = changes.on_parts(both)
     assert first.startswith(b"event: parts\ndata: ")
     assert json.loads(first.split(b"data: ")[1])["all"] == ["head", "graph"]
 
     assert changes.on_parts(both) == b""
-    changed = json.loads(changes.on_parts(both | {"head": parts.make_part("c\n\nevent: x")}).split(b"data: ")[1])
+    changed = json.loads(changes.on_parts(both | {"head": handlers.make_part("c\n\nevent: x")}).split(b"data: ")[1])
     assert list(changed["parts"]) == ["head"]
     assert b'"message":"away"' in changes.on_problem("away")
     assert changes.on_problem("away") == b""
-    assert b'"message":""' in changes.on_parts({"head": parts.make_part("c\n\nevent: x")})
+    assert b'"message":""' in changes.on_parts({"head": handlers.make_part("c\n\nevent: x")})
 
 
 async def test_a_stream_ends_with_its_tab(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tabs that are closed do not count, long before the next look; one too many is refused."""
-    monkeypatch.setattr(updates, "PAUSE", 60.0)
+    monkeypatch.setattr(handlers, "PAUSE", 60.0)
     async with stack_page.visit() as visitor:
         await visitor.enter()
         path, headers = f"{visitor.origin}{visitor.root}updates", {"Cookie": visitor.cookie}
@@ -292,7 +313,7 @@ async def test_a_stream_ends_with_its_tab(monkeypatch: pytest.MonkeyPatch) -> No
 
 async def test_a_stream_survives_an_api_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reader hears that the page is old, once, and sees the changes that were missed."""
-    monkeypatch.setattr(updates, "PAUSE", 0.01)
+    monkeypatch.setattr(handlers, "PAUSE", 0.01)
     away = errors.Unreachable("connection refused <b>")
     later = {"items": [stack_page.make_stack(phase="UpdateComplete")]}
     async with stack_page.visit() as visitor:
@@ -308,3 +329,45 @@ async def test_a_stream_survives_an_api_server_that_is_away(monkeypatch: pytest.
     assert [name for name, _ in found] == ["parts", "problem", "problem", "parts"]
     assert [content["message"] for name, content in found if name == "problem"] == ["connection refused <b>", ""]
     assert "UpdateComplete" in found[3][1]["parts"]["stacks"]["html"]
+
+
+LOG = "stacks/prod/shop/log{}?namespace=prod&pod=web-1&container=main"
+LOG_PATH = "/api/v1/namespaces/prod/pods/web-1/log"
+
+
+async def test_a_log_grows_while_it_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read from its end again and again; hostile lines stay text, and a failure is said."""
+    monkeypatch.setattr(handlers, "PAUSE", 0.01)
+    texts = ["1 <img src=x>\n", "1 <img src=x>\n2 \x1b[31mred", errors.Unreachable("away"), "2 \x1b[31mred\n3 last"]
+    answers = [each if isinstance(each, Exception) else {api_requests.TEXT: each} for each in texts]
+    async with stack_page.visit() as visitor:
+        await visitor.enter()
+        visitor.api.script[f"GET {LOG_PATH}"] = list(answers[:1])
+        page = await visitor.get(LOG.format(""))
+        assert "&lt;img src=x&gt;" in page.text
+        assert "<img" not in page.text
+        visitor.api.script[f"GET {LOG_PATH}"] = list(answers)
+        found: list[tuple[str, dict[str, Any]]] = []
+        path = f"{visitor.origin}{visitor.root}{LOG.format('/updates')}"
+        async with asyncio.timeout(10), visitor.client.get(path, headers={"Cookie": visitor.cookie}) as stream:
+            while len(found) < 5:
+                event = (await stream.content.readuntil(b"\n\n")).decode()
+                found.append((event.split()[1], json.loads(event.partition("data: ")[2])))
+
+    assert [content["lines"] for name, content in found if name == "log"] == [
+        ["1 <img src=x>"],
+        ["2 \\x1b[31mred"],
+        ["3 last"],
+    ]
+    assert [content["message"] for name, content in found if name == "problem"] == ["away", ""]
+    asked = [sent.query for sent in visitor.api.sent if sent.path == LOG_PATH]
+    assert {each["limitBytes"] for each in asked} == {str(limits.PAGE_LOG_BYTES)}
+
+
+@pytest.mark.parametrize("pod", ["..", "a/b", "A", ""])
+async def test_what_cannot_be_a_pod_is_never_asked_for(visitor: Visitor, pod: str) -> None:
+    """Neither once nor again and again."""
+    for part in ("", "/updates"):
+        reply = await visitor.get(LOG.format(part).replace("web-1", parse.quote(pod, safe="")))
+        assert reply.status == 404
+    assert not any(sent.path.endswith("/log") for sent in visitor.api.sent)

@@ -46,6 +46,7 @@ async def test_schemas_are_read_only_for_objects_that_say_nothing() -> None:
         make_child("cert-manager.io", "Certificate"),
         make_child("example.com", "Gadget", {"phase": "Up"}),
     ]
-    found = await StackReader(cast(Session, session)).add_schemas([silent, *others])
+    used = cast(Session, session)
+    found = await StackReader(used).add_schemas(used, [silent, *others])
     assert session.loaded == [silent.kind]
     assert [child.schema for child in found] == [SCHEMA, None, None, None, None, None]

@@ -161,6 +161,47 @@ def test_a_template_beside_the_stack_is_found(tmp_path: Path) -> None:
     assert "is in configmap/parts; pass its file as well" in run(tmp_path, "lint", stack)[1]
 
 
+def test_a_template_of_the_whole_cluster_beside_the_stack_is_found(tmp_path: Path) -> None:
+    """It has the kind in its reference, and its mistakes are those of the Stack."""
+    stack = make({}, templateRef={"kind": "StackTemplate", "name": "web"}, parameters={"text": "geheim"})
+    del stack["spec"]["template"]
+    resources = {"a": {"manifest": CONFIG | {"data": {"x": "${params.text}"}}}}
+    shared = {
+        "apiVersion": "hearth.dev/v1alpha1",
+        "kind": "StackTemplate",
+        "metadata": {"name": "web"},
+        "spec": {"template": {"parameters": {"text": {"type": "string"}}, "resources": resources}},
+    }
+    code, output = run(tmp_path, "render", stack, shared)
+    assert (code, next(yaml.safe_load_all(output))["data"]) == (0, {"x": "geheim"})
+    assert "is in stacktemplate.hearth.dev/web; pass its file as well" in run(tmp_path, "lint", stack)[1]
+    resources["a"]["manifest"]["data"]["x"] = "${params.none}"
+    assert "resources.a.manifest.data.x" in run(tmp_path, "lint", stack, shared)[1]
+
+
+def test_a_template_of_the_whole_cluster_is_linted_alone(tmp_path: Path) -> None:
+    """For all values of its parameters: only what none could mend is a mistake."""
+    resources = {"a": {"manifest": CONFIG | {"data": {"x": "${params.text}"}}}}
+    shared = {
+        "apiVersion": "hearth.dev/v1alpha1",
+        "kind": "StackTemplate",
+        "metadata": {"name": "web"},
+        "spec": {"template": {"parameters": {"text": {"type": "string"}}, "resources": resources}},
+    }
+    assert run(tmp_path, "lint", shared) == (0, "1 StackTemplate: no mistake\n")
+    resources["a"]["manifest"]["data"]["x"] = "${params.none}"
+    resources["a"]["dependOn"] = []
+    code, output = run(tmp_path, "lint", shared)
+    assert code == 1
+    assert "stacktemplate/web: spec.template.resources.a.manifest.data.x" in output
+    assert "did you mean 'dependsOn'" in output
+    used = make({}, templateRef={"kind": "StackTemplate", "name": "web"}, parameters={"text": "x"})
+    del used["spec"]["template"]
+    resources["a"] = {"forEach": "reads", "manifest": CONFIG}
+    resources["reads"] = {"externalRef": CONFIG | {"metadata": {"selector": {"matchLabels": {"a": "b"}}}}}
+    assert run(tmp_path, "lint", used, shared) == (0, "1 Stack, 1 StackTemplate: no mistake\n")
+
+
 def test_a_template_in_several_objects_is_found(tmp_path: Path) -> None:
     """Compressed, as `hearth import` divides it; each object that is missing is said, and each wrong one."""
     references = [{"name": "one", "key": "t.json.gz"}, {"name": "two"}]
@@ -359,3 +400,89 @@ def test_what_the_operator_evaluates_elsewhere_is_evaluated_here_too(tmp_path: P
     code, output = run(tmp_path, command, stack)
     assert code == 1
     assert "data.slow: expression took more than" in output
+
+
+CHAIN: dict[str, Any] = {
+    "web": {"manifest": {**CONFIG, "data": {"a": "${params.key}", "b": "plain"}}},
+    "certain": {"manifest": {**CONFIG, "data": {"named": "${web.metadata.name}", "b": "${web.data.b}"}}},
+    "secret": {"manifest": {**CONFIG, "data": {"copy": "${web.data.a}"}}},
+    "later": {"manifest": {**CONFIG, "data": {"u": "${web.metadata.uid}"}}},
+    "labels": {"manifest": {**CONFIG, "data": {"u": "${string(size(web.metadata.labels))}"}}},
+    "maybe": {"manifest": {**CONFIG, "data": {"u": "${web.?status.?x.orValue('none')}"}}},
+}
+
+
+def test_what_is_certain_is_rendered(tmp_path: Path) -> None:
+    """Names and fields that manifests state, and values in the same files; of what is sensitive not a letter is shown."""
+    stack = make(CHAIN)
+    stack["spec"]["template"]["parameters"] = {"key": {"type": "string"}}
+    stack["spec"]["parametersFrom"] = [{"secretRef": {"name": "db"}}]
+    stack["spec"]["parameters"] = {}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db"}, "stringData": {"key": "ab"}}
+
+    code, output = run(tmp_path, "render", stack, secret)
+
+    shown = {each.partition("\n")[0].removeprefix("# "): each for each in output.split("---\n")[1:]}
+    assert code == 0
+    assert "a: (sensitive)" in shown["web"]
+    assert "b: plain" in shown["web"]
+    assert "named: shop-web" in shown["certain"]
+    assert "b: plain" in shown["certain"]
+    assert "copy: (sensitive)" in shown["secret"]
+    assert "later: known after: web.metadata.uid" in shown
+    assert any(each.startswith("labels: known after: web.metadata.labels") for each in shown)
+    assert any(each.startswith("maybe: known after: ") for each in shown)
+
+
+def test_what_is_only_read_is_given_by_a_file(tmp_path: Path) -> None:
+    """An object, a list that makes members, and a Secret of which no letter is shown."""
+    resources = {
+        "platform": {"externalRef": {**CONFIG, "metadata": {"name": "platform"}}},
+        "token": {"externalRef": {**CONFIG, "kind": "Secret", "metadata": {"name": "token"}}},
+        "teams": {"externalRef": {**CONFIG, "metadata": {"selector": {"matchLabels": {"role": "team"}}}}},
+        "web": {"manifest": {**CONFIG, "data": {"d": "${platform.data.domain}", "t": "${token.data.key}"}}},
+        "quota": {"forEach": "teams", "manifest": {**CONFIG, "data": {"team": "${item.metadata.name}"}}},
+    }
+    stack = make(resources)
+    code, output = run(tmp_path, "render", stack)
+    assert code == 0
+    assert "# quota: known after: teams (give them with --external)" in output
+    assert "# web: known after: platform.data.domain, token.data.key" in output
+
+    items = [
+        {**CONFIG, "metadata": {"name": "platform"}, "data": {"domain": "example.org"}},
+        {**CONFIG, "kind": "Secret", "metadata": {"name": "token"}, "data": {"key": "aHVudGVyMg=="}},
+        {**CONFIG, "metadata": {"name": "red", "labels": {"role": "team"}}},
+        {**CONFIG, "metadata": {"name": "blue", "labels": {"role": "team"}}},
+        {**CONFIG, "metadata": {"name": "far", "namespace": "other", "labels": {"role": "team"}}},
+    ]
+    file = tmp_path / "external.yaml"
+    file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items}))
+    code, output = run(tmp_path, "render", stack, options=("--external", str(file)))
+    assert code == 0
+    assert "d: example.org" in output
+    assert "t: (sensitive)" in output
+    assert "aHVudGVyMg==" not in output
+    assert [line for line in output.splitlines() if line.startswith("# quota")] == ["# quota[blue]", "# quota[red]"]
+
+
+def test_a_folder_is_read_as_its_files(tmp_path: Path) -> None:
+    """As kubectl takes one; what is no manifest is left alone."""
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(make({"a": {"manifest": CONFIG}})))
+    (tmp_path / "notes.txt").write_text("{")
+    done = click.testing.CliRunner().invoke(stack_group.stack, ["lint", "-f", str(tmp_path)])
+
+    assert (done.exit_code, done.output) == (0, "1 Stack: no mistake\n")
+
+
+def test_a_mistake_in_a_nested_template_is_found(tmp_path: Path) -> None:
+    """At its place in the outermost Stack, also if the parameters of the nested one are expressions."""
+    inner = {"resources": {"c": {"manifest": {**CONFIG, "data": {"a": "${servce.metadata.name}"}}}}}
+    spec = {"parameters": {"p": "${web.metadata.name}"}, "template": {"parameters": {"p": {"type": "string"}}, **inner}}
+    nested = {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "spec": spec}
+
+    code, output = run(tmp_path, "lint", make({"web": {"manifest": CONFIG}, "in": {"manifest": nested}}))
+
+    assert code == 1
+    assert "spec.template.resources.in.manifest.spec.template.resources.c.manifest.data.a" in output
+    assert "'servce' is not defined" in output

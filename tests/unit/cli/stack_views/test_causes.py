@@ -10,7 +10,7 @@ import pytest
 from hearth.cli.stack_views.causes import advice, cause_drawing, deletion_causes, pod_causes, stack_causes
 from hearth.cli.stack_views.causes.cause import Cause, Evidence
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.tree import excluded
+from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model.kinds import Kind
 
@@ -260,4 +260,55 @@ def test_a_resource_that_its_when_excludes_is_known(when: Any, spec: dict[str, A
         "resources": {"web": {"when": when}},
     }
 
-    assert ("web" in excluded.find_excluded(template, StackState({"spec": spec}))) == expected
+    assert ("web" in stack_view.find_excluded(template, StackState({"spec": spec}))) == expected
+
+
+def explain_read(found: FoundChild) -> list[str]:
+    """The lines about a resource that is only read, while that object is not ready."""
+    kind = found.kind
+    problem = {"resource": "read", "kind": kind.name, "name": "one", "namespace": "other", "reason": advice.NOT_READY}
+    problem["message"] = f"{kind.name} one in namespace other is not ready"
+    stated = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": "one", "namespace": "other"}}
+    objects = StackObjects(
+        stack=make_stack(problems=[problem]), template={"resources": {"read": {"externalRef": stated}}}, children=[]
+    )
+    causes = stack_causes.explain(objects, Evidence(external={("u-1", "read"): found}))
+    return ["".join(text for text, _ in line).strip() for line in cause_drawing.draw(causes, now=0.0)]
+
+
+def make_read(kind: str, *, group: str = "hearth.dev", **raw: Any) -> FoundChild:
+    """An object that is only read."""
+    metadata = {"name": "one", "namespace": "other", "uid": "u-9", **raw.pop("metadata", {})}
+    made = Kind(group=group, version="v1", name=kind, plural=f"{kind.lower()}s", namespaced=True)
+    return FoundChild(made, {"metadata": metadata, **raw})
+
+
+def test_what_is_only_read_is_followed_to_its_own_cause() -> None:
+    """A pod to its container, a Stack to what it says of itself, a Stack's object to that Stack."""
+    waiting = {"name": "main", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
+    pod = explain_read(make_read("Pod", group="", status={"containerStatuses": [waiting]}))
+    assert any("ImagePullBackOff" in line for line in pod)
+
+    ready = {"type": "Ready", "status": "False", "reason": "CreateFailed", "message": "db: quota"}
+    stack = explain_read(make_read("Stack", status={"conditions": [ready]}))
+    assert "CreateFailed: db: quota" in "".join(stack)
+    assert "→ kubectl stack why one -n other" in stack
+
+    service = explain_read(make_read("Service", group="", metadata={"labels": {"hearth.dev/stack": "net"}}))
+    assert "is an object of the Stack net" in "".join(service)
+    assert "→ kubectl stack why net -n other" in service
+
+
+def test_a_hostile_object_that_is_only_read_reaches_no_shell() -> None:
+    """Its labels and conditions are text."""
+    labels = {"hearth.dev/stack": HOSTILE}
+    ready = {"type": "Ready", "status": "False", "reason": HOSTILE, "message": HOSTILE}
+    for found in (
+        make_read("Service", group="", metadata={"labels": labels}),
+        make_read("Stack", metadata={"name": HOSTILE}, status={"conditions": [ready]}),
+    ):
+        lines = explain_read(found)
+        assert not any("\x1b" in line for line in lines)
+        commands = [line.partition("→ ")[2] for line in lines if "→ " in line]
+        assert commands
+        assert not any("rm" in shlex.split(each) for each in commands)

@@ -10,8 +10,8 @@ import pytest
 
 from hearth.engine.admission import review as review_module
 from hearth.engine.admission import stack_review
-from hearth.engine.admission.author_check import AuthorCheck
 from hearth.engine.admission.review import Author, Review, ReviewResult
+from hearth.engine.admission.reviewer import AuthorCheck
 from hearth.model import errors, limits, names
 from hearth.model.api import crd
 from hearth.model.errors import ApiStatusError
@@ -314,3 +314,32 @@ async def test_a_kubeconfig_is_checked_and_what_its_cluster_serves_is_not() -> N
         "spec.kubeConfig.secretRef: the kubeconfig in secret/east: users[0].user.exec is not allowed",
     )
     assert "spec.template.resources.a" in mistaken.denial
+
+
+def write_template(resources: dict[str, Any], **template: Any) -> Review:
+    """The write of a StackTemplate."""
+    made = {"metadata": {"name": "web"}, "kind": "StackTemplate"}
+    return Review(new={**made, "spec": {"template": {"resources": resources, **template}}})
+
+
+async def test_a_template_for_all_namespaces_is_reviewed_without_values() -> None:
+    """Parameters that Stacks set later are no mistake; all that is wrong with any values is one denial."""
+    needed = {"size": {"type": "integer"}}
+    config = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "${string(params.size)}"}}}
+    assert await make_reviewer().review(write_template({"a": config}, parameters=needed)) == ReviewResult()
+
+    result = await make_reviewer().review(write_template({**MISTAKEN, "c": config}, parameters=needed))
+    first, *others = result.denial.splitlines()
+    assert first.startswith("spec.template.resources.a")
+    assert first.endswith(" (1 of 2 errors; the template is not stored)")
+    assert [each for each in others if "spec.parameters" in each] == []
+
+
+async def test_each_kind_is_reviewed_as_what_it_is() -> None:
+    """By its `kind`, a ResourceGroup as a Stack."""
+    reviewer = make_reviewer()
+    assert (await reviewer.review(write(MISTAKEN))).denial
+    mark = {"kind": "HealthMark", "metadata": {"namespace": "a"}, "spec": {"stackName": "none", "resource": "a"}}
+    assert "has no Stack none" in (await reviewer.review(Review(new=mark))).denial
+    snapshot = {"kind": "StackSnapshot", "metadata": {"namespace": "a"}, "spec": {"stackName": "none"}}
+    assert "has no Stack none" in "".join((await reviewer.review(Review(new=snapshot))).warnings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hearth.engine.cluster_objects import Revision
-from hearth.engine.definition import revision_history
+from hearth.engine.definition import stack_revisions
 
 
 def make_revisions(*kinds: str) -> list[Revision]:
@@ -30,11 +30,11 @@ def make_revisions(*kinds: str) -> list[Revision]:
 )
 def test_the_oldest_beyond_the_limit_go(count: int, needed: set[int], limit: int, expected: list[int]) -> None:
     """The present one and those that are needed stay."""
-    found = revision_history.find_expired(make_revisions(*["a"] * count), needed=needed, limit=limit)
+    found = stack_revisions.find_expired(make_revisions(*["a"] * count), needed=needed, limit=limit)
     assert [each.number for each in found] == expected
 
 
 def test_what_alone_remembers_a_kind_stays() -> None:
     """Objects of that kind may be left to find."""
-    found = revision_history.find_expired(make_revisions("a", "ab", "a", "a"), needed={4}, limit=0)
+    found = stack_revisions.find_expired(make_revisions("a", "ab", "a", "a"), needed={4}, limit=0)
     assert [each.number for each in found] == [1, 3]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hearth.engine.definition.revision_numbers import RevisionNumbers
+from hearth.engine.definition.revision_builder import RevisionNumbers
 
 
 def test_the_next_number_is_the_one_after_the_highest() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hearth.engine.health_marks import mark_limits
+from hearth.engine.health_marks import health_mark_controller
 from hearth.model import limits, names
 from hearth.model.child import Object
 from support.checks import expectations
@@ -220,7 +220,7 @@ def test_marks_of_one_namespace_leave_room_to_others(monkeypatch: pytest.MonkeyP
     """Of a limit in all, each has half of what the others leave; who waits has room as soon as one ends."""
     monkeypatch.setattr(limits, "HEALTH_MARKS", 8)
     reached: list[str] = []
-    admission = mark_limits.Admission(reached.append)
+    admission = health_mark_controller.Admission(reached.append)
 
     def make(uid: str) -> Any:
         return SimpleNamespace(uid=uid, namespace=uid[0])

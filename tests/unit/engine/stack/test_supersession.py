@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import pytest
 
 from hearth.engine.definition import sync_schedule
-from hearth.engine.stack import supersession
-from hearth.engine.stack.supersession import Supersession
+from hearth.engine.stack import stack_reconciler
+from hearth.engine.stack.stack_reconciler import Supersession
 from hearth.engine.work_queue import WorkQueue
 from hearth.model import names
 from hearth.model.child import Object
@@ -132,7 +132,7 @@ def test_a_newer_target_that_is_rejected_stops_no_rollout(spec: Object) -> None:
         await wait_for(lambda: count(world, "two") == SIZE)
         seconds = asyncio.get_running_loop().time() - begun
         asked = sum(request.verb == "revision" for request in world.traffic.requests) - asked
-        assert seconds < supersession.MAX_HOLD
+        assert seconds < stack_reconciler.MAX_HOLD
         assert asked <= 2 + seconds / sync_schedule.RETRY
 
     fake_world.run(story)
@@ -155,7 +155,7 @@ def test_a_spec_that_takes_too_long_holds_nothing_up() -> None:
         seen = dataclasses.replace(SEEN, generation=2)
         held.update(seen)
         assert held.is_active
-        await asyncio.sleep(supersession.MAX_HOLD + 1)
+        await asyncio.sleep(stack_reconciler.MAX_HOLD + 1)
         assert queue.get() is not None
         held.update(dataclasses.replace(SEEN, generation=3))
         assert not held.is_active

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.status import status_rate_limiter
+from hearth.engine.status import status_writer
 from hearth.model.child import Object
 from support.checks import expectations
 from support.fake_world import fake_world
@@ -17,7 +17,7 @@ from support.stories.world import Address
 
 STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace="default", name="shop")
 CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="shop-a")
-SMALL, LARGE = 10, 2 * status_rate_limiter.BYTES_PER_SECOND
+SMALL, LARGE = 10, 2 * status_writer.BYTES_PER_SECOND
 
 
 def make_stack(size: int) -> Object:
@@ -118,13 +118,13 @@ def test_what_takes_longer_is_reported_after_a_second() -> None:
 
 def test_of_many_that_start_at_once_each_is_reported_within_half_a_minute() -> None:
     """They take turns, but a crowd of other Stacks hides none for long."""
-    limiter = status_rate_limiter.StatusRateLimiter(interval=1.0)
+    limiter = status_writer.StatusRateLimiter(interval=1.0)
     after = {"phase": "CreateInProgress", "observedGeneration": 1, "revision": 1, "problems": [], "conditions": []}
     stacks = [make_stack_object(str(number)) for number in range(500)]
     delays = [limiter.find_delay(stack, {"observedGeneration": -1}, after, now=100.0) for stack in stacks]
-    assert min(delays) == status_rate_limiter.START_GRACE
-    assert sum(delay <= 5 for delay in delays) <= 6 * status_rate_limiter.PROGRESS_WRITES_PER_SECOND + 1
-    assert max(delays) == status_rate_limiter.START_REPORTED_AFTER
+    assert min(delays) == status_writer.START_GRACE
+    assert sum(delay <= 5 for delay in delays) <= 6 * status_writer.PROGRESS_WRITES_PER_SECOND + 1
+    assert max(delays) == status_writer.START_REPORTED_AFTER
     assert limiter.find_delay(stacks[-1], {"observedGeneration": -1}, after, now=130.0) <= 0
 
 
@@ -141,9 +141,9 @@ def test_of_many_that_start_at_once_each_is_reported_within_half_a_minute() -> N
 )
 def test_an_outcome_is_reported_at_once(news: Object) -> None:
     """Only the mere start waits."""
-    limiter = status_rate_limiter.StatusRateLimiter(interval=1.0)
+    limiter = status_writer.StatusRateLimiter(interval=1.0)
     start = {"phase": "CreateInProgress", "observedGeneration": 1, "revision": 1, "problems": [], "conditions": []}
-    assert limiter.find_delay(make_stack_object("u"), {}, start, now=1.0) == status_rate_limiter.START_GRACE
+    assert limiter.find_delay(make_stack_object("u"), {}, start, now=1.0) == status_writer.START_GRACE
     assert limiter.find_delay(make_stack_object("u"), {}, start | news, now=1.0) <= 0
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import orjson
 
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.status import status_rate_limiter
+from hearth.engine.services import Unassisted
+from hearth.engine.status import status_writer
 from hearth.engine.status.status_writer import StatusWriter
-from hearth.engine.unassisted import Unassisted
 from hearth.model.child import Object
 from hearth.model.sharding import WHOLE, Share
 from hearth.plan.state.memory import InMemoryState
@@ -120,7 +120,7 @@ def test_of_a_large_stack_progress_is_reported_less_often_and_news_as_soon_as_ev
     """As the server looks at all of it at every write."""
 
     async def story() -> None:
-        large = dataclasses.replace(STACK, packed_spec=b" " * 10 * status_rate_limiter.BYTES_PER_SECOND)
+        large = dataclasses.replace(STACK, packed_spec=b" " * 10 * status_writer.BYTES_PER_SECOND)
         home, reported = SlowHome(large), Reported("one")
         home.gate.set()
         recorder = await begin(home, reported)
@@ -182,20 +182,19 @@ def test_among_many_progress_is_reported_less_often_and_in_the_end_all_of_it() -
             for uid in home.stacks:
                 recorder.request(uid)
             await asyncio.sleep(1.01)
-        await asyncio.sleep(count * share.count / status_rate_limiter.PROGRESS_WRITES_PER_SECOND + 1)
+        await asyncio.sleep(count * share.count / status_writer.PROGRESS_WRITES_PER_SECOND + 1)
         assert {stack.status["conditions"][0]["message"] for stack in home.stacks.values()} == {reported.message}
         await recorder.stop()
         return home
 
     assert virtual_time.run(lambda: story(2, 30)).writes == 2 * 30
     assert (
-        virtual_time.run(lambda: story(300, 30)).writes
-        <= 300 * (1 + 1) + 30 * status_rate_limiter.PROGRESS_WRITES_PER_SECOND
+        virtual_time.run(lambda: story(300, 30)).writes <= 300 * (1 + 1) + 30 * status_writer.PROGRESS_WRITES_PER_SECOND
     )
     third = Share(index=0, count=3)
     assert (
         virtual_time.run(lambda: story(300, 30, third)).writes
-        <= 300 * (1 + 1) + 30 * status_rate_limiter.PROGRESS_WRITES_PER_SECOND / 3
+        <= 300 * (1 + 1) + 30 * status_writer.PROGRESS_WRITES_PER_SECOND / 3
     )
 
 
@@ -203,7 +202,7 @@ def test_an_outcome_waits_for_the_last_write_and_not_for_the_last_look() -> None
     """Progress of a large Stack is looked at each second, and written rarely. The user waits for the end no longer."""
 
     async def story() -> None:
-        large = dataclasses.replace(STACK, packed_spec=b" " * 10 * status_rate_limiter.BYTES_PER_SECOND)
+        large = dataclasses.replace(STACK, packed_spec=b" " * 10 * status_writer.BYTES_PER_SECOND)
         home, reported = SlowHome(large), Reported("one")
         home.gate.set()
         recorder = await begin(home, reported)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 
 from hearth.engine.writes import object_loop
@@ -157,5 +158,24 @@ def test_long_steps_of_one_namespace_leave_a_worker_to_others() -> None:
         looks.loop.enqueue("other", "b")
         await asyncio.sleep(0.1)
         assert looks.taken[-1][1] == "b"
+
+    perform(test)
+
+
+def test_a_change_at_the_moment_of_its_turn_is_no_second_turn() -> None:
+    """At any moment, no other worker has the object at the same time."""
+
+    async def test() -> None:
+        for moment in range(8):
+            looks = Looks()
+            looks.seconds = 5
+            looks.enqueue("a")
+            for _ in range(moment):
+                await asyncio.sleep(0)
+            looks.enqueue("a")
+            await asyncio.sleep(20)
+            begun = [at for at, _ in looks.taken]
+            assert all(later - earlier >= 5 for earlier, later in itertools.pairwise(begun))
+            await looks.loop.stop()
 
     perform(test)

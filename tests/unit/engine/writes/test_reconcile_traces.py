@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hearth.engine.writes.reconcile_traces import ReconcileTraces
+from hearth.engine.stack_controller import ReconcileTraces
 from support.fake_world.fake_world import SilentObserver
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.engine.writes.write_latency import WriteLatency
+from hearth.engine.stack_controller import WriteLatency
 from support.fake_world import fake_world
 from support.fake_world.fake_world import SilentObserver
 from support.stories import story, story_runner

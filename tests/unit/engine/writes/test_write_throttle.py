@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hearth.engine.writes.write_throttle import WriteThrottle
+from hearth.engine.writes.write_lanes import WriteThrottle
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from hearth.kube.auth import key_material
+from hearth.kube.auth import inline_kubeconfig
 
 
 def write(key: object, *, password: bytes = b"") -> bytes:
@@ -41,7 +41,7 @@ P256 = ec.generate_private_key(ec.SECP256R1())
 )
 def test_usual_keys_are_used(key: object) -> None:
     """All that API servers accept."""
-    assert key_material.find_wrong_key(write(key)) == ""
+    assert inline_kubeconfig.find_wrong_key(write(key)) == ""
 
 
 def make_large_key(bits: int) -> bytes:
@@ -68,7 +68,7 @@ def test_other_keys_are_refused_at_once(pem: bytes, said: str) -> None:
     """And no message repeats them."""
     begun = time.process_time()
 
-    found = key_material.find_wrong_key(pem)
+    found = inline_kubeconfig.find_wrong_key(pem)
 
     assert said in found
     assert "BEGIN" not in found
@@ -80,9 +80,9 @@ def test_certificates_are_read_before_they_are_used() -> None:
     one = certify(P256)
     other = certify(ec.generate_private_key(ec.SECP256K1()))
 
-    assert key_material.find_wrong_certificates(one * 3) == ""
-    assert key_material.find_wrong_certificates(b"") == ""
-    assert "has 33 PEM blocks" in key_material.find_wrong_certificates(one * 33)
-    assert "whose key is of another kind" in key_material.find_wrong_certificates(one + other)
-    assert "cannot be read" in key_material.find_wrong_certificates(one.replace(b"M", b"N"))
-    assert "is no certificate" in key_material.find_wrong_certificates(one + write(P256))
+    assert inline_kubeconfig.find_wrong_certificates(one * 3) == ""
+    assert inline_kubeconfig.find_wrong_certificates(b"") == ""
+    assert "has 33 PEM blocks" in inline_kubeconfig.find_wrong_certificates(one * 33)
+    assert "whose key is of another kind" in inline_kubeconfig.find_wrong_certificates(one + other)
+    assert "cannot be read" in inline_kubeconfig.find_wrong_certificates(one.replace(b"M", b"N"))
+    assert "is no certificate" in inline_kubeconfig.find_wrong_certificates(one + write(P256))

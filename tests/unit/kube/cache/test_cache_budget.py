@@ -54,7 +54,7 @@ class Bench:
         self._paths = paths
         connection = ScriptedConnection(streams=[self.stream])
         self.caches = ChildCache(
-            connection, ServedKinds(), self.observer, rules=scripted_watch.RULES, observer=self.observer
+            connection, ServedKinds(), self.observer, options=scripted_watch.RULES, observer=self.observer
         )
         self.caches.trust(signing.Trusting())
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from hearth.kube.cache import child_index
+from hearth.kube.cache import kind_cache
 from hearth.kube.cache.child_cache import ChildCache
 from hearth.kube.watch.watch_context import METADATA, WatchOptions
 from hearth.model import errors, names
@@ -50,12 +50,12 @@ class Bench:
     """Caches on a scripted connection, in virtual time."""
 
     def __init__(
-        self, *streams: Stream | Exception, namespace: str = "", rules: WatchOptions = scripted_watch.RULES
+        self, *streams: Stream | Exception, namespace: str = "", options: WatchOptions = scripted_watch.RULES
     ) -> None:
         self.connection = ScriptedConnection(streams=list(streams))
         self.kinds = ServedKinds()
         self.listener = Listener()
-        self.caches = ChildCache(self.connection, self.kinds, self.listener, namespace=namespace, rules=rules)
+        self.caches = ChildCache(self.connection, self.kinds, self.listener, namespace=namespace, options=options)
         self.caches.trust(signing.Trusting())
 
     async def hear(self) -> list[str]:
@@ -273,7 +273,7 @@ async def test_a_label_that_names_another_resource_wakes_both() -> None:
     await bench.hear()
     stream.say(scripted_watch.event("MODIFIED", labelled("a", 6, stack="s2", resource="b")))
     assert sorted(await bench.hear()) == ["s1/a", "s2/b"]
-    assert bench.caches.children("s1") is child_index.NOTHING
+    assert bench.caches.children("s1") is kind_cache.NOTHING
     assert len(bench.caches.children_of("s2", "b")) == 1
 
 

@@ -91,7 +91,7 @@ def measure_once(first: int, *, paths: list[Path], has_own_keys: bool) -> float:
         # Then the server is asked for the metadata alone.
         children = [{"kind": "PartialObjectMetadata", "metadata": child["metadata"]} for child in children]
     stream = Stream(*(scripted_watch.event("ADDED", child) for child in children), list_end(10_000 + CHILDREN))
-    caches = ChildCache(ScriptedConnection(streams=[stream]), ServedKinds(), Deaf(), rules=scripted_watch.RULES)
+    caches = ChildCache(ScriptedConnection(streams=[stream]), ServedKinds(), Deaf(), options=scripted_watch.RULES)
     caches.trust(HASHER)
 
     async def load() -> int:

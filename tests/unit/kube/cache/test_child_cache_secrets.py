@@ -113,7 +113,7 @@ def test_what_a_secret_holds_is_kept_only_where_it_is_used(used: str, accept: st
     async def story() -> None:
         shown = make_secret(3) if is_kept else {"metadata": make_secret(3)["metadata"]}
         connection = ScriptedConnection(streams=[Stream(event("ADDED", shown), list_end(5))])
-        caches = ChildCache(connection, Served(), Deaf(), rules=scripted_watch.RULES)
+        caches = ChildCache(connection, Served(), Deaf(), options=scripted_watch.RULES)
         caches.trust(signing.Trusting())
         texts = await read(caches, used=used, way=way)
         assert [question.accept for question in connection.asked] == [accept]

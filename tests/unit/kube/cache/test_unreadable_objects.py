@@ -50,7 +50,7 @@ def make(name: str, **parts: Any) -> dict[str, Any]:
 
 async def find_stacks(*lines: bytes) -> dict[str, StackObject]:
     """What a cache of Stacks has after these events, by name."""
-    stacks = StackCache(ScriptedConnection(streams=[Stream(*lines, list_end(5))]), Deaf(), rules=scripted_watch.RULES)
+    stacks = StackCache(ScriptedConnection(streams=[Stream(*lines, list_end(5))]), Deaf(), options=scripted_watch.RULES)
     stacks.start()
     await stacks.wait_synced()
     found = [stacks.find_stack(uid) for uid in stacks.stacks()]
@@ -61,7 +61,7 @@ async def find_stacks(*lines: bytes) -> dict[str, StackObject]:
 async def find_children(lines: Sequence[bytes], *, pages: Sequence[Any] = ()) -> dict[str, Child]:
     """What a cache of ConfigMaps has after these events, or pages, by name."""
     connection = ScriptedConnection(streams=[Stream(*lines, *([] if pages else [list_end(5)]))], pages=list(pages))
-    caches = ChildCache(connection, ServedKinds(), Deaf(), rules=scripted_watch.RULES)
+    caches = ChildCache(connection, ServedKinds(), Deaf(), options=scripted_watch.RULES)
     caches.server.has_watch_list = not pages
     caches.follow(CONFIG_MAP, [("data",)])
     await caches.wait_synced()

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearth.kube.client import known_spec
+from hearth.kube.cache import stack_cache
 from hearth.model.child import Object
 
 KNOWN = "known"
-PADDING = "x" * known_spec.LARGE
+PADDING = "x" * stack_cache.LARGE
 NAMES = st.sampled_from(["spec", "status", "metadata", "a", '"spec":{', ',"status":{"a":1}}', "}", "\\", "ü"])
 VALUES = st.recursive(
     NAMES | st.integers(min_value=0, max_value=9) | st.none(),
@@ -36,7 +36,7 @@ def write(raw: Object) -> bytes:
 def test_the_rest_of_an_object_is_the_same_as_if_all_was_parsed(spec: object, status: Object, texts: Object) -> None:
     """Tenants write what they like into annotations, spec and status: a text that looks like a field is none."""
     raw = make(spec, status=status, annotations=texts)
-    found = known_spec.read(write(raw), lambda metadata: KNOWN if metadata == raw["metadata"] else None)
+    found = stack_cache.read(write(raw), lambda metadata: KNOWN if metadata == raw["metadata"] else None)
     if found is not None:
         assert found == {**raw, "spec": KNOWN}
     elif "status" not in repr(status):
@@ -50,7 +50,7 @@ def test_a_status_within_the_spec_is_none(has_status: bool) -> None:
     raw["spec"]["z"] = {"status": {"phase": "forged"}}
     if not has_status:
         del raw["status"]
-    found = known_spec.read(write(raw), lambda _: KNOWN)
+    found = stack_cache.read(write(raw), lambda _: KNOWN)
     assert (found["status"] if found is not None else None) == ({"phase": "CreateComplete"} if has_status else None)
 
 
@@ -58,9 +58,9 @@ def test_what_is_not_certain_is_parsed_as_a_whole() -> None:
     """Unknown specs, small objects, other orders of fields, broken JSON."""
     raw = make({}, status={"phase": "CreateComplete"})
     text = write(raw)
-    assert known_spec.read(text, lambda _: KNOWN) is not None
-    assert known_spec.read(text, lambda _: None) is None
-    assert known_spec.read(write({**raw, "spec": {"a": 1}}), lambda _: KNOWN) is None
-    assert known_spec.read(write({**raw, "zone": {}}), lambda _: KNOWN) is None
-    assert known_spec.read(write(dict(sorted(raw.items(), reverse=True))), lambda _: KNOWN) is None
-    assert known_spec.read(text[:-3], lambda _: KNOWN) is None
+    assert stack_cache.read(text, lambda _: KNOWN) is not None
+    assert stack_cache.read(text, lambda _: None) is None
+    assert stack_cache.read(write({**raw, "spec": {"a": 1}}), lambda _: KNOWN) is None
+    assert stack_cache.read(write({**raw, "zone": {}}), lambda _: KNOWN) is None
+    assert stack_cache.read(write(dict(sorted(raw.items(), reverse=True))), lambda _: KNOWN) is None
+    assert stack_cache.read(text[:-3], lambda _: KNOWN) is None

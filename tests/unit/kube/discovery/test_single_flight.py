@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from hearth.kube.discovery.single_flight import SingleFlight
+from hearth.kube.discovery.single_flight import LATE, KindRefresh, SingleFlight
+from hearth.model import errors
 from support import virtual_time
 
 
@@ -107,3 +108,44 @@ def test_a_caller_that_gives_up_ends_the_run_of_no_other_caller() -> None:
         assert runs.begun == [0.0]
 
     virtual_time.run(story)
+
+
+class Kinds:
+    """Reads that take a second each, and when they began."""
+
+    def __init__(self) -> None:
+        self.begun: list[float] = []
+        self.is_away = False
+
+    async def read(self) -> None:
+        """One reading."""
+        self.begun.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(1.0)
+        if self.is_away:
+            raise errors.Unreachable("away")
+
+
+def test_no_change_of_the_kinds_is_missed() -> None:
+    """One that comes while they are read causes another reading; each burst ends with a late one."""
+
+    async def story() -> list[float]:
+        kinds = Kinds()
+        refresh = KindRefresh(kinds.read, where="test")
+        refresh.on_change()
+        await asyncio.sleep(0.5)
+        refresh.on_change()
+        refresh.on_change()
+        await asyncio.sleep(10.0)
+        assert len(kinds.begun) == 3
+        kinds.is_away = True
+        refresh.on_change()
+        await asyncio.sleep(2.0)
+        refresh.on_change()
+        await asyncio.sleep(10.0)
+        begun = [each - kinds.begun[0] for each in kinds.begun]
+        refresh.on_change()
+        await refresh.close()
+        return begun
+
+    found = virtual_time.run(story)
+    assert found == pytest.approx([0.0, 1.0, 1.0 + 1.0 + LATE, 10.5, 12.5, 13.5 + LATE])

@@ -10,7 +10,7 @@ import pytest
 from hearth.kube.client.api_client import ApiClient
 from hearth.kube.client.connection import Connection
 from hearth.kube.leader_election import overlapping_leases
-from hearth.kube.leader_election.active_leader import ActiveLeader, Scope
+from hearth.kube.leader_election.active_leader import LOOK_INTERVAL, VALID_LOOKS, ActiveLeader, Presence, Scope
 from hearth.model.sharding import WHOLE, Share
 from support import virtual_time
 from support.units.scripted_api.fake_lease_server import LeaseConnection, LeaseServer
@@ -96,3 +96,83 @@ def test_an_operator_that_may_not_read_leases_works() -> None:
     """As on a laptop with few rights."""
     way = LeaseConnection(LeaseServer(overlapping=[make_lease()]), is_refused=True)
     assert look(make_lease(), Scope(), is_alive=True, connection=way)[0] == ""
+
+
+def make_presence(server: LeaseServer, identity: str, *, connection: LeaseConnection | None = None) -> Presence:
+    """A process without an election."""
+    way = connection or LeaseConnection(server)
+    return Presence(ApiClient(cast(Connection, way), None), "ops", "hearth-alone", identity, Scope())
+
+
+def test_of_two_processes_without_an_election_the_later_one_ends() -> None:
+    """It works until it has seen the first one renew; the first one continues, and frees the Lease at its end."""
+
+    async def story() -> None:
+        server = LeaseServer()
+        first = asyncio.ensure_future(make_presence(server, "first").hold())
+        await asyncio.sleep(7.0)
+        begun = asyncio.get_running_loop().time()
+        assert await make_presence(server, "second").hold() == "lease/hearth-alone in namespace ops is held by first"
+        assert asyncio.get_running_loop().time() - begun < 2 * LOOK_INTERVAL
+        assert not first.done()
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        assert server.held == ["first", ""]
+
+    virtual_time.run(story)
+
+
+def test_after_a_crash_the_next_process_takes_the_lease_over() -> None:
+    """It waits for nothing; a Lease that no process renews says nothing about another one."""
+
+    async def story() -> None:
+        server = LeaseServer()
+        crashed = make_presence(server, "crashed")
+        working = asyncio.ensure_future(crashed.hold())
+        await asyncio.sleep(12.0)
+        # As a process ends that is killed: nothing is given back.
+        crashed.identity = "not the one that is released"
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        following = asyncio.ensure_future(make_presence(server, "next").hold())
+        await asyncio.sleep(LOOK_INTERVAL * (VALID_LOOKS + 2))
+        assert (server.held, following.done()) == (["crashed", "next"], False)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+    virtual_time.run(story)
+
+
+def test_of_two_at_the_same_moment_one_stays() -> None:
+    """The one that was faster to write the Lease."""
+
+    async def story() -> list[bool]:
+        server = LeaseServer()
+        both = [asyncio.ensure_future(make_presence(server, name).hold()) for name in ("one", "two")]
+        await asyncio.sleep(5 * LOOK_INTERVAL)
+        done = sorted(each.done() for each in both)
+        for each in both:
+            each.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
+        return done
+
+    assert virtual_time.run(story) == [False, True]
+
+
+def test_a_process_that_may_not_use_leases_works_alone() -> None:
+    """And asks once; a server that is away is asked again."""
+
+    async def story() -> None:
+        refused = LeaseConnection(LeaseServer(), is_refused=True)
+        assert await make_presence(refused.server, "one", connection=refused).hold() == ""
+        assert len(refused.asked) == 1
+        away = LeaseConnection(LeaseServer(), is_cut=True)
+        working = asyncio.ensure_future(make_presence(away.server, "one", connection=away).hold())
+        await asyncio.sleep(60.0)
+        away.is_cut = False
+        await asyncio.sleep(4 * LOOK_INTERVAL)
+        assert (away.server.held, working.done()) == (["one"], False)
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+
+    virtual_time.run(story)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hearth.kube.remote.cpu_budget import CpuBudget
+from hearth.kube.remote.tenant_share import CpuBudget
 
 
 def test_a_burst_is_free_and_more_is_paid_for_by_waiting() -> None:

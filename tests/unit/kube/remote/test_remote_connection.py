@@ -8,7 +8,7 @@ import pytest
 
 from hearth.kube.auth.credentials import Credentials
 from hearth.kube.auth.inline_kubeconfig import InlineKubeconfig
-from hearth.kube.remote.remote_connection import RemoteConnection, UnfinishedLine
+from hearth.kube.remote.remote_cluster import RemoteConnection, UnfinishedLine
 from hearth.kube.remote.tenant_share import TenantShare, TenantShares, TooMuchHeld
 from hearth.model import errors, limits
 from support.real.servers import stub_server

@@ -70,7 +70,7 @@ class Bench:
     def __init__(self, *streams: Stream | Exception, pages: list[Object | Exception] | None = None) -> None:
         self.connection = ScriptedConnection(streams=list(streams), pages=pages or [])
         self.counter = Counter()
-        self.server = WatchContext(connection=self.connection, rules=scripted_watch.RULES, observer=self.counter)
+        self.server = WatchContext(connection=self.connection, options=scripted_watch.RULES, observer=self.counter)
         self.recorder = Recorder()
         self.watch = Reflector(self.server, "/api/v1/configmaps", self.recorder, name="ConfigMap")
 

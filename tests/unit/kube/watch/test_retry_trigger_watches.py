@@ -43,14 +43,14 @@ class Bench:
     def __init__(self, *streams: Stream | Exception) -> None:
         self.heard: list[RetryTrigger] = []
         self.connection = ScriptedConnection(streams=list(streams))
-        self.server = WatchContext(connection=self.connection, rules=scripted_watch.RULES)
+        self.server = WatchContext(connection=self.connection, options=scripted_watch.RULES)
         self.kinds = ServedKinds()
         self.kinds.serve(*KINDS)
         self.watches = TriggerWatches(self.server, self.kinds, self)
 
-    def on_retry_trigger(self, cause: RetryTrigger) -> None:
+    def on_retry_trigger(self, trigger: RetryTrigger) -> None:
         """As the listener."""
-        self.heard.append(cause)
+        self.heard.append(trigger)
 
     async def hear(self, seconds: float = 5.0) -> list[RetryTrigger]:
         """What was reported in so many seconds."""

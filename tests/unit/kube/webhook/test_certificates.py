@@ -20,8 +20,8 @@ def make(hosts: set[str] | None = None, now: datetime = NOW) -> CertificateSet:
     return certificates.renew(CertificateSet(), hosts=hosts or {HOST}, now=now)
 
 
-def authorities(found: CertificateSet) -> list[x509.Certificate]:
-    return x509.load_pem_x509_certificates(found.authorities)
+def authorities(certificates: CertificateSet) -> list[x509.Certificate]:
+    return x509.load_pem_x509_certificates(certificates.authorities)
 
 
 def test_new_certificates_are_valid_for_all_hosts() -> None:

@@ -136,11 +136,11 @@ def test_no_list_of_the_status_can_grow_without_a_limit(root_schema: dict[str, A
     """A status of any Stack stays small. Conditions are as many as there are types."""
     endless = [
         path
-        for path, node in walk(root_schema["properties"]["status"])
+        for path, node in walk(root_schema["properties"].get("status", {}))
         if node.get("type") == "array" and "maxItems" not in node
     ]
 
-    assert endless == [".conditions"]
+    assert endless == ([".conditions"] if "status" in root_schema["properties"] else [])
 
 
 def test_no_word_that_a_structural_schema_does_not_know_is_left(root_schema: dict[str, Any]) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hearth.model import names
 from hearth.model.child import FieldOwnership, Object
@@ -101,3 +103,19 @@ def test_fields_are_claimed_from_the_placeholder_only() -> None:
         "theirs": {"f:data": {"f:c": {}}},
         "hearth:a/b": {"f:data": {"f:a": {}}},
     }
+
+
+KEYS = st.sampled_from("abc")
+VALUES = st.recursive(
+    st.sampled_from([None, 1, "x", [], {}]), lambda inner: st.dictionaries(KEYS, inner, max_size=3), max_leaves=8
+)
+OWNED = st.recursive(
+    st.just({}), lambda inner: st.dictionaries(KEYS.map("f:{}".format) | st.just("."), inner, max_size=3), max_leaves=8
+)
+
+
+@given(ours=OWNED, stated=VALUES)
+def test_the_quick_look_never_hides_what_leaves(ours: Object, stated: Any) -> None:
+    """Where it finds everything stated, the closer look finds nothing either."""
+    if leaving_fields.states_all(ours, stated):
+        assert list(leaving_fields.find_unstated(ours, stated, ())) == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hearth.model import names
-from hearth.plan.ownership import object_owner
+from hearth.plan.ownership import adoption
 
 APPLIED = {"manager": "hearth:prod/shop"}
 
@@ -47,13 +47,13 @@ APPLIED = {"manager": "hearth:prod/shop"}
 )
 def test_the_best_that_is_known_is_named(metadata: dict[str, Any], expected: str) -> None:
     """The most telling sign first."""
-    assert object_owner.describe_owner({"metadata": metadata}, is_proven=True) == expected
+    assert adoption.describe_owner({"metadata": metadata}, is_proven=True) == expected
 
 
 def test_what_proves_nothing_is_said_to_belong_to_no_stack() -> None:
     """Another client copied the annotations of some child onto it; it may well be this Stack that applied it."""
     metadata = {"managedFields": [APPLIED], "annotations": {names.ANNOTATION_IDENTITY: "u/"}}
-    found = object_owner.describe_owner({"metadata": metadata}, is_proven=False)
+    found = adoption.describe_owner({"metadata": metadata}, is_proven=False)
     assert found == (
         "was applied by the Stack prod/shop, but its labels and annotations hearth.dev/… were changed since"
     )

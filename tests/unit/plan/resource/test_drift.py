@@ -13,7 +13,7 @@ from hearth.model import field_paths, names
 from hearth.model.child import Child, Object
 from hearth.plan.ownership import field_ownership
 from hearth.plan.resource import drift
-from hearth.plan.resource.drift_messages import field_managers
+from hearth.plan.resource.drift_messages import reverted_values
 from hearth.plan.retry.drift_conflict import DriftConflict
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_conditions import ManagerQuery
@@ -231,11 +231,11 @@ def test_the_holder_is_named() -> None:
     other = {**THEIRS, "fieldsV1": {"f:data": {"f:a": {}}}}
     bystander = {**THEIRS, "manager": "else", "fieldsV1": {"f:data": {"f:c": {}}}}
     assert (
-        field_managers.describe_managers({"metadata": {"managedFields": [ours, bystander, other]}}, question)
+        reverted_values.describe_managers({"metadata": {"managedFields": [ours, bystander, other]}}, question)
         == "owned by 'keda'"
     )
     assert (
-        field_managers.describe_managers({"metadata": {"managedFields": [ours, bystander]}}, question)
+        reverted_values.describe_managers({"metadata": {"managedFields": [ours, bystander]}}, question)
         == "removed by another field manager"
     )
 
@@ -250,7 +250,7 @@ def test_the_holder_of_a_part_of_a_list_is_named() -> None:
     keyed = {"f:spec": {"f:containers": {'k:{"name":"web"}': {".": {}, "f:image": {}}}}}
     other = {"f:spec": {"f:containers": {'k:{"name":"log"}': {".": {}, "f:image": {}}}}}
     whole = {"f:spec": {"f:containers": {}}}
-    assert [field_managers.holds(each, place, question.manifest) for each in (keyed, other, whole)] == [
+    assert [reverted_values.holds(each, place, question.manifest) for each in (keyed, other, whole)] == [
         True,
         False,
         True,

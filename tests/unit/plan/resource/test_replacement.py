@@ -422,7 +422,7 @@ def test_kinds_are_replaced_unasked_only_where_they_hold_nothing(kind: str, expe
     """By a table."""
     whose = ChildOwner(stack=STACK, resource="a", requires=(), signer=HASHER)
     served = dataclasses.replace(CONFIG_MAP, name=kind)
-    wanted = desired.make_desired({}, kind=served, hash_=HASHER.hash({}), whose=whose)
+    wanted = desired.make_desired({}, kind=served, hash_=HASHER.hash({}), owner=whose)
     assert replacement.find_policy(one("x").resources["a"], wanted) is expected
     assert replacement.find_policy(one("x").resources["a"], wanted, is_named=True) is Replacement.CREATE_FIRST
 

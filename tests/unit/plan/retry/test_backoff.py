@@ -12,12 +12,12 @@ STEADY = BackoffPolicy(max_backoff=300.0, jitter=lambda: 0.0)
 TROUBLE = StepFailure(reason="Rejected", message="no")
 
 
-def fail(times: int, *, backoff_policy: BackoffPolicy = STEADY, trouble: StepFailure = TROUBLE) -> Attempt:
+def fail(times: int, *, backoff_policy: BackoffPolicy = STEADY, failure: StepFailure = TROUBLE) -> Attempt:
     """What is remembered after that many failures at one thing, all at the time 0."""
     attempt = None
     for _ in range(times):
         attempt = backoff.after_failure(
-            attempt, trouble, subject=RemovalAttempt(uid="s"), now=0.0, backoff=backoff_policy
+            attempt, failure, subject=RemovalAttempt(uid="s"), now=0.0, backoff=backoff_policy
         )
     assert attempt is not None
     return attempt
@@ -40,7 +40,7 @@ def test_chance_only_shortens_and_by_a_quarter_at_most() -> None:
 
 def test_the_servers_request_to_wait_is_kept() -> None:
     """Retry-After counts where it is longer than the delay."""
-    assert fail(1, trouble=StepFailure(reason="Unavailable", message="busy", retry_after=30.0)).retry_at == 30.0
+    assert fail(1, failure=StepFailure(reason="Unavailable", message="busy", retry_after=30.0)).retry_at == 30.0
 
 
 def test_another_subject_starts_from_nothing() -> None:
@@ -50,7 +50,7 @@ def test_another_subject_starts_from_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("times", "trouble", "expected"),
+    ("times", "failure", "expected"),
     [
         (backoff.LIMIT - 1, TROUBLE, False),
         (backoff.LIMIT, TROUBLE, True),
@@ -58,9 +58,9 @@ def test_another_subject_starts_from_nothing() -> None:
     ],
     ids=["below the limit", "at the limit", "a mistake counts as the limit at once"],
 )
-def test_a_resource_has_failed_when_its_limit_is_used_up(times: int, trouble: StepFailure, expected: bool) -> None:
+def test_a_resource_has_failed_when_its_limit_is_used_up(times: int, failure: StepFailure, expected: bool) -> None:
     """Trying continues either way."""
-    assert fail(times, trouble=trouble).is_exhausted is expected
+    assert fail(times, failure=failure).is_exhausted is expected
 
 
 def test_an_early_retry_that_fails_is_repeated_twice() -> None:

@@ -83,11 +83,11 @@ def test_nothing_is_watched_in_all_namespaces_but_what_lies_in_none() -> None:
         assert source.namespace or source.kind.startswith(("Cluster", "Validating", "Mutating")) or source.name
 
 
-def refuse(memory: InMemoryState, times: int, *, trouble: StepFailure, now: float = 0.0) -> Attempt:
+def refuse(memory: InMemoryState, times: int, *, failure: StepFailure, now: float = 0.0) -> Attempt:
     """Let one resource be refused so often."""
     for _ in range(times):
         memory.attempts["web"] = backoff.after_failure(
-            memory.attempts.get("web"), trouble, subject=RemovalAttempt(uid="s"), now=now, backoff=STEADY
+            memory.attempts.get("web"), failure, subject=RemovalAttempt(uid="s"), now=now, backoff=STEADY
         )
     return memory.attempts["web"]
 
@@ -98,16 +98,16 @@ FULL = StepFailure(reason="Unavailable", message="full", causes=(LIMITS,))
 def test_news_makes_an_attempt_due_at_once_and_leaves_its_count() -> None:
     """The next failure waits longer still."""
     memory = InMemoryState()
-    assert refuse(memory, 8, trouble=FULL).retry_at == 128.0
+    assert refuse(memory, 8, failure=FULL).retry_at == 128.0
     assert memory.on_trigger(LIMITS, now=60.0) == ["web"]
     assert (memory.attempts["web"].retry_at, memory.attempts["web"].failures) == (60.0, 8)
-    assert refuse(memory, 1, trouble=FULL, now=60.0).retry_at == 60.0 + 256.0
+    assert refuse(memory, 1, failure=FULL, now=60.0).retry_at == 60.0 + 256.0
 
 
 def test_news_of_something_else_changes_nothing() -> None:
     """Nor does it mark anybody."""
     memory = InMemoryState()
-    before = refuse(memory, 8, trouble=FULL)
+    before = refuse(memory, 8, failure=FULL)
     assert memory.on_trigger(RIGHTS, now=60.0) == []
     assert memory.attempts["web"] == before
 
@@ -115,7 +115,7 @@ def test_news_of_something_else_changes_nothing() -> None:
 def test_news_in_a_row_have_it_tried_less_often_the_longer_it_failed() -> None:
     """A sixteenth of its delay apart: eight seconds where it would wait for two minutes."""
     memory = InMemoryState()
-    refuse(memory, 8, trouble=FULL)
+    refuse(memory, 8, failure=FULL)
     memory.on_trigger(LIMITS, now=1.0)
     assert memory.attempts["web"].retry_at == 8.0
     assert memory.on_trigger(LIMITS, now=2.0) == []
@@ -124,7 +124,7 @@ def test_news_in_a_row_have_it_tried_less_often_the_longer_it_failed() -> None:
 def test_a_server_that_asked_for_patience_is_given_it() -> None:
     """Regardless of what  meanwhile."""
     memory = InMemoryState()
-    refuse(memory, 8, trouble=StepFailure(reason="Unavailable", message="", retry_after=30.0, causes=(LIMITS,)))
+    refuse(memory, 8, failure=StepFailure(reason="Unavailable", message="", retry_after=30.0, causes=(LIMITS,)))
     memory.on_trigger(LIMITS, now=10.0)
     assert memory.attempts["web"].retry_at == 30.0
 

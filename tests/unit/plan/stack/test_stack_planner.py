@@ -15,7 +15,7 @@ from hearth.plan.retry.backoff import Attempt
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Apply, Delete, affected_keys
-from hearth.template.blueprint import Blueprint
+from hearth.template.blueprint import Blueprint, CollectionBlueprint
 from support.units import blueprints
 from support.units.blueprints import Constant, Reading, ServedKinds, World
 
@@ -345,6 +345,28 @@ def test_an_event_costs_the_child_and_its_dependents_only() -> None:
     world.children["a"] = [dataclasses.replace(only(world.of("a")), resource_version=99)]
     world.refresh(board, "a")
     assert looked == ["b"]
+
+
+def test_an_event_of_a_member_does_not_look_at_all_objects() -> None:
+    """Which members may go is decided again where one is not wanted, and not for each event of one that is."""
+    made = blueprints.make_blueprint({"quota[a]": [], "quota[b]": []})
+    collection = CollectionBlueprint(
+        name="quota", index=2, members=("quota[a]", "quota[b]"), dependents=(), max_removed="50%"
+    )
+    world, board = settled(dataclasses.replace(made, collections={"quota": collection}))
+    looked: list[str] = []
+
+    class Watched(World):
+        def resources(self) -> Iterable[str]:
+            looked.append("all")
+            return super().resources()
+
+    watched = Watched(children=world.children, memory=world.memory)
+    watched.children["quota[c]"] = []
+    watched.refresh(board, "quota[a]")
+    assert looked == []
+    watched.refresh(board, "quota[c]")
+    assert looked == ["all"]
 
 
 @given(

@@ -13,7 +13,8 @@ from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.steps import Apply
 from hearth.template import chunked_work
 from hearth.template.blueprint import Blueprint, Definition
-from hearth.template.compiler import compiler, unchanged_resources
+from hearth.template.compiler import compiler
+from hearth.template.compiler.changes import changed_members
 from support.units import blueprints, changed_children
 from support.units.blueprints import World
 
@@ -42,7 +43,7 @@ def compile_it(resources: Any, zones: Any, previous: Blueprint | None = None) ->
     """The blueprint, which shares what did not change with the previous one."""
     definition = Definition(template={"parameters": PARAMETERS, "resources": resources}, parameters={"zones": zones})
     made = compiler.compile_template(definition, stack=blueprints.STACK, kinds=KINDS)
-    return made if previous is None else chunked_work.finish(unchanged_resources.share(made, previous))
+    return made if previous is None else chunked_work.finish(changed_members.share(made, previous))
 
 
 def settle(blueprint: Blueprint) -> tuple[World, StackPlanner]:

@@ -73,7 +73,7 @@ def test_the_limit(said: int | str | None, expected: int | None) -> None:
         ({}, HealingPolicy()),
         (
             {"policy": "OnUpdate", "maxUnhealthy": "40%"},
-            HealingPolicy(policy=HealingMode.ON_UPDATE, max_unhealthy="40%"),
+            HealingPolicy(mode=HealingMode.ON_UPDATE, max_unhealthy="40%"),
         ),
     ],
     ids=["nothing", "everything"],
@@ -111,7 +111,7 @@ def test_a_mark_is_counted_before_it_is_obeyed() -> None:
 @pytest.mark.parametrize("is_completed", [True, False], ids=["later", "now"])
 def test_on_update_waits_for_the_next_target(is_completed: bool) -> None:
     """While a target is not reached yet, what is marked is a part of reaching it."""
-    world, board = settled(many(), HealingPolicy(policy=HealingMode.ON_UPDATE), is_completed=is_completed)
+    world, board = settled(many(), HealingPolicy(mode=HealingMode.ON_UPDATE), is_completed=is_completed)
     mark(world, "a")
     planned = world.refresh(board, "a")
     assert planned == ([] if is_completed else ["a"])

@@ -114,7 +114,7 @@ def test_a_restart_in_a_batch_takes_it_up() -> None:
 def test_a_restart_in_a_pause_keeps_its_end() -> None:
     """The recorded end of the last batch counts."""
     last = BatchEnd(collection="member", since=100, updated=2)
-    update = make(batch=2, pause=30, is_resumed=True, last=last)
+    update = make(batch=2, pause=30, is_resumed=True, last_end=last)
     update.note_settled("0")
     update.note_settled("1")
     assert update.choose(now=120) == []
@@ -124,7 +124,7 @@ def test_a_restart_in_a_pause_keeps_its_end() -> None:
 def test_an_end_that_was_not_recorded_pauses_again() -> None:
     """A crash between the end of a batch and its record makes the pause longer, never shorter."""
     last = BatchEnd(collection="member", since=100, updated=1)
-    update = make(batch=1, pause=30, is_resumed=True, last=last)
+    update = make(batch=1, pause=30, is_resumed=True, last_end=last)
     update.note_settled("0")
     update.note_settled("1")
     assert update.choose(now=135) == []
@@ -152,7 +152,7 @@ def proceed(before: RollingUpdate, *, settled: str, waiting: str, missing: str =
     """The update as the next planner of the process continues it, with the members as they are then."""
     names = tuple(sorted(settled + waiting + missing))
     policy = RollingPolicy(collection="member", members=names, max_batch=2, pause=before.policy.pause)
-    update = continue_update(policy, before, last=before.last, is_resumed=False)
+    update = continue_update(policy, before, end=before.last_end, is_resumed=False)
     for name in settled:
         update.note_settled(name)
     for name in waiting:
@@ -180,7 +180,7 @@ def test_a_template_that_is_changed_back_does_not_wait_for_the_pause() -> None:
 
 def test_a_template_that_is_changed_back_within_a_batch_starts_with_a_batch() -> None:
     """The members of a batch in progress go back at once as well, also after an earlier update with a pause."""
-    update = make(pause=60, last=BatchEnd(collection="member", since=0, updated=4))
+    update = make(pause=60, last_end=BatchEnd(collection="member", since=0, updated=4))
     update.choose(now=5)
     assert proceed(update, settled="23", waiting="01").choose(now=6) == ["0", "1"]
 

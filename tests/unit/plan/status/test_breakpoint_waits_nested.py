@@ -87,7 +87,7 @@ def test_an_order_by_path_is_answered_with_whom_to_annotate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wait", "owner", "command"),
+    ("wait", "address", "command"),
     [
         pytest.param(
             breakpoint_waits.BreakpointWait(resource="workers[a]", hook="PreUpdate"),
@@ -106,10 +106,10 @@ def test_an_order_by_path_is_answered_with_whom_to_annotate() -> None:
     ],
 )
 def test_commands_in_messages_are_safe_to_paste(
-    wait: breakpoint_waits.BreakpointWait, owner: breakpoint_waits.StackAddress, command: str
+    wait: breakpoint_waits.BreakpointWait, address: breakpoint_waits.StackAddress, command: str
 ) -> None:
     """A shell expands nothing of what others wrote."""
-    assert owner.write_continue(wait) == command
+    assert address.write_continue(wait) == command
 
 
 def test_what_is_given_is_written_once_and_taken_out_once() -> None:

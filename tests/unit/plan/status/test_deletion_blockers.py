@@ -14,6 +14,7 @@ from hearth.model.tenancy import Boundary
 from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.read_access import Access, Reader
 from hearth.plan.status import deletion_blockers
 from support.units import blueprints
@@ -44,7 +45,7 @@ def make_nested(conditions: Any, *, name: str = "shop-a", kind: Kind = NESTED) -
 def blocked_by(message: object, *, status: str = "True") -> list[dict[str, object]]:
     """Conditions of a Stack, one of which says what blocks its deletion."""
     ready = {"type": "Ready", "status": "False", "message": "deleting"}
-    return [ready, {"type": deletion_blockers.TYPE, "status": status, "message": message}]
+    return [ready, {"type": ConditionType.DELETION_BLOCKED, "status": status, "message": message}]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,13 +27,13 @@ REFUSAL = DefinitionRejection(reason="InvalidTemplate", message="the definition 
 def build(
     board: StackPlanner | None,
     *,
-    subject: StatusInput = SUBJECT,
+    status_input: StatusInput = SUBJECT,
     memory: InMemoryState | None = None,
     before: Object | None = None,
 ) -> Object:
     """The status, at a fixed time."""
     return status_builder.build_status(
-        subject, board, memory=memory or InMemoryState(), before=before or {}, now=1_000.0, monotonic=0.0
+        status_input, board, memory=memory or InMemoryState(), before=before or {}, now=1_000.0, monotonic=0.0
     )
 
 
@@ -71,7 +71,7 @@ def test_a_later_revision_is_an_update() -> None:
     """Regardless of what its number is called by."""
     world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
     world.settle(board)
-    status = build(board, subject=dataclasses.replace(SUBJECT, target=LATER))
+    status = build(board, status_input=dataclasses.replace(SUBJECT, target=LATER))
     assert (status["phase"], status["revision"]) == ("UpdateComplete", 4)
 
 
@@ -149,7 +149,9 @@ def test_a_refused_definition_is_stalled_while_the_rest_is_reported_as_it_is() -
     world.settle(board)
     status = build(
         board,
-        subject=dataclasses.replace(SUBJECT, rejection=REFUSAL, target=LATER, completed=CompletedRevisions(last=1)),
+        status_input=dataclasses.replace(
+            SUBJECT, rejection=REFUSAL, target=LATER, completed=CompletedRevisions(last=1)
+        ),
     )
     assert headline(status) == ("UpdateFailed", "InvalidTemplate", REFUSAL.message)
     assert conditions.find(status, "Stalled")["status"] == "True"
@@ -158,7 +160,7 @@ def test_a_refused_definition_is_stalled_while_the_rest_is_reported_as_it_is() -
 
 def test_before_anything_was_accepted_there_is_a_status_all_the_same() -> None:
     """The first definition was refused: no counts, no revision."""
-    status = build(None, subject=dataclasses.replace(SUBJECT, target=None, rejection=REFUSAL))
+    status = build(None, status_input=dataclasses.replace(SUBJECT, target=None, rejection=REFUSAL))
     assert (status["phase"], "summary" in status, "revision" in status) == ("CreateFailed", False, False)
 
 
@@ -169,7 +171,7 @@ def test_a_deletion_names_what_is_left() -> None:
     world.children["a"] = [dataclasses.replace(world.of("a")[0], deleting=True, finalizers=("x/y",))]
     board = blueprints.make_board(blueprints.make_blueprint({}))
     world.refresh(board)
-    status = build(board, subject=dataclasses.replace(SUBJECT, is_deleting=True))
+    status = build(board, status_input=dataclasses.replace(SUBJECT, is_deleting=True))
     assert headline(status) == (
         "DeleteInProgress",
         "Deleting",
@@ -202,10 +204,10 @@ def test_sources_that_are_polled_are_named() -> None:
     world.settle(board)
     polled = dataclasses.replace(SUBJECT, polled=("secret/db",))
 
-    [warning] = build(board, subject=polled)["warnings"]
+    [warning] = build(board, status_input=polled)["warnings"]
 
     assert warning.startswith(
         "secret/db: changes are detected by polling every 30 s because the operator is not allowed to watch"
     )
-    assert "warnings" not in build(board, subject=dataclasses.replace(polled, is_deleting=True))
+    assert "warnings" not in build(board, status_input=dataclasses.replace(polled, is_deleting=True))
     assert "warnings" not in build(board)

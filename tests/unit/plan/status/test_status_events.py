@@ -60,7 +60,7 @@ def test_notable_conditions_are_reported_when_they_become_true() -> None:
 def find_told(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, str]]:
     events, owed = status_events.find_conditions(before, after)
     assert not owed
-    return [(event.type, event.reason) for event in events]
+    return [(event.severity, event.reason) for event in events]
 
 
 def test_an_event_waits_for_the_name_of_the_manager() -> None:

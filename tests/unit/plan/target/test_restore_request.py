@@ -35,7 +35,7 @@ def start(rollback: RollbackRequest, **more: object) -> Target:
 
 def test_a_request_counts_for_the_definition_beside_it() -> None:
     """As one for a revision does."""
-    request = TargetRequest(hash="two", to_snapshot="before", restore=RESOLVED)
+    request = TargetRequest(hash="two", to_snapshot="before", rollback=RESOLVED)
     assert choose(request) == TargetChoice(cause=TargetCause.ROLLBACK, revision=1, rollback=SETTLED)
 
 
@@ -51,13 +51,13 @@ def test_a_later_definition_overrides_a_request_and_remembers_it() -> None:
 def test_a_known_request_is_not_resolved_again() -> None:
     """What the name would resolve to now does not matter."""
     other = dataclasses.replace(RESOLVED, token="t2", revision=2)
-    assert choose(TargetRequest(hash="two", to_snapshot="before", restore=other), start(SETTLED)).rollback == SETTLED
+    assert choose(TargetRequest(hash="two", to_snapshot="before", rollback=other), start(SETTLED)).rollback == SETTLED
 
 
 def test_a_request_for_another_snapshot_is_another_one() -> None:
     """And so is one for a revision."""
     other = dataclasses.replace(RESOLVED, snapshot="later", token="t2")
-    found = choose(TargetRequest(hash="two", to_snapshot="later", restore=other), start(SETTLED)).rollback
+    found = choose(TargetRequest(hash="two", to_snapshot="later", rollback=other), start(SETTLED)).rollback
     assert found == dataclasses.replace(other, spec_hash="two")
     found = choose(TargetRequest(hash="two", to_revision=1), start(SETTLED)).rollback
     assert found == RollbackRequest(to_revision=1, spec_hash="two", revision=1)

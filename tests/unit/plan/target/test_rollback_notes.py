@@ -10,8 +10,8 @@ from hearth.plan.target import rollback_notes
 from hearth.plan.target.target import RollbackRequest, Target, TargetCause
 
 
-def make(revision: int, cause: TargetCause, *, order: RollbackRequest | None = None) -> Target:
-    return Target(revision=revision, cause=cause, since=0.0, rollback=order)
+def make(revision: int, cause: TargetCause, *, rollback: RollbackRequest | None = None) -> Target:
+    return Target(revision=revision, cause=cause, since=0.0, rollback=rollback)
 
 
 ORDER = RollbackRequest(to_revision=0, spec_hash="old", revision=2)
@@ -22,20 +22,20 @@ SNAPSHOT = RollbackRequest(to_revision=2, spec_hash="old", revision=2, snapshot=
     ("target", "warning"),
     [
         pytest.param(
-            make(5, TargetCause.SPEC, order=ORDER),
+            make(5, TargetCause.SPEC, rollback=ORDER),
             "spec.rollback.toRevision: 0 has no effect: template or parameters were changed after it was written, and "
             "the later change takes precedence; remove it, or roll back again: kubectl stack rollback shop --to 2 -n prod",
             id="a later edit",
         ),
         pytest.param(
-            make(5, TargetCause.SPEC, order=SNAPSHOT),
+            make(5, TargetCause.SPEC, rollback=SNAPSHOT),
             "spec.rollback.toSnapshot: before-migration has no effect: template or parameters were changed after it was "
             "written, and the later change takes precedence; remove it, or roll back again: kubectl stack restore shop "
             "before-migration -n prod",
             id="a snapshot",
         ),
-        pytest.param(make(2, TargetCause.ROLLBACK, order=ORDER), None, id="the rollback is the target"),
-        pytest.param(make(2, TargetCause.SPEC, order=ORDER), None, id="the spec has the same definition"),
+        pytest.param(make(2, TargetCause.ROLLBACK, rollback=ORDER), None, id="the rollback is the target"),
+        pytest.param(make(2, TargetCause.SPEC, rollback=ORDER), None, id="the spec has the same definition"),
         pytest.param(make(5, TargetCause.SPEC), None, id="no request"),
         pytest.param(None, None, id="no target yet"),
     ],

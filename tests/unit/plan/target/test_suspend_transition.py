@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from hearth.plan.target import suspend_transition, target_start, target_status
+from hearth.plan.target import target_choice, target_start, target_status
 from hearth.plan.target.target import SuspendTransition, Target, TargetCause
 from hearth.plan.target.target_choice import TargetChoice
 from hearth.plan.target.target_start import TargetContext
@@ -39,16 +39,16 @@ def test_the_turn_follows_the_spec(
     turn: SuspendTransition | None, is_suspended: bool, expected: SuspendTransition | None
 ) -> None:
     """And keeps its time while that says the same."""
-    assert suspend_transition.follow_suspend(having(turn), is_suspended=is_suspended, now=200.7).suspend == expected
+    assert target_choice.follow_suspend(having(turn), is_suspended=is_suspended, now=200.7).suspend == expected
 
 
 def test_a_rollback_that_was_ordered_meanwhile_is_called_so() -> None:
     """One that was reached before is resumed like anything."""
     ordered = having(SUSPENDED, cause=TargetCause.ROLLBACK, is_completed=False)
-    assert suspend_transition.follow_suspend(ordered, is_suspended=False, now=300.0).suspend is None
-    assert suspend_transition.follow_suspend(ordered, is_suspended=False, now=300.0).since == 300.0
+    assert target_choice.follow_suspend(ordered, is_suspended=False, now=300.0).suspend is None
+    assert target_choice.follow_suspend(ordered, is_suspended=False, now=300.0).since == 300.0
     reached = having(SUSPENDED, cause=TargetCause.ROLLBACK)
-    assert suspend_transition.follow_suspend(reached, is_suspended=False, now=200.0).suspend == RESUMING
+    assert target_choice.follow_suspend(reached, is_suspended=False, now=200.0).suspend == RESUMING
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_the_status_tells_all_of_it(turn: SuspendTransition | None) -> None:
 
 def test_time_starts_again_for_what_is_being_done_alone() -> None:
     """After a pause."""
-    restarted = suspend_transition.restart_timeout(having(SUSPENDING), now=500.0)
+    restarted = target_choice.restart_timeout(having(SUSPENDING), now=500.0)
     assert (restarted.since, restarted.suspend) == (100.0, dataclasses.replace(SUSPENDING, since=500.0))
-    assert suspend_transition.restart_timeout(having(SUSPENDED), now=500.0) == having(SUSPENDED)
-    assert suspend_transition.restart_timeout(having(None, is_completed=False), now=500.0).since == 500.0
+    assert target_choice.restart_timeout(having(SUSPENDED), now=500.0) == having(SUSPENDED)
+    assert target_choice.restart_timeout(having(None, is_completed=False), now=500.0).since == 500.0

@@ -10,7 +10,7 @@ from support import soak
 from support.expressions import cost_search
 from support.expressions.cost_search import FORMS, Finding, Search, Shape, Trial
 
-MOST = 1.5
+MOST = 3
 """How many times its bound an expression may take on a machine that others use too; alone it takes less than all of it."""
 SAMPLED = 12
 """Forms of the sample in the ordinary tests."""

@@ -12,7 +12,7 @@ from hearth.template.cel.field_references import EACH
 
 def read(text: str) -> dict[str, bool]:
     """By path as written whether it is required."""
-    return {str(found): found.is_required for found in expressions.parse(text).reading.reads}
+    return {str(found): found.is_required for found in expressions.parse(text).reads.reads}
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_the_way_to_an_optional_part_is_required_but_not_read() -> None:
     """`web.status.?x` needs a status, and nothing of it but x."""
     parsed = expressions.parse("web.status.?x")
     assert [str(found) for found in parsed.required] == ["web.status"]
-    assert {found.path for found in parsed.reading.reads} == {("status", "x")}
+    assert {found.path for found in parsed.reads.reads} == {("status", "x")}
 
 
 @pytest.mark.parametrize(

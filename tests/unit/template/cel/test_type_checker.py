@@ -45,7 +45,11 @@ def scope() -> type_checker.TypeScope:
             13,
             "there is no field 'readyReplcas' in DeploymentStatus; did you mean 'readyReplicas'?",
         ),
-        ("has(web.status.zz)", 4, "there is no field 'zz' in DeploymentStatus"),
+        (
+            "has(web.status.zz)",
+            4,
+            "there is no field 'zz' in DeploymentStatus; it has conditions, phase and readyReplicas",
+        ),
         (
             "web.status.conditions.exists(c, c.statu == 'x')",
             35,
@@ -65,7 +69,7 @@ def scope() -> type_checker.TypeScope:
         ("widget.spec.tree.children[0].nam", 30, "there is no field 'nam' in Tree; did you mean 'name'?"),
         ("widget.spec.parts['x'].sze", 24, "there is no field 'sze' in Widget.spec.parts[]; did you mean 'size'?"),
         ("web['spec']", 4, "'[ ]' cannot be applied to (Deployment, string); name fields after a dot"),
-        ("nothing(web)", 8, "there is no function or name 'nothing'"),
+        ("nothing(web)", 8, "there is no function or name 'nothing'; docs/language.md lists all functions"),
         ("size(web.spec.replicas)", 5, "size() cannot be applied to (int); convert with string(), int() or double()"),
     ],
 )
@@ -151,8 +155,8 @@ def test_all_mistakes_of_an_expression_are_found(scope: type_checker.TypeScope) 
     """And no echo of them."""
     judgement = scope.check(expressions.parse("web.aa.bb + config.cc"))
     assert [fault.message for fault in judgement.faults] == [
-        "there is no field 'aa' in Deployment",
-        "there is no field 'cc' in ConfigMap",
+        "there is no field 'aa' in Deployment; it has apiVersion, kind, metadata, spec and status",
+        "there is no field 'cc' in ConfigMap; it has apiVersion, data, immutable, kind and metadata",
     ]
 
 

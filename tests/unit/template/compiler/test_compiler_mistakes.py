@@ -71,7 +71,7 @@ from support.units.templates.invalid_templates import (
         (
             "{replicas: '${stack.labels}'}",
             ".replicas",
-            "there is no field 'labels' in stack (at column 7 of `stack.labels`)",
+            "there is no field 'labels' in stack; it has name, namespace and uid (at column 7 of `stack.labels`)",
         ),
         (
             "{replicas: '${1 +}'}",
@@ -215,7 +215,10 @@ def test_a_cycle_of_conditions() -> None:
     """They are decided in order, so there must be one."""
     template = f"conditions: {{x: conditions.y, y: '!conditions.x', z: conditions.zz}}\nresources: {{a: {{{SOUND}}}}}"
     assert find_mistakes(template) == [
-        ("spec.template.conditions.z", "there is no field 'zz' in conditions (at column 12 of `conditions.zz`)"),
+        (
+            "spec.template.conditions.z",
+            "there is no field 'zz' in conditions; it has x, y and z (at column 12 of `conditions.zz`)",
+        ),
         ("spec.template.conditions.x", "depends on itself: x → y → x; remove one of them"),
     ]
 

@@ -21,7 +21,7 @@ from hearth.template.compiler import compiler
 from support.units import blueprints
 
 KINDS = blueprints.ServedKinds(blueprints.CONFIG_MAP)
-LONGEST = 0.1
+LONGEST = 0.2
 """Seconds of this thread that one piece may take."""
 MEMORY = 64 * 1024 * 1024
 

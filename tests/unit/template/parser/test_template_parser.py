@@ -50,7 +50,10 @@ NAME_RULE = "names start with a lower-case letter and have at most 40 letters an
         (
             in_resource(f"{{{SOUND}, updatePolicy: {{replace: Always, replaceOn: [1], when: x}}}}"),
             [
-                (f"{A}.updatePolicy.when", "'when' is not known; an update policy has replace, replaceOn and rolling"),
+                (
+                    f"{A}.updatePolicy.when",
+                    "'when' is not known; an update policy has replace, replaceOn, rolling and maxRemoved",
+                ),
                 (
                     f"{A}.updatePolicy.replace",
                     "must be one of CreateFirst, DeleteFirst, KeepClaims, Never, found the text 'Always'",

@@ -58,7 +58,7 @@ def test_values(rules: dict[str, Any], given: dict[str, Any], expected: Any) -> 
         ({"type": "integer"}, "three", "spec.parameters.x: must be of type integer, found the text 'three'"),
         ({"type": "integer"}, True, "spec.parameters.x: must be of type integer, found true"),
         ({"type": "integer"}, None, "spec.parameters.x: must be of type integer, found null"),
-        ({"enum": ["a", "b"]}, "c", "spec.parameters.x: must be one of the text 'a', the text 'b', found the text 'c'"),
+        ({"enum": ["a", "b"]}, "c", "spec.parameters.x: must be one of 'a', 'b', found the text 'c'"),
         ({"minimum": 1}, 0, "spec.parameters.x: must be at least 1, found the number 0"),
         ({"maximum": 1}, 2, "spec.parameters.x: must be at most 1, found the number 2"),
         ({"pattern": "^a"}, "b", "spec.parameters.x: must match '^a', found the text 'b'"),

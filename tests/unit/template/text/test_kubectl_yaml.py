@@ -291,3 +291,14 @@ def test_a_reversed_text_is_seen_as_such() -> None:
     """In double quotes, also where it has several lines."""
     assert kubectl_yaml.write({"a": "safe\u202eevil\nb"}) == 'a: "safe\\u202Eevil\\nb"\n'
     assert kubectl_yaml.write({"a\u200b": "Größe ✔ 名前"}) == '"a\\u200B": Größe ✔ 名前\n'
+
+
+@pytest.mark.parametrize(
+    "character", ["\x1b", "\x07", "\x9b", "\u202e", "\u2066", "\u200b", "\u2028", "\ufeff", "\U000e0041"]
+)
+def test_what_is_written_shows_what_a_terminal_would_obey(character: str) -> None:
+    """Escapes of terminals and characters that reorder or hide text, in keys, values and texts of several lines."""
+    written = kubectl_yaml.write({f"a{character}": f"b{character}c", "lines": f"one\n{character}two\n"})
+
+    assert character not in written
+    assert yaml.safe_load(written) == {f"a{character}": f"b{character}c", "lines": f"one\n{character}two\n"}

@@ -12,14 +12,90 @@ function setConnection(state, text) {
   connection.dataset.state = state;
 }
 
-// A wide picture shrinks to the width of the window, as long as it stays legible.
-function fitPicture() {
+// The picture is drawn at its own size, at which its text is legible, unless the user chose another.
+let zoom = 1;
+
+function setZoom(value) {
   const picture = document.querySelector(".picture svg");
   if (!picture) return;
-  picture.style.minWidth = picture.viewBox.baseVal.width * 0.75 + "px";
-  picture.style.maxWidth = "100%";
+  const natural = picture.viewBox.baseVal.width;
+  zoom = value === "fit" ? Math.min(1, (picture.parentElement.clientWidth - 4) / natural) : Math.min(3, Math.max(0.2, value));
+  picture.style.width = natural * zoom + "px";
   picture.style.height = "auto";
 }
+
+function showPicture() {
+  const controls = document.getElementById("zoom");
+  if (controls) controls.hidden = false;
+  setZoom(zoom);
+}
+
+document.addEventListener("click", (event) => {
+  const step = event.target.closest("[data-zoom]")?.dataset.zoom;
+  if (step) setZoom({ in: zoom * 1.25, out: zoom / 1.25, fit: "fit", whole: 1 }[step]);
+});
+
+// The picture is moved by its ground; a click on a node stays a click.
+document.addEventListener("pointerdown", (event) => {
+  const picture = event.target.closest(".picture");
+  if (!picture || event.button || event.pointerType !== "mouse" || event.target.closest("a")) return;
+  const start = [event.clientX + picture.scrollLeft, event.clientY + picture.scrollTop];
+  const move = (moved) => picture.scrollTo(start[0] - moved.clientX, start[1] - moved.clientY);
+  document.addEventListener("pointermove", move);
+  document.addEventListener("pointerup", () => document.removeEventListener("pointermove", move), { once: true });
+});
+
+const UNITS = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
+
+function describeAge(created) {
+  const seconds = Math.max(0, (Date.now() - Date.parse(created)) / 1000);
+  const [unit, size] = UNITS.find(([, size]) => seconds >= 2 * size) || UNITS[3];
+  return Math.floor(seconds / size) + unit;
+}
+
+// The list is filtered here, so that a change that arrives does not lose the filter.
+function filterList() {
+  const filters = document.getElementById("filters");
+  const rows = [...document.querySelectorAll(".stacks tbody tr")];
+  for (const time of document.querySelectorAll("time[datetime]")) {
+    if (time.dateTime) time.textContent = describeAge(time.dateTime);
+  }
+  if (!filters) return;
+  filters.hidden = !rows.length;
+  const choices = document.getElementById("filter-namespace");
+  for (const name of new Set(rows.map((row) => row.dataset.namespace))) {
+    if (choices && ![...choices.options].some((option) => option.value === name)) choices.add(new Option(name, name));
+  }
+  const words = document.getElementById("filter-text").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const state = document.getElementById("filter-state").value;
+  const namespace = choices?.value || "";
+  const nested = document.getElementById("filter-nested").checked;
+  let shown = 0;
+  for (const row of rows) {
+    const text = row.textContent.toLowerCase();
+    const isProblem = row.dataset.state !== "ready";
+    row.hidden =
+      !words.every((word) => text.includes(word)) ||
+      (state === "problems" ? !isProblem : state && row.dataset.state !== state) ||
+      (namespace && row.dataset.namespace !== namespace) ||
+      (!nested && "nested" in row.dataset);
+    shown += !row.hidden;
+  }
+  const order = document.getElementById("filter-order").value;
+  const RANK = ["failed", "stopped", "progressing", "obsolete", "ready"];
+  const rank = (row) => RANK.indexOf(row.dataset.state);
+  rows.forEach((row, index) => (row.dataset.place ??= index));
+  rows.sort((one, other) => {
+    if (order === "problems" && rank(one) !== rank(other)) return rank(one) - rank(other);
+    if (order === "newest" && one.dataset.created !== other.dataset.created) return one.dataset.created < other.dataset.created ? 1 : -1;
+    return one.dataset.place - other.dataset.place;
+  });
+  rows[0]?.parentElement.append(...rows);
+  document.getElementById("filter-count").textContent = shown === rows.length ? "" : shown + " of " + rows.length;
+}
+
+document.getElementById("filters")?.addEventListener("input", filterList);
+setInterval(filterList, 10000);
 
 function replacePart(id, part) {
   let section = document.getElementById("part-" + id);
@@ -34,7 +110,8 @@ function replacePart(id, part) {
   const scrolled = picture ? [picture.scrollLeft, picture.scrollTop] : null;
   section.innerHTML = part.html;
   section.dataset.version = part.version;
-  fitPicture();
+  showPicture();
+  filterList();
   const renewed = section.querySelector(".picture");
   if (renewed && scrolled) renewed.scrollTo(scrolled[0], scrolled[1]);
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
@@ -65,6 +142,29 @@ function follow(address) {
   });
 }
 
+// A log grows while it is shown. The oldest lines go, so that a page that stays open for days stays small.
+const LOG_LINES = 2000;
+let following = null;
+
+function followLog(place) {
+  following?.close();
+  following = null;
+  const log = place.querySelector("[data-log]");
+  if (!log) return;
+  const state = log.nextElementSibling;
+  const source = (following = new EventSource(log.dataset.log));
+  source.addEventListener("log", (event) => {
+    const found = JSON.parse(event.data);
+    const isAtEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+    const kept = found.reset || !log.textContent ? [] : log.textContent.split("\n");
+    log.textContent = [...kept, ...found.lines].slice(-LOG_LINES).join("\n");
+    if (isAtEnd) log.scrollTop = log.scrollHeight;
+  });
+  source.addEventListener("problem", (event) => (state.textContent = JSON.parse(event.data).message));
+  source.addEventListener("error", () => (state.textContent = "connection lost; trying again …"));
+  source.addEventListener("open", () => (state.textContent = "new lines appear by themselves"));
+}
+
 async function show(address, options) {
   content.setAttribute("aria-busy", "true");
   try {
@@ -77,9 +177,38 @@ async function show(address, options) {
   const heading = content.querySelector("h1");
   dialog.setAttribute("aria-label", heading ? heading.textContent : "Details");
   if (!dialog.open) dialog.showModal();
+  followLog(content);
   const first = content.querySelector("select, input:not([type=hidden]), #close, #cancel") || content.querySelector("button");
-  first?.focus();
+  // What is read first stays in sight.
+  first?.focus({ preventScroll: true });
+  content.scrollIntoView({ block: "start" });
+  const form = content.querySelector("[data-preview]");
+  if (form) showPreview(form);
 }
+
+// What a choice would change is shown before it is confirmed. The last choice wins.
+let previewed = 0;
+
+async function showPreview(form) {
+  const place = form.querySelector("#preview");
+  const own = ++previewed;
+  place.textContent = "What would change: asking the cluster …";
+  const address = form.dataset.preview + "?to=" + encodeURIComponent(form.querySelector("select")?.value ?? "0");
+  let html = "";
+  try {
+    html = await (await fetch(address, { headers: { "X-Hearth-Fragment": "1" }, redirect: "error" })).text();
+  } catch {
+    html = "";
+  }
+  if (own !== previewed || !place.isConnected) return;
+  if (html) place.innerHTML = html;
+  else place.textContent = "What would change is not known: the server does not answer.";
+}
+
+document.addEventListener("change", (event) => {
+  const form = event.target.closest("[data-preview]");
+  if (form) showPreview(form);
+});
 
 function open(address, element) {
   if (!dialog.open) opener = element?.closest("[id]")?.id || "";
@@ -94,7 +223,7 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest("a");
   if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
   const address = link.href.baseVal ?? link.href;
-  if (link.closest(".graph, [data-dialog]") && /\/(resource|why)$/.test(new URL(address, location).pathname)) {
+  if (link.closest(".graph, [data-dialog]") && /\/(resource|why|log|history|compare)$/.test(new URL(address, location).pathname)) {
     event.preventDefault();
     open(address, link);
   }
@@ -102,7 +231,9 @@ document.addEventListener("click", (event) => {
 
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  if (form.matches("[data-dialog]")) {
+  if (form.matches(".filters")) {
+    event.preventDefault();
+  } else if (form.matches("[data-dialog]")) {
     event.preventDefault();
     const query = new URLSearchParams(new FormData(form, event.submitter));
     open(form.getAttribute("action") + "?" + query, event.submitter);
@@ -114,10 +245,13 @@ document.addEventListener("submit", (event) => {
 
 dialog.addEventListener("close", () => {
   content.replaceChildren();
+  followLog(content);
   document.getElementById(opener)?.focus({ preventScroll: true });
 });
 
-fitPicture();
+showPicture();
+filterList();
+followLog(document.getElementById("content"));
 if (document.body.dataset.updates) {
   setConnection("connecting", "connecting …");
   follow(document.body.dataset.updates);

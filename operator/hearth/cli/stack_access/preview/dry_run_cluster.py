@@ -45,6 +45,10 @@ class DryRunCluster:
                 raise
         return await self._session.list(kind, self._namespace, selector=selector)
 
+    async def list_objects(self, kind: Kind, namespace: str, *, selector: str) -> list[Object]:
+        """Return the objects with these labels."""
+        return await self._session.list(kind, namespace, selector=selector)
+
     async def get(self, ref: ObjectRef, *, kind: Kind, user: str = "") -> Object:
         """Return the object."""
         path = api_requests.object_path(kind, ref.namespace, ref.name)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import sys
 import time
 from collections.abc import Mapping
 
 import orjson
+import structlog
 
 from hearth.cli import object_fields
 from hearth.cli.stack_access import revisions
+from hearth.cli.stack_access.preview import wanted_stack
 from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views.stack_state import StackState
@@ -26,6 +30,32 @@ from hearth.preview import previews
 from hearth.preview.changes import Preview
 from hearth.preview.preview_world import PreviewRequest
 from hearth.sandbox.pool import Pool
+
+
+def silence_engine() -> None:
+    """Let the engine log errors alone: it logs what it would write, which is the preview."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+async def preview_rollback(session: Session, namespace: str, name: str, number: int, *, tenancy: Tenancy) -> Preview:
+    """Return the preview of a rollback to a revision, 0 for the last completed one. Raises ApiStatusError or Unreachable."""
+    present = await session.get(STACK, namespace, name)
+    cluster = DryRunCluster(session, namespace=namespace)
+    wanted = await wanted_stack.try_rollback(cluster, present, number)
+    return await make_preview(session, present=present, wanted=wanted, tenancy=tenancy, beside={})
+
+
+async def preview_present(session: Session, namespace: str, name: str, *, tenancy: Tenancy) -> Preview:
+    """Return what the operator would write now for the Stack as it is, if it were not paused.
+
+    Raises ApiStatusError or Unreachable.
+    """
+    present = await session.get(STACK, namespace, name)
+    wanted = {**present, "spec": {key: value for key, value in present["spec"].items() if key != "paused"}}
+    return await make_preview(session, present=present, wanted=wanted, tenancy=tenancy, beside={})
 
 
 async def make_preview(

@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
+import yaml
 
+from hearth.cli import object_fields, text_files
 from hearth.cli.example_command import ExampleCommand
-from hearth.cli.stack_commands import cluster_options
+from hearth.cli.stack_access.schema_folder import FolderKinds
+from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
+from hearth.cli.stack_commands.exit_codes import DONE, FAILED
+from hearth.cli.stack_views import safe_text
+from hearth.cli.stack_views.files import line_numbers, rendering, sarif, spec_check, stack_files
+from hearth.cli.stack_views.files.stack_files import StackFile
+from hearth.model import errors, names, source_kinds
+from hearth.model.child import Object
+from hearth.model.errors import Mistake
+from hearth.model.kinds import Kinds
+from hearth.plan.resource import definition_warnings
+from hearth.sandbox import offline
+from hearth.sandbox.offline import OfflineEvaluator
+from hearth.template.text import kubectl_yaml
+
+if TYPE_CHECKING:
+    from hearth.cli.stack_access.session import Session
+    from hearth.template.blueprint import Blueprint
+    from hearth.template.cel.evaluation import Evaluator
+
+
+UNKNOWN: Final = ("is not defined", "there is no ", "is not known", "did you mean")
+"""Words of a mistake that no value of a parameter could mend."""
 
 
 def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -22,7 +49,7 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "files",
         multiple=True,
         metavar="FILE",
-        help="YAML or JSON, optionally compressed by gzip; - is standard input. Repeatable.",
+        help="YAML or JSON, optionally compressed by gzip, or a folder of such; - is standard input. Repeatable.",
     )
     @click.option(
         "--schemas",
@@ -65,19 +92,243 @@ def lint(
 
     Exit code 0: no mistake; 1: mistakes, or a file cannot be read; 2: a mistake on the command line.
     """
-    from hearth.cli.stack_commands.files import file_execution
-
     if not files and not more:
         raise click.UsageError("name a file: kubectl stack lint -f FILE")
-    file_execution.lint(cluster, (*files, *more), uses_cluster=uses_cluster, **options)
+    lint_files(cluster, (*files, *more), uses_cluster=uses_cluster, **options)
 
 
-@click.command(cls=ExampleCommand, examples=("kubectl stack render -f stack.yaml",))
+@click.command(
+    cls=ExampleCommand,
+    examples=("kubectl stack render -f stack.yaml", "kubectl stack render -f stack.yaml --external cluster.yaml"),
+)
 @file_options
-def render(cluster: ClusterOptions, files: tuple[str, ...], schemas: str | None, *, uses_cluster: bool) -> None:
+@click.option(
+    "--external",
+    "external",
+    multiple=True,
+    metavar="FILE",
+    help="Objects that the Stacks only read (externalRef), as kubectl get -o yaml writes them. Repeatable.",
+)
+def render(
+    cluster: ClusterOptions,
+    files: tuple[str, ...],
+    external: tuple[str, ...],
+    schemas: str | None,
+    *,
+    uses_cluster: bool,
+) -> None:
     """Write the manifests that the Stacks and ResourceGroups in files give. What only a run can know is a comment."""
-    from hearth.cli.stack_commands.files import file_execution
-
     if not files:
         raise click.UsageError("name a file: kubectl stack render -f FILE")
-    file_execution.render(cluster, files, schemas=schemas, uses_cluster=uses_cluster)
+    render_files(cluster, files, external=external, schemas=schemas, uses_cluster=uses_cluster)
+
+
+def read_texts(files: Sequence[str]) -> dict[str, str]:
+    """Return the files with their content. Ends the program if one cannot be read."""
+    return {file: text_files.read(file) for named in files for file in text_files.find(named)}
+
+
+def find_stacks(texts: Mapping[str, str], *, kinds: Collection[str]) -> list[StackFile]:
+    """Return the Stacks in the texts. kinds: Stack, ResourceGroup, or both. Ends the program if one is no YAML."""
+    return stack_files.find_stacks(parse_texts(texts), kinds=kinds)
+
+
+def parse_texts(texts: Mapping[str, str]) -> dict[str, Sequence[Any]]:
+    """Return the documents by file. Ends the program if one is no YAML."""
+    documents: dict[str, Sequence[Any]] = {}
+    for file, text in texts.items():
+        try:
+            documents[file] = [document.value for document in kubectl_yaml.parse_documents(text)]
+        except yaml.YAMLError as error:
+            message = f"{file} is not valid YAML: {kubectl_yaml.describe(error)}"
+            raise click.ClickException(safe_text.clean(message)) from error
+    return documents
+
+
+def read_stacks(files: Sequence[str], *, kinds: Collection[str] = (names.STACK,)) -> list[StackFile]:
+    """Return the Stacks in the files. Ends the program if a file cannot be read, or there is no Stack.
+
+    kinds: as for `find_stacks`.
+    """
+    stacks = find_stacks(read_texts(files), kinds=kinds)
+    if not stacks:
+        raise click.ClickException(safe_text.clean(f"there is no Stack in {', '.join(files)}"))
+    return stacks
+
+
+def with_kinds(
+    cluster: ClusterOptions, stacks: Sequence[StackFile], *, schemas: str | None, uses_cluster: bool, act: Any
+) -> NoReturn:
+    """Call `act` with the kinds, from the cluster or the folder, and end the program with its exit code."""
+    if not uses_cluster:
+        raise SystemExit(act(FolderKinds(Path(schemas) if schemas else None)))
+
+    async def work(session: Session) -> int:
+        await session.kinds.refresh()
+        pairs = {pair for found in stacks for pair in list_kinds(found)}
+        await session.schemas.load([kind for pair in pairs if (kind := session.kinds.find(*pair)) is not None])
+        code: int = act(session.kinds)
+        return code
+
+    cluster_options.run(cluster, work)
+
+
+def list_kinds(stack_file: StackFile) -> list[tuple[str, str]]:
+    """Return apiVersion and kind of each manifest in a Stack, none if it has no template."""
+    if stack_file.is_group:
+        manifest = object_fields.mapping(stack_file.manifest, "spec", "template", "manifest")
+        return [(object_fields.text(manifest, "apiVersion"), object_fields.text(manifest, "kind"))]
+    try:
+        resources = object_fields.mapping(stack_files.find_template(stack_file), "resources")
+    except errors.InvalidDefinition:
+        return []
+    stated = (object_fields.mapping(each, word) for each in resources.values() for word in ("manifest", "externalRef"))
+    manifests = [each for each in stated if each]
+    return [(object_fields.text(each, "apiVersion"), object_fields.text(each, "kind")) for each in manifests]
+
+
+LINTED: Final = (*names.STACK_KINDS, source_kinds.STACK_TEMPLATE.name)
+"""The kinds that `lint` checks."""
+
+
+def lint_files(
+    cluster: ClusterOptions,
+    files: Sequence[str],
+    *,
+    schemas: str | None,
+    uses_cluster: bool,
+    output: str,
+    allows_none: bool = False,
+) -> NoReturn:
+    """Write the mistakes, and end the program. allows_none: whether files without a Stack are no error."""
+    texts = read_texts(files)
+    stacks = find_stacks(texts, kinds=LINTED)
+    if not stacks and not allows_none:
+        raise click.ClickException(safe_text.clean(f"there is no Stack in {', '.join(files)}"))
+
+    def act(kinds: Kinds) -> int:
+        with evaluating() as evaluator:
+            found = [mistake for each in stacks for mistake in find_mistakes(each, kinds, evaluator)]
+        for mistake in found:
+            mistake["line"] = line_numbers.find_line(
+                texts[mistake["file"]], mistake["stack"], mistake["path"], kind=mistake["kind"]
+            )
+        write_mistakes(found, output=output, stacks=stacks)
+        return FAILED if found else DONE
+
+    with_kinds(cluster, stacks, schemas=schemas, uses_cluster=uses_cluster, act=act)
+
+
+def write_mistakes(found: Sequence[Object], *, output: str, stacks: Sequence[StackFile]) -> None:
+    """Write the mistakes. stacks: those that were checked."""
+    match output:
+        case "json":
+            text_output.write_object(found, output="json")
+        case "sarif":
+            text_output.write_object(sarif.report(found), output="json")
+        case _ if found:
+            for mistake in found:
+                text_output.write_text(f"{mistake['file']}: {stack_files.describe_mistake(mistake)}")
+        case _:
+            click.echo(f"{count_kinds(stacks)}: no mistake")
+
+
+def count_kinds(stacks: Sequence[StackFile]) -> str:
+    """Return how many there are of each kind: `2 Stacks, 1 ResourceGroup`."""
+    stated = [object_fields.text(each.manifest, "kind") for each in stacks]
+    counts = {kind: stated.count(kind) for kind in LINTED}
+    found = [f"{count} {kind}{'s'[: count != 1]}" for kind, count in counts.items() if count]
+    return ", ".join(found) or "0 Stacks"
+
+
+def find_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> list[Object]:
+    """Return the mistakes of one Stack, also of those that it nests."""
+    compiled = list(check_template(stack_file, kinds, evaluator))
+    known = {mistake.path for mistake in compiled}
+    found = [each for each in spec_check.find_mistakes(stack_file.manifest) if each.path not in known]
+    found += compiled
+    if not stack_file.is_group:
+        found += check_nested(stack_file, kinds, evaluator)
+    where = {"file": stack_file.source, "kind": stack_file.manifest["kind"], "stack": stack_file.identity.name}
+    return [{**where, "path": mistake.path, "message": mistake.message} for mistake in dict.fromkeys(found)]
+
+
+def check_template(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> Sequence[Mistake]:
+    """Return the mistakes of the template and its parameters."""
+    if stack_file.is_template:
+        return stack_files.find_template_mistakes(stack_file, kinds, evaluator)
+    try:
+        blueprint = stack_files.compile_stack(stack_file, kinds, evaluator=evaluator)
+    except errors.InvalidDefinition as error:
+        return error.mistakes
+    except errors.SourceNotFound as unknown:
+        note = f"note: {stack_file.source}: {stack_file.title}: what depends on parameters was not checked: {unknown}"
+        click.echo(safe_text.clean(note), err=True)
+        return ()
+    if (
+        not blueprint.resources
+        and not blueprint.collections
+        and not object_fields.mapping(stack_files.find_template(stack_file), "resources")
+    ):
+        click.echo(safe_text.one_line(f"warning: {stack_file.source}: {stack_file.title}: has no resources"), err=True)
+    warn(stack_file, blueprint)
+    return ()
+
+
+def check_nested(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> Iterator[Mistake]:
+    """Yield the mistakes of the templates of nested Stacks, at their place in the outermost one."""
+    for path, manifest, is_known in spec_check.find_nested(stack_file.manifest):
+        nested = StackFile(source=stack_file.source, manifest=manifest, beside=stack_file.beside)
+        with contextlib.suppress(errors.SourceNotFound):
+            try:
+                stack_files.compile_stack(nested, kinds, evaluator=evaluator)
+            except errors.InvalidDefinition as error:
+                for mistake in error.mistakes:
+                    inner = mistake.path.removeprefix("spec.template")
+                    # Where a parameter has a sample, only what no value could mend is certain.
+                    if inner != mistake.path and (is_known or any(each in mistake.message for each in UNKNOWN)):
+                        yield Mistake(path=path + inner, message=mistake.message)
+
+
+def evaluating() -> contextlib.closing[OfflineEvaluator]:
+    """Return the evaluator of expressions that may take long, for the time of one command."""
+    return contextlib.closing(offline.OfflineEvaluator())
+
+
+def warn(stack_file: StackFile, blueprint: Blueprint) -> None:
+    """Write what is allowed and probably not meant."""
+    for warning in definition_warnings.find_warnings(blueprint):
+        click.echo(safe_text.one_line(f"warning: {stack_file.source}: {stack_file.title}: {warning}"), err=True)
+
+
+def render_files(
+    cluster: ClusterOptions, files: Sequence[str], *, external: Sequence[str], schemas: str | None, uses_cluster: bool
+) -> NoReturn:
+    """Write the manifests, and end the program. external: files with objects that the Stacks only read."""
+    given = [document for found in parse_texts(read_texts(external)).values() for document in found]
+    beside = list(stack_files.flatten(given))
+    stacks = [
+        dataclasses.replace(each, beside=[*each.beside, *beside])
+        for each in read_stacks(files, kinds=names.STACK_KINDS)
+    ]
+
+    def act(kinds: Kinds) -> int:
+        code = DONE
+        with evaluating() as evaluator:
+            for found in stacks:
+                try:
+                    write_manifests(found, stack_files.compile_stack(found, kinds, evaluator=evaluator))
+                except errors.HearthError as error:
+                    cluster_options.complain(f"error: {found.source}: {found.title}: {error}")
+                    code = FAILED
+        return code
+
+    with_kinds(cluster, stacks, schemas=schemas, uses_cluster=uses_cluster, act=act)
+
+
+def write_manifests(stack_file: StackFile, blueprint: Blueprint) -> None:
+    """Write the manifests of one Stack as documents; sensitive values are replaced."""
+    for each in rendering.render(stack_file, blueprint):
+        click.echo(f"---\n# {safe_text.one_line(each.name)}{': ' + safe_text.one_line(each.why) if each.why else ''}")
+        if each.manifest is not None:
+            text_output.write_object(each.manifest, output="yaml")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
 
 import click
 
 from hearth.cli.example_command import ExampleCommand
-from hearth.cli.stack_commands import cluster_options
+from hearth.cli.stack_access import evidence
+from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_access.stack_reader import StackReader
+from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
+from hearth.cli.stack_commands.exit_codes import DONE, FAILED
+from hearth.cli.stack_commands.showing import list_execution
 from hearth.cli.stack_commands.stack_argument import NAME, Duration
-
-if TYPE_CHECKING:
-    from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_views.lists import event_timeline
 
 
 @click.command(
@@ -38,11 +41,35 @@ def events(cluster: ClusterOptions, name: str, since: float | None, types: str |
     """Show Events about a Stack, its children, their pods and nested Stacks, and its revisions, the latest last."""
 
     async def work(session: Session) -> int:
-        from hearth.cli.stack_commands.showing import events_execution
-
         namespace = cluster.find_namespace()
-        return await events_execution.execute(
-            session, namespace, name, since=since, only_warnings=types == "Warning", output=output
-        )
+        return await execute(session, namespace, name, since=since, only_warnings=types == "Warning", output=output)
 
     cluster_options.run(cluster, work)
+
+
+async def execute(
+    session: Session, namespace: str, name: str, *, since: float | None, only_warnings: bool, output: str | None
+) -> int:
+    """Return the exit code. since: seconds before now."""
+    kind, namespace, name = list_execution.locate(namespace, name)
+    async with StackReader(session, with_groups=True) as reader:
+        snapshot = await reader.read(namespace, name, kind=kind)
+        if snapshot is None:
+            cluster_options.complain(cluster_options.describe_absence(kind, namespace, name))
+            return FAILED
+        there = await reader.find_session(snapshot)
+        collected = await evidence.collect_timeline(session, snapshot, object_session=there)
+    now = time.time()
+    entries = event_timeline.sort(
+        collected,
+        since=None if since is None else now - since,
+        only_warnings=only_warnings,
+    )
+    if output in ("json", "yaml"):
+        text_output.write_object([event_timeline.to_output(entry) for entry in entries], output=output)
+    else:
+        rows = [event_timeline.make_row(entry, now=now) for entry in entries]
+        text_output.write_table(
+            event_timeline.HEADER, rows, is_wide=output == "wide", optional=("LAST SEEN", "TYPE", "REASON")
+        )
+    return DONE

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from hearth.cli.example_command import ExampleCommand
 from hearth.cli.stack_commands import cluster_options
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
+from hearth.cli.stack_commands.exit_codes import DONE, FAILED
 from hearth.cli.stack_commands.stack_argument import NAME
+from hearth.cli.stack_views.tree import requirements, stack_view
+from hearth.cli.stack_views.tree.resource_state import RowState
+from hearth.cli.stack_views.tree.snapshot import StackObjects
+from hearth.cli.stack_views.tree.stack_view import ResourceRow
+from hearth.model.groups import members
 
 if TYPE_CHECKING:
     from hearth.cli.stack_access.session import Session
-
-DONE, FAILED = 0, 1
 
 
 @click.command(
@@ -38,19 +43,76 @@ def graph(cluster: ClusterOptions, name: str, output: str) -> None:
         from hearth.cli.stack_access.stack_reader import StackReader
         from hearth.cli.stack_commands.showing import list_execution
         from hearth.cli.stack_views.graph import layout, stack_graph, svg_drawing
-        from hearth.cli.stack_views.tree import graph_text
 
         kind, namespace, named = list_execution.locate(cluster.find_namespace(), name)
-        snapshot = await StackReader(session).read(namespace, named, kind=kind)
+        async with StackReader(session) as reader:
+            snapshot = await reader.read(namespace, named, kind=kind)
         if snapshot is None:
-            cluster_options.complain(f'Error from server (NotFound): {kind.plural}.{kind.group} "{named}" not found')
+            cluster_options.complain(cluster_options.describe_absence(kind, namespace, named))
             return FAILED
         if output == "svg":
             picture = layout.arrange(stack_graph.describe(snapshot))
             click.echo(svg_drawing.draw(picture, title=f"Resources of {snapshot.stack.title}"))
             return DONE
-        draw = graph_text.to_dot if output == "dot" else graph_text.to_mermaid
+        draw = to_dot if output == "dot" else to_mermaid
         click.echo("\n".join(draw(snapshot)))
         return DONE
 
     cluster_options.run(cluster, work)
+
+
+# A Stack as a graph in the languages of Graphviz and Mermaid. Pure; every text of an object is quoted.
+
+COLORS: Final = {
+    RowState.READY: "#2e7d32",
+    RowState.PROGRESSING: "#f9a825",
+    RowState.WAITING: "#9e9e9e",
+    RowState.STOPPED: "#ef6c00",
+    RowState.FAILED: "#c62828",
+    RowState.EXCLUDED: "#bdbdbd",
+    RowState.OBSOLETE: "#8e24aa",
+    RowState.GONE: "#bdbdbd",
+    RowState.FINISHED: "#558b2f",
+    RowState.EXTERNAL: "#00838f",
+}
+ESCAPES: Final = str.maketrans({'"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;", "#": "#35;", "\\": "#92;"})
+"""Mermaid reads HTML and its own codes in labels."""
+
+
+def list_edges(objects: StackObjects, rows: tuple[ResourceRow, ...]) -> Iterator[tuple[int, int]]:
+    """Yield for each requirement the positions of the required and of the requiring row."""
+    positions = {row.resource: index for index, row in enumerate(rows) if row.state is not RowState.OBSOLETE}
+    required = requirements.find_requirements(objects.resources, objects.choose_children())
+    for name, index in positions.items():
+        for each in required.get(members.root_of(name), ()):
+            if each in positions:
+                yield positions[each], index
+
+
+def to_dot(objects: StackObjects) -> Iterator[str]:
+    """Yield the lines of a graph for Graphviz."""
+    rows = stack_view.describe_rows(objects)
+    yield f"digraph {quote_dot(objects.stack.name)} {{"
+    yield "  rankdir=LR; node [shape=box, style=rounded];"
+    for index, row in enumerate(rows):
+        label = quote_dot(f"{row.resource}\n{row.object}\n{row.state}")
+        yield f'  n{index} [label={label}, color="{COLORS[row.state]}"];'
+    yield from (f"  n{before} -> n{after};" for before, after in list_edges(objects, rows))
+    yield "}"
+
+
+def quote_dot(text: str) -> str:
+    """Return a quoted string of Graphviz."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def to_mermaid(objects: StackObjects) -> Iterator[str]:
+    """Yield the lines of a flowchart for Mermaid."""
+    rows = stack_view.describe_rows(objects)
+    yield "flowchart LR"
+    for index, row in enumerate(rows):
+        label = "<br/>".join(str(part).translate(ESCAPES) for part in (row.resource, row.object, row.state) if part)
+        yield f'  n{index}["{label}"]:::{row.state}'
+    yield from (f"  n{before} --> n{after}" for before, after in list_edges(objects, rows))
+    for state in dict.fromkeys(row.state for row in rows):
+        yield f"  classDef {state} stroke:{COLORS[state]},stroke-width:2px"

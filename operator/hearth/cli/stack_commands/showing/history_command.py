@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Sequence
 
 import click
 
 from hearth.cli.example_command import ExampleCommand
-from hearth.cli.stack_commands import cluster_options
+from hearth.cli.stack_access import revisions
+from hearth.cli.stack_access.revisions import StoredRevisions
+from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
+from hearth.cli.stack_commands.exit_codes import DONE, FAILED
+from hearth.cli.stack_commands.showing import list_execution
 from hearth.cli.stack_commands.stack_argument import NAME
-
-if TYPE_CHECKING:
-    from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_views.lists import revision_history
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.kube.well_known_kinds import STACK
 
 
 @click.command(
@@ -34,8 +40,52 @@ def history(cluster: ClusterOptions, name: str, numbers: tuple[int, ...], output
         raise click.UsageError("name one revision to show it, or two to compare them")
 
     async def work(session: Session) -> int:
-        from hearth.cli.stack_commands.showing import history_execution
-
-        return await history_execution.execute(session, cluster.find_namespace(), name, numbers, output=output)
+        return await execute(session, cluster.find_namespace(), name, numbers, output=output)
 
     cluster_options.run(cluster, work)
+
+
+async def execute(session: Session, namespace: str, name: str, numbers: Sequence[int], *, output: str | None) -> int:
+    """Return the exit code."""
+    if refusal := list_execution.find_group_refusal(name, what="history"):
+        cluster_options.complain(f"error: {refusal}")
+        return FAILED
+    stack = StackState(await session.get(STACK, namespace, name))
+    stored = await revisions.list_revisions(session, stack)
+    if not stored.is_readable:
+        cluster_options.complain(
+            f"error: you may not list controllerrevisions.apps in namespace {namespace}, which store the history"
+        )
+        return FAILED
+    missing = [number for number in numbers if number not in stored.by_number]
+    if missing:
+        kept = ", ".join(map(str, stored.by_number)) or "none"
+        cluster_options.complain(f"error: stack/{name} has no revision {missing[0]}; stored revisions: {kept}")
+        return FAILED
+    if numbers:
+        await show_definitions(session, stored, numbers, output=output or "yaml")
+    else:
+        show_list(stack, stored, output=output)
+    return DONE
+
+
+def show_list(stack: StackState, stored: StoredRevisions, *, output: str | None) -> None:
+    """Show all revisions, the latest last."""
+    if output:
+        items = [revision_history.to_output(number, each, stack) for number, each in stored.by_number.items()]
+        text_output.write_object(items, output=output)
+        return
+    now = time.time()
+    rows = [revision_history.make_row(number, each, stack, now=now) for number, each in stored.by_number.items()]
+    text_output.write_table(revision_history.HEADER, rows, is_wide=True)
+
+
+async def show_definitions(session: Session, stored: StoredRevisions, numbers: Sequence[int], *, output: str) -> None:
+    """Show one definition, or the difference of two."""
+    definitions = [await revisions.get_definition(session, stored.by_number[number]) for number in numbers]
+    if len(definitions) == 1:
+        text_output.write_object(revision_history.show_definition(definitions[0]), output=output)
+        return
+    titles = (f"revision {numbers[0]}", f"revision {numbers[1]}")
+    for line, color in revision_history.compare(definitions[0], definitions[1], titles=titles):
+        text_output.write_segments([(line, color)])

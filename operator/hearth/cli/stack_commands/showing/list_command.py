@@ -84,4 +84,10 @@ class Printer:
         now = time.time()
         rows: list[Any] = [stack_list.make_row(stack, now=now, with_namespace=self._with_namespace) for stack in stacks]
         header = stack_list.make_header(with_namespace=self._with_namespace)
-        text_output.write_table(header, rows, is_wide=self._output == "wide", with_header=is_first)
+        text_output.write_table(
+            header,
+            rows,
+            is_wide=self._output == "wide",
+            with_header=is_first,
+            optional=("REVISION", "AGE", "RESOURCES", "STATE"),
+        )

@@ -11,13 +11,12 @@ import click
 from hearth.cli.stack_access import owned_objects
 from hearth.cli.stack_access.session import RECONNECT, Session
 from hearth.cli.stack_commands import cluster_options
+from hearth.cli.stack_commands.exit_codes import DONE
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.lists import stack_list
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
 from hearth.model.kinds import Kind
-
-DONE = 0
 
 
 class StackPrinter(Protocol):

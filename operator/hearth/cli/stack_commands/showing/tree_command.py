@@ -2,35 +2,105 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import dataclasses
+import time
+from typing import Final
 
 import click
 
 from hearth.cli.example_command import ExampleCommand
-from hearth.cli.stack_commands import cluster_options
+from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_access.stack_reader import StackReader
+from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
+from hearth.cli.stack_commands.exit_codes import DONE, FAILED
+from hearth.cli.stack_commands.showing import list_execution
 from hearth.cli.stack_commands.stack_argument import NAME
-
-if TYPE_CHECKING:
-    from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_views.tree import stack_view, tree_view
+from hearth.cli.stack_views.tree.stack_view import StackView
+from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
+from hearth.model.kinds import Kind
 
 
 @click.command(
     cls=ExampleCommand,
-    examples=("kubectl stack tree shop", "kubectl stack tree shop -w", "kubectl stack tree rg/queue"),
+    examples=(
+        "kubectl stack tree shop",
+        "kubectl stack tree shop -w",
+        "kubectl stack tree rg/queue",
+        "kubectl stack tree shop -o json",
+    ),
 )
 @NAME
 @click.option("-w", "--watch", is_flag=True, help="Draw it again as it changes, until Ctrl-C.")
+@click.option("-o", "--output", type=click.Choice(["json", "yaml"], case_sensitive=False), help="The format.")
 @cluster_options.cluster_options
-def tree(cluster: ClusterOptions, name: str, *, watch: bool) -> None:
+def tree(cluster: ClusterOptions, name: str, output: str | None, *, watch: bool) -> None:
     """Show a Stack as a tree: each resource with its object, state, age and reason, nested Stacks and groups below.
 
     `rg/NAME` is a ResourceGroup.
     """
+    if watch and output:
+        raise click.UsageError("-w draws a tree; leave -o out")
 
     async def work(session: Session) -> int:
-        from hearth.cli.stack_commands.showing import tree_execution
-
-        return await tree_execution.execute(session, cluster.find_namespace(), name, watch=watch)
+        return await execute(session, cluster.find_namespace(), name, watch=watch, output=output)
 
     cluster_options.run(cluster, work)
+
+
+PAUSE: Final = 0.5
+"""Seconds between two snapshots, at least."""
+PAUSE_FACTOR: Final = 3
+"""A snapshot of a large Stack costs the API server more: the pause is so many times as long as it took."""
+
+
+async def execute(session: Session, namespace: str, name: str, *, watch: bool, output: str | None) -> int:
+    """Return the exit code."""
+    kind, namespace, name = list_execution.locate(namespace, name)
+    async with StackReader(session, with_groups=True) as reader:
+        return await draw(reader, kind, namespace, name, watch=watch, output=output)
+
+
+async def draw(reader: StackReader, kind: Kind, namespace: str, name: str, *, watch: bool, output: str | None) -> int:
+    """Read and show; return the exit code."""
+    view = await observe(reader, kind, namespace, name)
+    if not view.exists:
+        cluster_options.complain(cluster_options.describe_absence(kind, namespace, name))
+        return FAILED
+    if watch:
+        await follow(reader, view)
+    elif output:
+        text_output.write_object(dataclasses.asdict(view), output=output)
+    else:
+        for line in tree_view.draw(view, now=time.time(), width=text_output.find_width()):
+            text_output.write_segments(line)
+    return DONE
+
+
+async def observe(reader: StackReader, kind: Kind, namespace: str, name: str) -> StackView:
+    """Return the Stack as it is now."""
+    snapshot = await reader.read(namespace, name, kind=kind)
+    if snapshot is None:
+        return StackView(name=name, namespace=namespace, is_group=kind is RESOURCE_GROUP, exists=False)
+    return stack_view.describe(snapshot)
+
+
+async def follow(reader: StackReader, view: StackView) -> None:
+    """Show the Stack as it changes, until it is deleted or the user ends it."""
+    import rich.console
+
+    from hearth.cli.stack_commands import terminal_output
+
+    began = time.monotonic()
+    console = rich.console.Console(highlight=False)
+    with terminal_output.opened(console) as output:
+        while True:
+            output.show(view, seconds=time.monotonic() - began, now=time.time())
+            if not view.exists:
+                return
+            started = time.monotonic()
+            kind = RESOURCE_GROUP if view.is_group else STACK
+            view = await observe(reader, kind, view.namespace, view.name)
+            await asyncio.sleep(max(PAUSE, PAUSE_FACTOR * (time.monotonic() - started)))

@@ -9,11 +9,10 @@ import click
 from hearth.cli.example_command import ExampleCommand
 from hearth.cli.stack_commands import cluster_options
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
+from hearth.cli.stack_commands.exit_codes import DONE
 
 if TYPE_CHECKING:
     from hearth.cli.stack_access.session import Session
-
-DONE = 0
 
 
 @click.command(cls=ExampleCommand, examples=("kubectl stack ui -n prod", "kubectl stack ui -A --port 8001"))

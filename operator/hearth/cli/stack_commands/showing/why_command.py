@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from hearth.cli.example_command import ExampleCommand
-from hearth.cli.stack_commands import cluster_options, stack_argument
+from hearth.cli.stack_access import evidence
+from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_access.stack_reader import StackReader
+from hearth.cli.stack_commands import cluster_options, stack_argument, text_output
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
-
-if TYPE_CHECKING:
-    from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_commands.exit_codes import DONE, FAILED
+from hearth.cli.stack_commands.showing import list_execution
+from hearth.cli.stack_views import safe_text
+from hearth.cli.stack_views.causes import cause_drawing, stack_causes
+from hearth.cli.stack_views.causes.cause import Cause
+from hearth.cli.stack_views.tree import resource_state, stack_view
+from hearth.cli.stack_views.tree.snapshot import StackObjects
+from hearth.model.kinds import Kind
+from hearth.model.text import enumeration
 
 
 @click.command(
@@ -33,12 +44,63 @@ def why(cluster: ClusterOptions, where: str, output: str | None) -> None:
     """
 
     async def work(session: Session) -> int:
-        from hearth.cli.stack_commands.showing import why_execution
-
         within = cluster_options.strip_group_kind(where)
         name, _, path = within.partition("/")
         name = name if within == where else f"rg/{name}"
         parts: list[Any] = path.split("/") if path else []
-        return await why_execution.execute(session, cluster.find_namespace(), name, parts, output=output)
+        return await execute(session, cluster.find_namespace(), name, parts, output=output)
 
     cluster_options.run(cluster, work)
+
+
+async def execute(session: Session, namespace: str, name: str, path: Sequence[str], *, output: str | None) -> int:
+    """Return the exit code: 0 if there is nothing to explain."""
+    kind, namespace, name = list_execution.locate(namespace, name)
+    async with StackReader(session, with_groups=True) as reader:
+        return await explain(reader, kind, namespace, name, path, output=output)
+
+
+async def explain(
+    reader: StackReader, kind: Kind, namespace: str, name: str, path: Sequence[str], *, output: str | None
+) -> int:
+    """Read and explain; return the exit code."""
+    snapshot = await reader.read(namespace, name, kind=kind)
+    if snapshot is None:
+        cluster_options.complain(cluster_options.describe_absence(kind, namespace, name))
+        return FAILED
+    causes = stack_causes.find_causes(
+        snapshot, path, await evidence.collect(await reader.find_session(snapshot), snapshot)
+    )
+    if causes is None:
+        listed = (
+            list(stack_view.list_members(snapshot.stack)) if snapshot.stack.is_group else sorted(snapshot.resources)
+        )
+        known = (
+            enumeration.enumerate_names(listed, most=resource_state.NAMED_AT_MOST)
+            if snapshot.stack.is_group
+            else ", ".join(listed)
+        )
+        cluster_options.complain(
+            f"error: {snapshot.stack.title} has no resource {'/'.join(path)!r}; resources: {known or 'none'}"
+        )
+        return FAILED
+    if output:
+        text_output.write_object([cause_drawing.to_output(each) for each in causes], output=output)
+    else:
+        show(snapshot, path, causes)
+    return FAILED if causes else DONE
+
+
+def show(objects: StackObjects, path: Sequence[str], causes: Sequence[Cause]) -> None:
+    """Show the explanation."""
+    stack = objects.stack
+    subject = "/".join((stack.title, *path))
+    head = " ".join(part for part in (stack.phase or "New", stack.summary) if part)
+    if causes:
+        text_output.write_segments([(safe_text.one_line(subject), "bold"), (f"  {safe_text.one_line(head)}", "yellow")])
+    else:
+        click.echo(safe_text.one_line(f"{subject}: nothing is wrong ({head})"))
+    for line in cause_drawing.draw(causes, now=time.time()):
+        text_output.write_segments(line)
+    for omission in objects.omissions:
+        click.echo(f"note: {safe_text.one_line(omission)}", err=True)

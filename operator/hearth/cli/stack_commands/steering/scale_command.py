@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from hearth.cli import object_fields
 from hearth.cli.example_command import ExampleCommand
+from hearth.cli.stack_access.following import Followed
+from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
+from hearth.cli.stack_commands.exit_codes import DONE, FAILED
 from hearth.cli.stack_commands.stack_argument import GroupName
+from hearth.cli.stack_commands.steering import verb_execution
 from hearth.cli.stack_commands.steering.verb_commands import verb
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.steering import group_size
+from hearth.cli.stack_views.steering.goals import Goal, GoalType
+from hearth.kube.well_known_kinds import RESOURCE_GROUP
 from hearth.model import limits
-
-if TYPE_CHECKING:
-    from hearth.cli.stack_access.session import Session
 
 
 @click.command(cls=ExampleCommand, examples=("kubectl stack scale workers --replicas 5 --wait",))
@@ -25,9 +29,51 @@ def scale(cluster: ClusterOptions, name: str, replicas: int, *, wait: bool, time
     """Set the number of members of a ResourceGroup. The highest indices go first."""
 
     async def work(session: Session) -> int:
-        from hearth.cli.stack_commands.steering import scale_execution
-
         where = cluster.find_namespace(), name
-        return await scale_execution.execute(session, where, replicas=replicas, wait=wait, timeout=timeout)
+        return await execute(session, where, replicas=replicas, wait=wait, timeout=timeout)
 
     cluster_options.run(cluster, work)
+
+
+async def execute(
+    session: Session,
+    where: tuple[str, str],
+    *,
+    replicas: int,
+    wait: bool,
+    timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
+) -> int:
+    """Return the exit code. where: namespace and ResourceGroup."""
+    namespace, name = where
+    group = StackState(await session.get(RESOURCE_GROUP, namespace, name))
+    decision = group_size.decide(group, replicas)
+    if decision.refusal:
+        cluster_options.complain(f"error: {decision.refusal}")
+        return FAILED
+    if decision.patch is None:
+        click.echo(f"resourcegroup.hearth.dev/{name} already has spec.replicas={replicas}")
+    else:
+        await session.patch(RESOURCE_GROUP, namespace, name, body=decision.patch, subresource="scale")
+        click.echo(f"resourcegroup.hearth.dev/{name} scaled: spec.replicas={replicas}")
+    for note in group_size.list_notes(group):
+        click.echo(f"note: {note}", err=True)
+    return await follow(session, where, timeout=timeout) if wait else DONE
+
+
+async def follow(
+    session: Session,
+    where: tuple[str, str],
+    *,
+    timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
+) -> int:
+    """Show progress until the group is ready; return the exit code."""
+    # The answer of the subresource states no generation.
+    group = await session.get(RESOURCE_GROUP, *where)
+    followed = Followed(
+        kind=RESOURCE_GROUP,
+        namespace=where[0],
+        name=where[1],
+        goal=Goal(type=GoalType.READY),
+        generation=object_fields.number(group, "metadata", "generation") or 0,
+    )
+    return await verb_execution.follow(session, followed, timeout=timeout)

@@ -13,6 +13,7 @@ from hearth.cli.stack_access import following, revisions
 from hearth.cli.stack_access.following import Followed
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options
+from hearth.cli.stack_commands.exit_codes import DONE, FAILED
 from hearth.cli.stack_commands.showing import list_execution
 from hearth.cli.stack_commands.steering import progress_output
 from hearth.cli.stack_views import safe_text
@@ -21,8 +22,6 @@ from hearth.cli.stack_views.steering import verbs
 from hearth.cli.stack_views.steering.goals import Verdict
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
 from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
-
-DONE, FAILED = 0, 1
 
 
 def make_token() -> str:

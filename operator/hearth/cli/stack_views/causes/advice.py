@@ -14,6 +14,7 @@ from typing import Any, Final
 from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import verbs
+from hearth.model import names
 from hearth.model.groups import members
 
 QUOTA: Final = re.compile(r"exceeded quota: ([a-z0-9.-]{1,253})")
@@ -29,6 +30,8 @@ GRANT: Final = re.compile(
     r"(?: --namespace=[a-z0-9-]+)?"
 )
 """The commands that give rights, as a message states them. A status may be forged: no other character passes."""
+NOT_READY: Final = "ObjectNotReady"
+"""The reason of an object that the Stack only reads, and that is there."""
 LIMIT_RANGE: Final = "per Container is"
 POD_SECURITY: Final = "violates PodSecurity"
 EDITED: Final = frozenset(
@@ -42,7 +45,7 @@ FREE: Final = "adoptionPolicy: Adopt"
 """The message of an object that may be adopted offers it; that of another Stack's object does not."""
 
 
-def advise_problem(
+def advise_problem(  # noqa: PLR0911 -- one answer for each reason
     stack: StackState, problem: Mapping[str, Any], definer: StackState | None, *, exists: bool = True
 ) -> str:
     """Return the command for a problem in the status; "" if its message says everything.
@@ -59,6 +62,8 @@ def advise_problem(
             return join("kubectl stack unmark", stack.argument, resource, "-n", stack.namespace)
         case "NamespaceNotFound" if namespace:
             return join("kubectl create namespace", namespace)
+        case "ObjectNotFound" | "ObjectNotReady":
+            return describe_external(problem, is_there=reason == NOT_READY)
         case "KindNotServed":
             found = UNSERVED.search(message)
             return join("kubectl api-resources", f"--api-group={found[1]}") if found else "kubectl api-resources"
@@ -127,11 +132,35 @@ def advise_text(message: str, namespace: str) -> str:
     return ""
 
 
+def describe_external(problem: Mapping[str, Any], *, is_there: bool) -> str:
+    """Return the command that shows why an object that the Stack only reads is missing or not ready; "" for a list."""
+    kind, name, namespace = (object_fields.text(problem, word) for word in ("kind", "name", "namespace"))
+    if not name:
+        return ""
+    scope = ("-n", namespace) if namespace else ()
+    if not is_there:
+        return join("kubectl get", kind.lower(), *scope)
+    if kind in names.STACK_KINDS:
+        return join("kubectl stack why", name if kind == names.STACK else f"rg/{name}", *scope)
+    return join("kubectl describe", kind.lower(), name, *scope)
+
+
 def describe_object(stack: StackState, problem: Mapping[str, Any]) -> str:
     """Return the command that shows the object of a problem; "" while it has no name."""
     kind, name = object_fields.text(problem, "kind"), object_fields.text(problem, "name")
     namespace = object_fields.text(problem, "namespace") or stack.namespace
     return join("kubectl describe", kind.lower(), name, "-n", namespace) if kind and name else ""
+
+
+def lead_there(stack: StackState, command: str) -> str:
+    """Return a command about an object of a Stack so that it reaches the cluster of the object."""
+    secret = object_fields.mapping(stack.spec, "kubeConfig", "secretRef")
+    name, key = object_fields.text(secret, "name"), object_fields.text(secret, "key") or "value"
+    if not name or not command.startswith("kubectl "):
+        return command
+    path = "{.data." + key.replace(".", r"\.") + "}"
+    read = join("kubectl get secret", name, "-n", stack.namespace, "-o", f"jsonpath={path}")
+    return f"kubectl --kubeconfig <({read} | base64 -d) {command.removeprefix('kubectl ')}"
 
 
 def join(start: str, *words: str) -> str:

@@ -72,20 +72,20 @@ def explain_claims(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
             yield cause
 
 
-def explain_claim(claim: FoundChild, evidence: Evidence) -> Cause | None:
+def explain_claim(child: FoundChild, evidence: Evidence) -> Cause | None:
     """Return why a claim is not bound, in the words of its Events; None if it is, or waits for its pod."""
-    phase = object_fields.text(claim.raw, "status", "phase")
-    event = evidence.find_event(claim.uid)
-    if claim.is_deleting:
-        return deletion_causes.explain(claim, evidence)
+    phase = object_fields.text(child.raw, "status", "phase")
+    event = evidence.find_event(child.uid)
+    if child.is_deleting:
+        return deletion_causes.explain(child, evidence)
     if phase == "Bound" or (event is None and phase != "Lost") or object_fields.text(event, "reason") in PATIENT:
         return None
     message = line_of(object_fields.text(event, "reason"), object_fields.text(event, "message"))
-    command = advice.join("kubectl describe", claim.type, claim.name, *claim.scope)
+    command = advice.join("kubectl describe", child.type, child.name, *child.scope)
     if STORAGE_CLASS.search(message):
         command = "kubectl get storageclasses"
     return Cause(
-        subject=str(claim), message=message or "has lost its volume", since=event_time(event or {}), command=command
+        subject=str(child), message=message or "has lost its volume", since=event_time(event or {}), command=command
     )
 
 

@@ -8,16 +8,18 @@ from typing import Final
 
 from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
-from hearth.cli.stack_views.causes import advice, object_causes
-from hearth.cli.stack_views.causes.cause import Cause, Evidence
+from hearth.cli.stack_views.causes import advice, deletion_causes, pod_causes
+from hearth.cli.stack_views.causes.cause import Cause, Evidence, find_condition, line_of
 from hearth.cli.stack_views.stack_state import BreakpointEntry, StackState
 from hearth.cli.stack_views.steering import verbs
 from hearth.cli.stack_views.tree import requirements, resource_state, stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
-from hearth.cli.stack_views.tree.snapshot import StackObjects
+from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.cli.stack_views.tree.stack_view import ResourceRow
+from hearth.model import names
 from hearth.model.groups import members
 from hearth.model.text import enumeration
+from hearth.plan.state import condition_types
 
 UNSETTLED: Final = frozenset({RowState.PROGRESSING, RowState.FAILED, RowState.STOPPED})
 MISTAKEN: Final = "the definition is rejected, and what runs stays as it is"
@@ -29,31 +31,20 @@ REJECTED: Final = {
     "ServiceAccountRequired": "nothing is changed",
 }
 """Reasons of `Ready` that concern the definition as a whole, and what follows from each."""
-NOTED: Final = {
-    "Drifted": "kubectl stack check {name} -n {namespace} --wait",
-    "WritesDelayed": "",
-    "DriftConflict": "kubectl stack check {name} -n {namespace} --wait",
-    "Unhealthy": "",
-    "RevisionTampered": "kubectl stack history {name} -n {namespace}",
-    "InternalError": "",
-    "CheckPending": "",
-    "SuspendRecordInvalid": "",
-}
-"""Conditions that need a person, also on a Stack that is ready, and the command that shows more."""
 
 
-def find_causes(snapshot: StackObjects, path: Sequence[str], evidence: Evidence) -> tuple[Cause, ...] | None:
+def find_causes(objects: StackObjects, path: Sequence[str], evidence: Evidence) -> tuple[Cause, ...] | None:
     """Return the causes; None if there is no such resource. path: into nested Stacks, empty for the Stack."""
-    return explain_resource(snapshot, path, evidence) if path else explain(snapshot, evidence)
+    return explain_resource(objects, path, evidence) if path else explain(objects, evidence)
 
 
-def explain(snapshot: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:
+def explain(objects: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:
     """Return the root causes of a Stack that is not as it should be; () if it is."""
-    stack = snapshot.stack
-    found = [*explain_whole(snapshot), *explain_conditions(stack)]
+    stack = objects.stack
+    found = [*explain_whole(objects), *explain_conditions(stack)]
     if not stack.is_new:
-        found += explain_resources(snapshot, evidence)
-    if found and (command := advice.advise_rollback(stack, snapshot.definer)):
+        found += explain_resources(objects, evidence)
+    if found and (command := advice.advise_rollback(stack, objects.definer)):
         message = (
             f"revision {verbs.find_other_completed(stack)} is the last that completed: the way back, if it is needed"
         )
@@ -63,45 +54,45 @@ def explain(snapshot: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:
     return tuple(found)
 
 
-def explain_resource(snapshot: StackObjects, path: Sequence[str], evidence: Evidence) -> tuple[Cause, ...] | None:
+def explain_resource(objects: StackObjects, path: Sequence[str], evidence: Evidence) -> tuple[Cause, ...] | None:
     """Return the chain of one resource; () if it is ready, None if there is no such resource. path: into nested Stacks."""
     name, *rest = path
     if rest:
-        child = snapshot.choose_children().get(name)
-        nested = snapshot.nested.get(child.uid) if child is not None else None
+        child = objects.choose_children().get(name)
+        nested = objects.nested.get(child.uid) if child is not None else None
         return explain_resource(nested, rest, evidence) if nested is not None else None
-    rows = flatten(stack_view.describe_rows(snapshot))
+    rows = flatten(stack_view.describe_rows(objects))
     found = next((row for row in rows if row.resource == name), None)
     if found is None:
         return None
-    whole = tuple(explain_whole(snapshot)) if found.state not in (RowState.READY, RowState.FINISHED) else ()
+    whole = tuple(explain_whole(objects)) if found.state not in (RowState.READY, RowState.FINISHED) else ()
     if found.state in stack_view.MET:
         return whole
-    return (*follow(snapshot, found, {row.resource: row for row in rows}, evidence), *whole)
+    return (*follow(objects, found, {row.resource: row for row in rows}, evidence), *whole)
 
 
 def follow(
-    snapshot: StackObjects, row: ResourceRow, rows: dict[str, ResourceRow], evidence: Evidence
+    objects: StackObjects, row: ResourceRow, rows: dict[str, ResourceRow], evidence: Evidence
 ) -> tuple[Cause, ...]:
     """Return the cause of one resource, with those that it waits for below."""
     if row.state is not RowState.WAITING:
-        return (explain_row(snapshot, row, evidence),)
-    chosen = snapshot.choose_children()
-    required = requirements.find_requirements(snapshot.resources, chosen).get(members.root_of(row.resource), [])
+        return (explain_row(objects, row, evidence),)
+    chosen = objects.choose_children()
+    required = requirements.find_requirements(objects.resources, chosen).get(members.root_of(row.resource), [])
     below = [rows[each] for each in required if each in rows and rows[each].state not in stack_view.MET]
     if not below:
-        return (explain_row(snapshot, row, evidence),)
-    causes = tuple(cause for each in below for cause in follow(snapshot, each, rows, evidence))
-    return (dataclasses.replace(explain_row(snapshot, row, evidence), causes=causes),)
+        return (explain_row(objects, row, evidence),)
+    causes = tuple(cause for each in below for cause in follow(objects, each, rows, evidence))
+    return (dataclasses.replace(explain_row(objects, row, evidence), causes=causes),)
 
 
-def explain_whole(snapshot: StackObjects) -> Iterator[Cause]:
+def explain_whole(objects: StackObjects) -> Iterator[Cause]:
     """Yield what concerns the Stack as a whole."""
-    stack = snapshot.stack
+    stack = objects.stack
     if stack.is_new or not stack.is_observed:
         yield explain_silence(stack)
         return
-    yield from explain_definition(snapshot)
+    yield from explain_definition(objects)
     blocked = stack.condition("DeletionBlocked")
     if blocked.is_true:
         message = safe_text.one_line(blocked.message)
@@ -126,13 +117,13 @@ def explain_silence(stack: StackState) -> Cause:
     )
 
 
-def explain_definition(snapshot: StackObjects) -> Iterator[Cause]:
+def explain_definition(objects: StackObjects) -> Iterator[Cause]:
     """Yield that the definition in the spec is rejected, or was rolled back."""
-    stack = snapshot.stack
+    stack = objects.stack
     subject, here = find_subject(stack), ("-n", stack.namespace)
     if is_rejected(stack) and not stack.condition("DeletionBlocked").is_true:
         message = f"{REJECTED[stack.ready.reason]}: {stack.ready.message}"
-        command = advise_rejection(stack, snapshot.definer)
+        command = advise_rejection(stack, objects.definer)
         yield Cause(subject=subject, message=safe_text.clean(message), since=stack.ready.since, command=command)
     if stack.is_rolled_back_automatically:
         message = safe_text.one_line(object_fields.text(stack.status, "target", "message") or stack.ready.message)
@@ -175,10 +166,10 @@ def is_rejected(stack: StackState) -> bool:
 
 def explain_conditions(stack: StackState) -> Iterator[Cause]:
     """Yield conditions that need a person."""
-    for type_, command in NOTED.items():
+    for type_, traits in condition_types.TABLE.items():
         condition = stack.condition(type_)
-        if condition.is_true:
-            words = command.replace("{name}", stack.argument).replace("{namespace}", stack.namespace)
+        if traits.is_cause and condition.is_true:
+            words = traits.command.replace("{name}", stack.argument).replace("{namespace}", stack.namespace)
             yield Cause(
                 subject=type_, message=safe_text.one_line(condition.message), since=condition.since, command=words
             )
@@ -187,20 +178,18 @@ def explain_conditions(stack: StackState) -> Iterator[Cause]:
         yield Cause(subject="CheckFailed", message=safe_text.one_line(stack.ready.message), since=stack.ready.since)
 
 
-def explain_resources(snapshot: StackObjects, evidence: Evidence) -> Iterator[Cause]:
+def explain_resources(objects: StackObjects, evidence: Evidence) -> Iterator[Cause]:
     """Yield each resource that is the beginning of a chain, and how many wait for it."""
-    rows = flatten(stack_view.describe_rows(snapshot))
-    waiting = count_waiting(snapshot, rows)
-    named = {object_fields.text(problem, "resource") for problem in snapshot.stack.problems}
+    rows = flatten(stack_view.describe_rows(objects))
+    waiting = count_waiting(objects, rows)
+    named = {object_fields.text(problem, "resource") for problem in objects.stack.problems}
     for row in rows:
         # A definition that is not applied makes no progress.
-        is_unsettled = row.state in UNSETTLED and not (
-            row.state is RowState.PROGRESSING and is_rejected(snapshot.stack)
-        )
+        is_unsettled = row.state in UNSETTLED and not (row.state is RowState.PROGRESSING and is_rejected(objects.stack))
         is_end = is_unsettled or row.resource in named or is_held(row)
         if not is_end or row.object.endswith("[]"):
             continue
-        cause = explain_row(snapshot, row, evidence)
+        cause = explain_row(objects, row, evidence)
         blocked = waiting.get(members.root_of(row.resource), [])
         if blocked:
             blocked_names = enumeration.enumerate_names(blocked, most=resource_state.NAMED_AT_MOST)
@@ -208,9 +197,9 @@ def explain_resources(snapshot: StackObjects, evidence: Evidence) -> Iterator[Ca
             cause = dataclasses.replace(cause, message=cause.message + more)
         yield cause
     listed = {row.resource for row in rows}
-    for entry in snapshot.stack.breakpoints:
+    for entry in objects.stack.breakpoints:
         if entry.resource.partition("/")[0] not in listed:
-            yield explain_breakpoint(snapshot.stack, entry)
+            yield explain_breakpoint(objects.stack, entry)
 
 
 def is_held(row: ResourceRow) -> bool:
@@ -227,9 +216,9 @@ def flatten(rows: Sequence[ResourceRow]) -> list[ResourceRow]:
     return found
 
 
-def count_waiting(snapshot: StackObjects, rows: Sequence[ResourceRow]) -> dict[str, list[str]]:
+def count_waiting(objects: StackObjects, rows: Sequence[ResourceRow]) -> dict[str, list[str]]:
     """Return by resource those that wait for it, directly or not."""
-    required = requirements.find_requirements(snapshot.resources, snapshot.choose_children())
+    required = requirements.find_requirements(objects.resources, objects.choose_children())
     waiting = {row.resource for row in rows if row.state is RowState.WAITING}
     found: dict[str, list[str]] = {}
     for name in waiting:
@@ -243,28 +232,30 @@ def count_waiting(snapshot: StackObjects, rows: Sequence[ResourceRow]) -> dict[s
     return {name: sorted(each) for name, each in found.items()}
 
 
-def explain_row(snapshot: StackObjects, row: ResourceRow, evidence: Evidence) -> Cause:
+def explain_row(objects: StackObjects, row: ResourceRow, evidence: Evidence) -> Cause:
     """Return the cause of one resource: the operator's words, and below them those of its object."""
-    stack = snapshot.stack
+    stack = objects.stack
     wait = next((each for each in stack.breakpoints if each.resource == row.resource), None)
     if wait is not None:
         return explain_breakpoint(stack, wait)
-    child = snapshot.choose_children().get(row.resource)
+    child = objects.choose_children().get(row.resource)
     problem = next((each for each in stack.problems if each.get("resource") == row.resource), None)
-    nested = snapshot.nested.get(child.uid) if child is not None else None
+    nested = objects.nested.get(child.uid) if child is not None else None
     if row.state is RowState.OBSOLETE:
-        child = next((each for each in snapshot.children if str(each) == row.object), child)
+        child = next((each for each in objects.children if str(each) == row.object), child)
     if nested is not None:
         below = explain(nested, evidence)
+    elif (read := evidence.external.get((stack.uid, row.resource))) is not None:
+        below = tuple(lead_there(stack, each) for each in explain_external(read, evidence))
     elif child is not None and row.state is not RowState.WAITING:
-        below = object_causes.explain(child, evidence)
+        below = tuple(lead_there(stack, each) for each in explain_object(child, evidence))
     else:
         below = ()
     command = (
-        advice.advise_problem(stack, problem, snapshot.definer, exists=child is not None) if problem is not None else ""
+        advice.advise_problem(stack, problem, objects.definer, exists=child is not None) if problem is not None else ""
     )
     if not command and child is not None and not below and row.state is not RowState.WAITING:
-        command = object_causes.describe(child)
+        command = advice.lead_there(stack, describe(child))
     subject = f"{row.resource} ({row.object})" if row.object else row.resource
     return Cause(
         subject=subject,
@@ -275,16 +266,112 @@ def explain_row(snapshot: StackObjects, row: ResourceRow, evidence: Evidence) ->
     )
 
 
-def explain_breakpoint(stack: StackState, wait: BreakpointEntry) -> Cause:
+def explain_external(child: FoundChild, evidence: Evidence) -> tuple[Cause, ...]:
+    """Return what explains that an object which the Stack only reads is not ready; of a Stack, what that says of itself."""
+    if child.is_stack or child.is_group:
+        ready = find_condition(child.raw, "Ready")
+        message = line_of(object_fields.text(ready, "reason"), object_fields.text(ready, "message"))
+        since = object_fields.text(ready, "lastTransitionTime")
+        named = child.name if child.is_stack else f"rg/{child.name}"
+        command = advice.join("kubectl stack why", named, *child.scope)
+        return (Cause(subject=str(child), message=message or "is not ready", since=since, command=command),)
+    below = explain_object(child, evidence)
+    owner = safe_text.one_line(object_fields.text(child.raw, "metadata", "labels", names.LABEL_STACK))
+    if below or not owner:
+        return below
+    command = advice.join("kubectl stack why", owner, *child.scope)
+    return (Cause(subject=str(child), message=f"is an object of the Stack {owner}", command=command),)
+
+
+def lead_there(stack: StackState, cause: Cause) -> Cause:
+    """Return a cause about an object of a Stack, whose commands reach the cluster of the object."""
+    below = tuple(lead_there(stack, each) for each in cause.causes)
+    return dataclasses.replace(cause, command=advice.lead_there(stack, cause.command), causes=below)
+
+
+def explain_breakpoint(stack: StackState, entry: BreakpointEntry) -> Cause:
     """Return that a resource waits at a breakpoint, with the command that continues it."""
-    where = f" of the nested Stack {wait.stack}" if wait.stack else ""
+    where = f" of the nested Stack {entry.stack}" if entry.stack else ""
     return Cause(
-        subject=safe_text.one_line(wait.resource),
-        message=safe_text.one_line(f"stopped at the breakpoint {wait.hook}{where}, until a user continues it"),
-        command=advice.join("kubectl stack continue", stack.argument, str(wait), "-n", stack.namespace),
+        subject=safe_text.one_line(entry.resource),
+        message=safe_text.one_line(f"stopped at the breakpoint {entry.hook}{where}, until a user continues it"),
+        command=advice.join("kubectl stack continue", stack.argument, str(entry), "-n", stack.namespace),
     )
 
 
 def describe_ready(stack: StackState) -> str:
     """Return the message of `Ready`."""
     return safe_text.one_line(stack.ready.message) or f"its phase is {stack.phase}"
+
+
+# Why an object of a Stack is not ready: its pods, its own conditions, its Events. Pure.
+
+PODS_AT_MOST: Final = 3
+"""Pods of one workload that are explained: others have the same cause in most cases."""
+CREATION: Final = ("FailedCreate", "FailedDelete")
+CLAIM: Final = "PersistentVolumeClaim"
+WORKLOADS: Final = frozenset("Deployment ReplicaSet StatefulSet DaemonSet Job CronJob ReplicationController".split())
+
+
+def explain_object(child: FoundChild, evidence: Evidence) -> tuple[Cause, ...]:
+    """Return what explains that the object is not ready; () if only the object itself does."""
+    if child.is_deleting:
+        return (deletion_causes.explain(child, evidence),)
+    if child.kind.name == "Pod" and not child.kind.group:
+        cause = pod_causes.explain(child, evidence)
+        return (cause,) if cause is not None else ()
+    if child.kind.name in WORKLOADS and (found := tuple(explain_workload(child, evidence))):
+        return found
+    if child.kind.key == CLAIM:
+        cause = pod_causes.explain_claim(child, evidence)
+        return (cause,) if cause is not None else ()
+    event = evidence.find_warning(child.uid)
+    if event is None:
+        return ()
+    message = line_of(object_fields.text(event, "reason"), object_fields.text(event, "message"))
+    return (Cause(subject=str(child), message=message, since=pod_causes.event_time(event), command=describe(child)),)
+
+
+def explain_workload(child: FoundChild, evidence: Evidence) -> Iterator[Cause]:
+    """Yield why pods cannot be created, and why pods are not ready."""
+    yield from explain_creation(child, evidence)
+    pods = [pod for pod in evidence.find_owned(child.uid, "Pod") if not is_ready(pod)]
+    newest = sorted(pods, key=lambda pod: (pod.created, pod.name), reverse=True)
+    seen: set[str] = set()
+    for pod in newest:
+        cause = pod_causes.explain(pod, evidence)
+        if cause is not None and cause.message.replace(pod.name, "") not in seen and len(seen) < PODS_AT_MOST:
+            seen.add(cause.message.replace(pod.name, ""))
+            yield cause
+    failed = find_condition(child.raw, "Failed")
+    if failed.get("status") == "True":
+        message = line_of(object_fields.text(failed, "reason"), object_fields.text(failed, "message"))
+        yield Cause(subject=str(child), message=message, command=describe(child))
+
+
+def explain_creation(child: FoundChild, evidence: Evidence) -> Iterator[Cause]:
+    """Yield why the API server rejects the pods of a workload: quota, limit range, webhook, pod security, account."""
+    makers = [child, *evidence.find_owned(child.uid, "ReplicaSet"), *evidence.find_owned(child.uid, "Job")]
+    for maker in makers:
+        failure = find_condition(maker.raw, "ReplicaFailure")
+        event = evidence.find_warning(maker.uid, *CREATION)
+        message = object_fields.text(failure, "message") if failure.get("status") == "True" else ""
+        since = object_fields.text(failure, "lastTransitionTime")
+        if not message and event is not None and not any(evidence.find_owned(maker.uid, "Pod")):
+            message, since = object_fields.text(event, "message"), pod_causes.event_time(event)
+        if message:
+            command = advice.advise_text(message, child.namespace) or describe(maker)
+            said = f"its pods are rejected: {safe_text.one_line(message)}"
+            yield Cause(subject=str(maker), message=said, since=since, command=command)
+            return
+
+
+def is_ready(pod: FoundChild) -> bool:
+    """Return whether a pod is ready, or has ended well."""
+    phase = object_fields.text(pod.raw, "status", "phase")
+    return phase == "Succeeded" or find_condition(pod.raw, "Ready").get("status") == "True"
+
+
+def describe(child: FoundChild) -> str:
+    """Return the command that shows everything about an object."""
+    return advice.join("kubectl describe", child.type, child.name, *child.scope)

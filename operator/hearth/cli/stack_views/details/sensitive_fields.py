@@ -24,11 +24,11 @@ UNREADABLE: Final[Read] = ("", ())
 """The read of a text that is no expression."""
 
 
-def find_sensitive_fields(snapshot: StackObjects) -> dict[str, set[FieldPath]]:
+def find_sensitive_fields(objects: StackObjects) -> dict[str, set[FieldPath]]:
     """Return by resource the paths of the sensitive fields in its manifest."""
-    parameters = find_sensitive_parameters(snapshot)
-    reads = {name: list(find_reads(snapshot.resources, name)) for name in snapshot.resources}
-    found = {name: set(find_secret_fields(snapshot, name)) for name in reads}
+    parameters = find_sensitive_parameters(objects)
+    reads = {name: list(find_reads(objects.resources, name)) for name in objects.resources}
+    found = {name: set(find_secret_fields(objects, name)) for name in reads}
     # Each round follows the values by one resource more; a template has no cycles, so it ends.
     for _ in range(len(reads) + 1):
         before = sum(map(len, found.values()))
@@ -51,22 +51,25 @@ def find_reads(resources: Mapping[str, Any], name: str) -> Iterator[tuple[FieldP
             yield path, [*read, *(of_source if any(root == LOOP_VARIABLE for root, _ in read) else ())]
 
 
-def find_sensitive_parameters(snapshot: StackObjects) -> set[str]:
+def find_sensitive_parameters(objects: StackObjects) -> set[str]:
     """Return the parameters that are declared sensitive, or whose value may come from a Secret."""
-    spec = snapshot.stack.spec
+    spec = objects.stack.spec
     stated = object_fields.mapping(spec, "parameters")
     has_secret = any("secretRef" in source for source in object_fields.entries(spec, "parametersFrom"))
     found = set()
-    for name, rule in object_fields.mapping(snapshot.template, "parameters").items():
+    for name, rule in object_fields.mapping(objects.template, "parameters").items():
         declared = object_fields.find(rule, "sensitive")
         if declared is True or (has_secret and declared is not False and name not in stated):
             found.add(name)
     return found
 
 
-def find_secret_fields(snapshot: StackObjects, name: str) -> Iterator[FieldPath]:
-    """Yield the fields of a resource that are sensitive by its kind."""
-    if object_fields.text(snapshot.resources, name, "manifest", "kind") == SECRET:
+def find_secret_fields(objects: StackObjects, name: str) -> Iterator[FieldPath]:
+    """Yield the fields of a resource, or of what is only read, that are sensitive by its kind."""
+    read = object_fields.text(objects.resources, name, "externalRef", "kind")
+    # A kind that depends on a parameter may be any.
+    is_secret = read == SECRET or interpolation.has_expressions(read)
+    if is_secret or object_fields.text(objects.resources, name, "manifest", "kind") == SECRET:
         yield from ((field,) for field in SECRET_FIELDS)
 
 
@@ -109,4 +112,4 @@ def list_reads(text: str) -> list[Read]:
         parsed = [expressions.parse(each) for each in parts]
     except (interpolation.UnterminatedExpression, cel_environment.CelCompileError):
         return [UNREADABLE]
-    return [(read.root, read.path) for each in parsed for read in each.reading.reads]
+    return [(read.root, read.path) for each in parsed for read in each.reads.reads]

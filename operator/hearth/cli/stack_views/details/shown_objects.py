@@ -18,16 +18,16 @@ from hearth.model.text import redaction
 NOT_FOUND: Final = object()
 
 
-def show_manifest(snapshot: StackObjects, name: str) -> Object:
+def show_manifest(objects: StackObjects, name: str) -> Object:
     """Return a resource of the template as it is written, without literal values that are sensitive."""
-    resource = dict(object_fields.mapping(snapshot.resources, members.root_of(name)))
+    resource = dict(object_fields.mapping(objects.resources, members.root_of(name)))
     if isinstance(resource.get("manifest"), Mapping):
         resource["manifest"] = hide_secret(resource["manifest"])
-    shown: Object = redaction.redact_within(resource, find_stated_values(snapshot))
+    shown: Object = redaction.redact_within(resource, find_stated_values(objects))
     return shown
 
 
-def show_object(snapshot: StackObjects, child: FoundChild) -> Object:
+def show_object(objects: StackObjects, child: FoundChild) -> Object:
     """Return a live object without sensitive values, managed fields and the copy that kubectl keeps of it."""
     metadata = dict(object_fields.mapping(child.raw, "metadata"))
     metadata.pop("managedFields", None)
@@ -35,12 +35,12 @@ def show_object(snapshot: StackObjects, child: FoundChild) -> Object:
     metadata |= {"annotations": annotations} if annotations else {}
     raw = stack_list.hide_unknown(StackState(child.raw)) if child.is_stack else child.raw
     shown: Object = {**raw, "metadata": metadata}
-    hidden = find_stated_values(snapshot)
+    hidden = find_stated_values(objects)
     if child.is_stack:
         hidden += stack_list.find_hidden(StackState(child.raw))
     root = members.root_of(child.resource)
-    for path in sensitive_fields.find_sensitive_fields(snapshot).get(root, ()):
-        place = locate(shown, object_fields.mapping(snapshot.resources, root, "manifest"), path)
+    for path in sensitive_fields.find_sensitive_fields(objects).get(root, ()):
+        place = locate(shown, object_fields.mapping(objects.resources, root, "manifest"), path)
         found = find_value(shown, place)
         if found is not NOT_FOUND:
             hidden += redaction.find_texts(found)
@@ -50,12 +50,12 @@ def show_object(snapshot: StackObjects, child: FoundChild) -> Object:
     return result
 
 
-def find_stated_values(snapshot: StackObjects) -> list[str]:
+def find_stated_values(objects: StackObjects) -> list[str]:
     """Return the texts of sensitive parameters that the spec or the template states."""
-    _, defaults = revision_history.hide_defaults(snapshot.template)
-    stated = object_fields.mapping(snapshot.stack.spec, "parameters")
-    values = [stated.get(name) for name in sensitive_fields.find_sensitive_parameters(snapshot)]
-    return [*defaults, *redaction.find_texts(values), *stack_list.find_hidden(snapshot.stack)]
+    _, defaults = revision_history.hide_defaults(objects.template)
+    stated = object_fields.mapping(objects.stack.spec, "parameters")
+    values = [stated.get(name) for name in sensitive_fields.find_sensitive_parameters(objects)]
+    return [*defaults, *redaction.find_texts(values), *stack_list.find_hidden(objects.stack)]
 
 
 def is_secret_field(manifest: Mapping[str, Any], path: FieldPath) -> bool:

@@ -13,9 +13,9 @@ from hearth.model.child import Object
 SECRET: Final = "Secret"  # noqa: S105 -- a kind
 
 
-def list_children(snapshot: StackObjects) -> list[FoundChild]:
+def list_children(objects: StackObjects) -> list[FoundChild]:
     """Return the newest object of each resource, without those in deletion, in a stable order."""
-    found = [child for child in snapshot.choose_children().values() if not child.is_deleting]
+    found = [child for child in objects.choose_children().values() if not child.is_deleting]
     return sorted(found, key=lambda child: (child.kind.key, child.namespace, child.name))
 
 
@@ -24,13 +24,13 @@ def is_secret(child: FoundChild) -> bool:
     return not child.kind.group and child.kind.name == SECRET
 
 
-def export(snapshot: StackObjects, child: FoundChild, *, with_sensitive: bool) -> tuple[Object, list[WithheldValue]]:
+def export(objects: StackObjects, child: FoundChild, *, with_sensitive: bool) -> tuple[Object, list[WithheldValue]]:
     """Return the manifest of an object, and what it lacks. with_sensitive: whether sensitive values are written."""
     written = write(child, child.raw)
     if with_sensitive:
         return written, []
     return withheld_values.withhold(
-        write(child, shown_objects.show_object(snapshot, child)), written, resource=child.resource
+        write(child, shown_objects.show_object(objects, child)), written, resource=child.resource
     )
 
 

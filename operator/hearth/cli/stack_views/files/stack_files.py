@@ -1,32 +1,35 @@
-"""Stacks and ResourceGroups in documents of files: found, completed from the documents beside them, compiled, rendered. Pure."""
+"""Stacks and ResourceGroups in documents of files: found, completed from the documents beside them, compiled. Pure."""
 
 from __future__ import annotations
 
+import base64
+import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hearth.cli import object_fields
 from hearth.cli.importer import cluster_scoped_kinds
-from hearth.cli.stack_views.files import template_files
-from hearth.model import errors, names, value_class
+from hearth.engine.definition.sources import parameter_sources, template_sources
+from hearth.engine.definition.sources.parameter_sources import SourceRef, SourceValue
+from hearth.engine.definition.sources.template_sources import TemplateSource
+from hearth.model import errors, limits, names, source_kinds, value_class
 from hearth.model.child import Object
 from hearth.model.errors import Mistake
 from hearth.model.groups import group_members
 from hearth.model.groups.group_members import GroupSize
-from hearth.model.kinds import Kinds, make_key
-from hearth.template import resource_group
+from hearth.model.kinds import Kinds
+from hearth.template import chunked_work, resource_group
 from hearth.template.blueprint import (
     Blueprint,
     Definition,
-    EvaluationError,
-    Known,
-    Pending,
-    ResourceBlueprint,
+    ExternalBlueprint,
+    ReadValue,
     StackIdentity,
 )
 from hearth.template.cel import evaluation
 from hearth.template.cel.evaluation import Evaluator
 from hearth.template.compiler import compiler
+from hearth.template.text import error_hints, template_source
 
 DEFAULT_NAMESPACE: Final = "default"
 
@@ -47,9 +50,14 @@ class StackFile:
         return object_fields.text(self.manifest, "kind") == names.GROUP_KIND
 
     @property
+    def is_template(self) -> bool:
+        """Return whether it is a StackTemplate, whose parameters have no values."""
+        return object_fields.text(self.manifest, "kind") == source_kinds.STACK_TEMPLATE.name
+
+    @property
     def title(self) -> str:
         """Return how messages name it: `stack/shop`."""
-        return f"{'resourcegroup' if self.is_group else 'stack'}/{self.identity.name}"
+        return f"{object_fields.text(self.manifest, 'kind').lower()}/{self.identity.name}"
 
     @property
     def identity(self) -> StackIdentity:
@@ -70,40 +78,139 @@ def find_stacks(documents: Mapping[str, Sequence[Any]], *, kinds: Collection[str
     ]
 
 
+def flatten(documents: Sequence[Any]) -> Iterator[Any]:
+    """Yield the documents, the items of a List instead of the list."""
+    for document in documents:
+        items = document.get("items") if isinstance(document, dict) else None
+        if isinstance(items, list) and object_fields.text(document, "kind").endswith("List"):
+            yield from items
+        else:
+            yield document
+
+
 def is_one_of(document: Object, kinds: Collection[str]) -> bool:
     """Return whether a document is of one of these kinds of Hearth."""
     group = object_fields.text(document, "apiVersion").partition("/")[0]
     return object_fields.text(document, "kind") in kinds and group == names.GROUP
 
 
-def compile_stack(found: StackFile, kinds: Kinds, *, evaluator: Evaluator = evaluation.ALONE) -> Blueprint:
+def compile_stack(stack_file: StackFile, kinds: Kinds, *, evaluator: Evaluator = evaluation.ALONE) -> Blueprint:
     """Compile a Stack or a group as the operator does. Raises InvalidDefinition with every mistake.
 
     evaluator: of expressions that may take long; it answers at once.
     """
-    if found.is_group:
-        return compile_group(found, kinds, evaluator)
-    template = find_template(found)
-    parameters = object_fields.find(found.manifest, "spec", "parameters") or {}
+    if stack_file.is_group:
+        return compile_group(stack_file, kinds, evaluator)
     try:
-        return compiler.compile_template(
-            Definition(template=template, parameters=parameters),
-            stack=found.identity,
-            kinds=kinds,
-            evaluator=evaluator,
-        )
+        return compile_read(stack_file, make_definition(stack_file), kinds, evaluator)
     except errors.InvalidDefinition as error:
-        kept = [mistake for mistake in error.mistakes if not is_given_elsewhere(found, mistake)]
+        kept = [mistake for mistake in error.mistakes if not is_given_elsewhere(stack_file, mistake)]
         if not kept:
+            missing = ", ".join(mistake.path.rpartition(".")[2] for mistake in error.mistakes)
             raise errors.SourceNotFound(
-                "its parameters come from spec.parametersFrom, which only a cluster knows"
+                f"the values of {missing} come from spec.parametersFrom; pass the files of its objects as well"
             ) from None
         raise errors.InvalidDefinition(kept) from None
 
 
-def compile_group(found: StackFile, kinds: Kinds, evaluator: Evaluator = evaluation.ALONE) -> Blueprint:
+def compile_read(stack_file: StackFile, definition: Definition, kinds: Kinds, evaluator: Evaluator) -> Blueprint:
+    """Compile with the members that are made of objects beside the Stack."""
+    identity = stack_file.identity
+    made = compiler.compile_template(definition, stack=identity, kinds=kinds, evaluator=evaluator)
+    read = {
+        name: ReadValue.of(each, value)
+        for name, each in made.externals.items()
+        if each.is_awaited and (value := find_external(stack_file, each)) is not None
+    }
+    if not read:
+        return made
+    definition = dataclasses.replace(definition, read=read)
+    return compiler.compile_template(definition, stack=identity, kinds=kinds, evaluator=evaluator)
+
+
+def find_template_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> list[Mistake]:
+    """Return what is wrong with a StackTemplate for all values of its parameters."""
+    definition = Definition(template=find_template(stack_file), parameters={})
+    try:
+        compiler.compile_template(definition, stack=stack_file.identity, kinds=kinds, evaluator=evaluator)
+    except errors.InvalidDefinition as error:
+        return parameter_sources.find_certain(error, definition)
+    return []
+
+
+def find_external(stack_file: StackFile, external: ExternalBlueprint) -> Object | list[Object] | None:
+    """Return an object that the Stack only reads, or a list of objects, among those beside it; None without any."""
+    namespace = stack_file.identity.namespace
+    wanted = "" if external.is_in_all_namespaces else external.namespace or namespace
+    found: list[tuple[str, str, Object]] = []
+    for document in stack_file.beside:
+        stated = (object_fields.text(document, "apiVersion"), object_fields.text(document, "kind"))
+        if not isinstance(document, dict) or stated != (external.api_version, external.kind):
+            continue
+        metadata = object_fields.mapping(document, "metadata")
+        group = external.api_version.rpartition("/")[0]
+        is_wide = cluster_scoped_kinds.is_cluster_wide(group, external.kind)
+        place = "" if is_wide else object_fields.text(metadata, "namespace") or namespace
+        name = object_fields.text(metadata, "name")
+        if wanted and place not in ("", wanted):
+            continue
+        labels = object_fields.mapping(metadata, "labels")
+        is_meant = external.selector.accepts(labels) if external.selector is not None else name == external.object_name
+        if is_meant:
+            found.append((place, name, document))
+    ordered = [document for _, _, document in sorted(found, key=lambda each: each[:2])]
+    if external.selector is not None:
+        return ordered or None
+    return ordered[0] if ordered else {} if external.is_optional else None
+
+
+def make_definition(stack_file: StackFile) -> Definition:
+    """Return template and parameters, also those in ConfigMaps and Secrets beside the Stack. Raises InvalidDefinition."""
+    template = find_template(stack_file)
+    given = object_fields.find(stack_file.manifest, "spec", "parameters") or {}
+    spec = {
+        "parametersFrom": [
+            *map(read_source_entry, object_fields.entries(stack_file.manifest, "spec", "parametersFrom"))
+        ]
+    }
+    found: dict[str, SourceValue] = {}
+    for reference in parameter_sources.find_references(stack_file.identity.namespace, spec):
+        found.update(parameter_sources.parse_source(reference, find_data(reference, stack_file)))
+    if not isinstance(template, dict):
+        return Definition(template=template, parameters=given)
+    return chunked_work.finish(parameter_sources.apply_sources(template, given, found))
+
+
+def read_source_entry(stated: Mapping[str, Any]) -> Object:
+    """Return an entry of `spec.parametersFrom` without what has a wrong type, which the schema reports."""
+    return {
+        word: {"name": object_fields.text(stated, word, "name")}
+        for word in parameter_sources.KINDS
+        if isinstance(stated.get(word), Mapping)
+    }
+
+
+def find_data(reference: SourceRef, stack_file: StackFile) -> dict[str, str]:
+    """Return the data of a ConfigMap or Secret beside the Stack, as a cluster stores it; none if it is not there."""
+    ref = reference.ref
+    found: dict[str, str] = {}
+    for document in stack_file.beside:
+        if (
+            object_fields.text(document, "kind") != ref.kind
+            or object_fields.text(document, "metadata", "name") != ref.name
+        ):
+            continue
+        stored = object_fields.mapping(document, "data")
+        found |= {key: value for key, value in stored.items() if isinstance(value, str)}
+        for key, value in object_fields.mapping(document, "stringData").items():
+            if isinstance(value, str):
+                found[key] = base64.b64encode(value.encode()).decode()
+    return found
+
+
+def compile_group(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator = evaluation.ALONE) -> Blueprint:
     """Compile a ResourceGroup. Raises InvalidDefinition."""
-    spec = resource_group.make_spec(object_fields.mapping(found.manifest, "spec"))
+    spec = resource_group.make_spec(object_fields.mapping(stack_file.manifest, "spec"))
     if not spec:
         raise errors.InvalidDefinition([Mistake(path="spec.template", message="is missing; set template")])
     stated = spec[resource_group.SIZE]
@@ -116,7 +223,7 @@ def compile_group(found: StackFile, kinds: Kinds, evaluator: Evaluator = evaluat
         definition.template, size, timeout=spec.get("timeout"), is_scaled=not is_sized
     )
     try:
-        blueprint = compiler.compile_template(definition, stack=found.identity, kinds=kinds, evaluator=evaluator)
+        blueprint = compiler.compile_template(definition, stack=stack_file.identity, kinds=kinds, evaluator=evaluator)
     except errors.InvalidDefinition as error:
         raise resource_group.translate(error, mistakes) from None
     if mistakes:
@@ -129,49 +236,76 @@ def describe_mistake(mistake: Object) -> str:
     return f"{mistake['kind'].lower()}/{mistake['stack']}: {mistake['path']}: {mistake['message']}"
 
 
-def is_given_elsewhere(found: StackFile, mistake: Mistake) -> bool:
+def is_given_elsewhere(stack_file: StackFile, mistake: Mistake) -> bool:
     """Return whether a parameter that is missing here may come from `spec.parametersFrom`."""
-    sources = object_fields.entries(found.manifest, "spec", "parametersFrom")
-    given = object_fields.mapping(found.manifest, "spec", "parameters")
+    sources = object_fields.entries(stack_file.manifest, "spec", "parametersFrom")
+    given = object_fields.mapping(stack_file.manifest, "spec", "parameters")
     prefix, _, name = mistake.path.rpartition(".")
     return bool(sources) and prefix == "spec.parameters" and name not in given
 
 
-def find_template(found: StackFile) -> Any:
-    """Return the template of a Stack, also from ConfigMaps beside it. Raises InvalidDefinition."""
-    return template_files.find_template(object_fields.mapping(found.manifest, "spec"), found.beside)
+def find_template(stack_file: StackFile) -> Any:
+    """Return the template of a Stack, also from objects beside it. Raises InvalidDefinition."""
+    return find_template_file(object_fields.mapping(stack_file.manifest, "spec"), stack_file.beside)
 
 
-def render(found: StackFile, blueprint: Blueprint) -> Iterator[tuple[str, Object | None, str]]:
-    """Yield for each resource its name, its manifest if that is known, and why it is not."""
-    for resource in blueprint.resources.values():
-        outcome = resource.manifest.evaluate({})
-        match outcome:
-            case Known(value=dict() as manifest):
-                yield resource.name, complete(found, resource, manifest), ""
-            case Pending(missing=missing):
-                yield resource.name, None, f"known after: {', '.join(missing)}"
-            case EvaluationError(path=path, message=message):
-                yield resource.name, None, f"{path}: {message}"
-            case _:
-                yield resource.name, None, "is no object"
+# The template of a Stack in a file: inline, or from the objects in the documents beside it. Pure.
+
+SINGLE, SEVERAL = "templateRef", "templateRefs"
 
 
-def complete(found: StackFile, resource: ResourceBlueprint, manifest: Object) -> Object:
-    """Return the manifest with the name and the namespace that Hearth adds; not with its labels."""
-    identity = found.identity
-    group = cluster_scoped_kinds.group_of(resource.api_version)
-    metadata = dict(object_fields.mapping(manifest, "metadata"))
-    is_wide = cluster_scoped_kinds.is_cluster_wide(group, resource.kind)
-    namespace = "" if is_wide else object_fields.text(metadata, "namespace") or identity.namespace
-    name = metadata.get("name") or names.child_name(
-        stack=identity.name,
-        stack_namespace=identity.namespace,
-        stack_uid=identity.uid,
-        resource=resource.name,
-        incarnation=1,
-        namespace=namespace,
-        length=names.find_length(make_key(group, resource.kind)),
-    )
-    stated = {"name": name, **({"namespace": namespace} if namespace else {})}
-    return {**manifest, "metadata": {**metadata, **stated}}
+def find_template_file(spec: Mapping[str, Any], beside: Sequence[Any]) -> Any:
+    """Return the template of a spec, united if it is in several objects. beside: all documents of all files.
+
+    Raises InvalidDefinition with all that is missing or wrong.
+    """
+    if "template" in spec:
+        return spec["template"]
+    sources = template_sources.find_references("", read_references(spec))
+    if not sources:
+        raise errors.InvalidDefinition([Mistake(path="spec.template", message="is missing; set template")])
+    templates: list[Object] = []
+    wrong: list[Mistake] = []
+    for source in sources:
+        try:
+            templates.append(read_source(source, beside))
+        except errors.InvalidDefinition as error:
+            wrong += error.mistakes
+    if wrong:
+        raise errors.InvalidDefinition(wrong)
+    return templates[0] if len(templates) == 1 else template_sources.unite(sources, templates)
+
+
+def read_references(spec: Mapping[str, Any]) -> Object:
+    """Return the references of a spec without what has a wrong type, which the schema reports."""
+    if isinstance(spec.get(SINGLE), Mapping):
+        return {SINGLE: read_reference(spec[SINGLE])}
+    return {SEVERAL: [read_reference(each) for each in object_fields.entries(spec, SEVERAL)]}
+
+
+def read_reference(stated: Mapping[str, Any]) -> Object:
+    """Return the parts of a reference as texts."""
+    return {each: object_fields.text(stated, each) for each in ("kind", "name", "key")}
+
+
+def read_source(source: TemplateSource, beside: Sequence[Any]) -> Object:
+    """Return the template in one of the documents. Raises InvalidDefinition."""
+    part = "binaryData" if source.is_compressed else "data"
+    for document in beside:
+        is_named = object_fields.text(document, "metadata", "name") == source.ref.name
+        if not is_named or object_fields.text(document, "kind") != source.ref.kind:
+            continue
+        if source.ref.kind == source_kinds.STACK_TEMPLATE.name:
+            return dict(object_fields.mapping(document, *source_kinds.TEMPLATE_KEY.split(".")))
+        data = object_fields.mapping(document, part)
+        if source.key not in data:
+            found = error_hints.list_words(sorted(data)) or "none"
+            message = f"{source.ref} has no key {source.key!r} in {part}; its keys: {found}"
+            raise errors.InvalidDefinition([Mistake(path=f"{source.field}.key", message=message)])
+        text = object_fields.text(data, source.key)
+        if source.is_compressed:
+            text = template_sources.inflate(text, place=source.path, limit=limits.REVISION_BYTES)
+        pieces = template_source.parse_in_pieces(text, place=source.path, size=limits.REVISION_BYTES)
+        return chunked_work.finish(pieces)
+    message = f"is in {source.ref}; pass its file as well"
+    raise errors.InvalidDefinition([Mistake(path=source.field, message=message)])

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from hearth.cli.stack_views.graph import column_order, vertical_places
+from hearth.cli.stack_views.graph import column_order
+from hearth.cli.stack_views.graph.column_order import Neighbors
 from hearth.cli.stack_views.graph.folding import Node
 from hearth.cli.stack_views.graph.stack_graph import StackGraph
 from hearth.model import value_class
 
-NODE_WIDTH: Final = 212.0
-NODE_HEIGHT: Final = 62.0
+NODE_WIDTH: Final = 280.0
+NODE_HEIGHT: Final = 66.0
 GAP_WITHIN: Final = 34.0
 """Between an obsolete object and its replacement."""
 GAP_BETWEEN: Final = 64.0
@@ -77,7 +78,7 @@ def arrange(graph: StackGraph) -> Layout:
     heights = {
         place: LANE_HEIGHT if column_order.is_lane(place) else NODE_HEIGHT for column in ordered for place in column
     }
-    centers = vertical_places.place(ordered, sides, heights, gap=GAP_BELOW, rounds=ROUNDS)
+    centers = place_vertically(ordered, sides, heights, gap=GAP_BELOW, rounds=ROUNDS)
     widths = [max(map(measure_width, column), default=NODE_WIDTH) for column in graph.columns]
     lefts = [MARGIN + sum(widths[:index]) + index * GAP_BETWEEN for index in range(len(widths))]
     positions = Positions(lefts=lefts, widths=widths, centers={each: at + MARGIN for each, at in centers.items()})
@@ -117,3 +118,59 @@ def make_curves(graph: StackGraph, routes: Sequence[Sequence[str]], positions: P
         last, _ = nodes[route[-1]]
         points.append((positions.lefts[last], positions.centers[route[-1]]))
         yield Curve(before=route[0], after=route[-1], points=tuple(points))
+
+
+# The vertical positions of places in ordered columns: as close as possible to those of their neighbors. Pure.
+
+
+def place_vertically(
+    columns: Sequence[Sequence[str]],
+    sides: tuple[Neighbors, Neighbors],
+    heights: Mapping[str, float],
+    *,
+    gap: float,
+    rounds: int,
+) -> dict[str, float]:
+    """Return the vertical centers by id; the uppermost place begins at 0.
+
+    sides: the neighbors at the left and at the right; gap: between two places of a column, at least.
+    """
+    centers: dict[str, float] = {}
+    for column in columns:
+        centers |= stack(column, dict.fromkeys(column, 0.0), heights, gap=gap)
+    for number in range(2 * rounds):
+        neighbors = sides[number % 2]
+        for column in columns if number % 2 == 0 else reversed(columns):
+            wanted = {each: find_mean(each, neighbors, centers) for each in column}
+            centers |= stack(column, wanted, heights, gap=gap)
+    top = min((center - heights[each] / 2 for each, center in centers.items()), default=0.0)
+    return {each: center - top for each, center in centers.items()}
+
+
+def find_mean(place: str, neighbors: Neighbors, centers: Mapping[str, float]) -> float:
+    """Return the mean center of the neighbors; its own if there are none."""
+    found = [centers[each] for each in neighbors.get(place, ())]
+    return sum(found) / len(found) if found else centers[place]
+
+
+def stack(
+    column: Sequence[str], wanted: Mapping[str, float], heights: Mapping[str, float], *, gap: float
+) -> dict[str, float]:
+    """Return the centers closest to those wanted (least squares) that keep the order and the gaps.
+
+    Without the heights and gaps above it, each place must not be above its predecessor: an isotonic regression, by
+    pooling of adjacent violators.
+    """
+    offsets, offset = [], 0.0
+    pools: list[list[float]] = []  # sum of the wanted positions, and their number
+    for index, place_vertically in enumerate(column):
+        if index:
+            offset += (heights[column[index - 1]] + heights[place_vertically]) / 2 + gap
+        offsets.append(offset)
+        pools.append([wanted[place_vertically] - offset, 1])
+        while len(pools) > 1 and pools[-2][0] / pools[-2][1] >= pools[-1][0] / pools[-1][1]:
+            total, count = pools.pop()
+            pools[-1][0] += total
+            pools[-1][1] += count
+    flat = [total / count for total, count in pools for _ in range(int(count))]
+    return {place_vertically: at + offset for place_vertically, at, offset in zip(column, flat, offsets, strict=True)}

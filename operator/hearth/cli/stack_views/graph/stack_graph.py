@@ -38,12 +38,12 @@ class StackGraph:
 
 
 def describe(
-    snapshot: StackObjects, rows: Sequence[ResourceRow] | None = None, *, expanded: Collection[int] = ()
+    objects: StackObjects, rows: Sequence[ResourceRow] | None = None, *, expanded: Collection[int] = ()
 ) -> StackGraph:
     """Return the graph of a Stack. rows: its rows if they are known; expanded: layers that are not folded."""
-    rows = stack_view.describe_rows(snapshot) if rows is None else rows
-    parts = divide(snapshot, rows)
-    required = requirements.find_requirements(snapshot.resources, snapshot.choose_children())
+    rows = stack_view.describe_rows(objects) if rows is None else rows
+    parts = divide(objects, rows)
+    required = requirements.find_requirements(objects.resources, objects.choose_children())
     edges = list_edges(parts.nodes, required)
     layers = assign_layers(list(parts.nodes.values()), edges)
     if parts.obsolete:
@@ -61,10 +61,10 @@ class Parts:
     obsolete: list[Node] = field(default_factory=list)
 
 
-def divide(snapshot: StackObjects, rows: Sequence[ResourceRow]) -> Parts:
+def divide(objects: StackObjects, rows: Sequence[ResourceRow]) -> Parts:
     """Return the nodes of the rows; each replaced object is beside the present one of its resource."""
-    rules = find_breakpoints(snapshot)
-    known = set(map(safe_text.one_line, snapshot.resources))
+    rules = find_breakpoints(objects)
+    known = set(map(safe_text.one_line, objects.resources))
     parts, seen = Parts(), set[str]()
     for row in rows:
         node = make_node(row, rules)
@@ -101,11 +101,11 @@ def make_id(row: ResourceRow) -> str:
     return hashlib.blake2b(text.encode(errors="replace"), digest_size=ID_BYTES).hexdigest()
 
 
-def find_breakpoints(snapshot: StackObjects) -> Sequence[EnvironmentRule]:
+def find_breakpoints(objects: StackObjects) -> Sequence[EnvironmentRule]:
     """Return the breakpoints that the spec states."""
     stated = [
         {"resource": object_fields.text(entry, "resource"), "at": object_fields.texts(entry, "at")}
-        for entry in object_fields.entries(snapshot.stack.spec, "environment", "breakpoints")
+        for entry in object_fields.entries(objects.stack.spec, "environment", "breakpoints")
     ]
     return environment_rules.parse({"breakpoints": stated}).breakpoints
 

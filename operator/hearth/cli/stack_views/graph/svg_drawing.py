@@ -13,17 +13,20 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from hearth.cli.stack_views import safe_text
-from hearth.cli.stack_views.graph import layout, state_shapes
+from hearth.cli.stack_views.graph import layout
 from hearth.cli.stack_views.graph.folding import Node
 from hearth.cli.stack_views.graph.layout import Box, Curve, Layout
 from hearth.cli.stack_views.tree import tree_view
+from hearth.cli.stack_views.tree.resource_state import RowState
 
 NAMESPACE: Final = "http://www.w3.org/2000/svg"
-TITLE_LENGTH, LINE_LENGTH = 22, 27
+TITLE_LENGTH, LINE_LENGTH = 30, 34
 """Characters that fit into a node. The whole text is in its title."""
 SIGN_X, TEXT_X = 22.0, 40.0
-TITLE_Y, DETAIL_Y, STATE_Y, SIGN_Y = 23.0, 38.0, 53.0, 36.0
+TITLE_Y, DETAIL_Y, STATE_Y, SIGN_Y = 23.0, 40.0, 57.0, 38.0
 ELLIPSIS: Final = "…"
+SHORT_KIND: Final = 8
+"""Characters of a kind that is cut."""
 NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML cannot contain, in any form; ElementTree writes them."""
 REPLACEMENT: Final = "\ufffd"
@@ -35,9 +38,13 @@ def read_style() -> str:
     return (resources.files("hearth.cli.stack_views.graph") / "graph.css").read_text()
 
 
-def draw(picture: Layout, *, title: str, link: Link | None = None) -> str:
-    """Return the picture. link: returns the address of a node; without it the picture is a file with its own style."""
-    size = {"width": f"{picture.width:.0f}", "height": f"{picture.height:.0f}"}
+def draw(layout: Layout, *, title: str, link: Link | None = None, prefix: str = "") -> str:
+    """Return the picture.
+
+    link: returns the address of a node; without it the picture is a file with its own style; prefix: of the ids of nodes,
+    where one document has several pictures.
+    """
+    size = {"width": f"{layout.width:.0f}", "height": f"{layout.height:.0f}"}
     root = Element("svg", size | {"viewBox": f"0 0 {size['width']} {size['height']}", "class": "graph"})
     if link is None:
         root.set("xmlns", NAMESPACE)
@@ -49,10 +56,10 @@ def draw(picture: Layout, *, title: str, link: Link | None = None) -> str:
         root.set("role", "group")
         root.set("aria-label", safe_text.one_line(title))
     draw_arrowhead(root)
-    for curve in picture.curves:
+    for curve in layout.curves:
         SubElement(root, "path", {"class": "edge", "d": draw_curve(curve), "marker-end": "url(#arrow)"})
-    for box in picture.boxes:
-        draw_box(root, box, link)
+    for box in layout.boxes:
+        draw_box(root, box, link, prefix)
     drawn = ElementTree.tostring(root, encoding="unicode", short_empty_elements=link is None)
     return NO_XML.sub(REPLACEMENT, drawn)
 
@@ -78,17 +85,17 @@ def draw_curve(curve: Curve) -> str:
     return " ".join(parts)
 
 
-def draw_box(root: Element, box: Box, link: Link | None) -> None:
+def draw_box(root: Element, box: Box, link: Link | None, prefix: str) -> None:
     """Draw one node: its outline and sign by state, and its texts."""
     node = box.node
-    attributes = {"class": f"node {node.state}{' folded' if node.count > 1 else ''}", "id": f"node-{node.id}"}
+    attributes = {"class": f"node {node.state}{' folded' if node.count > 1 else ''}", "id": f"node-{prefix}{node.id}"}
     if link is not None:
         attributes |= {"href": link(node), "data-resource": node.resource}
     element = SubElement(root, "g" if link is None else "a", attributes)
     SubElement(element, "title").text = describe(node)
     # A second outline behind the first looks like a pile.
     for offset in (4.0, 0.0) if node.count > 1 else (0.0,):
-        outline = state_shapes.draw(node.state, box.x + offset, box.y + offset, layout.NODE_WIDTH, layout.NODE_HEIGHT)
+        outline = draw_shape(node.state, box.x + offset, box.y + offset, layout.NODE_WIDTH, layout.NODE_HEIGHT)
         SubElement(element, "path", {"class": "outline", "d": outline})
     draw_texts(element, box)
     if node.breakpoints:
@@ -105,7 +112,7 @@ def draw_texts(element: Element, box: Box) -> None:
     lines = (
         ("sign", SIGN_X, SIGN_Y, tree_view.SIGNS[node.state][0].strip()),
         ("name", TEXT_X, TITLE_Y, cut(node.title, TITLE_LENGTH)),
-        ("detail", TEXT_X, DETAIL_Y, cut(node.detail, LINE_LENGTH)),
+        ("detail", TEXT_X, DETAIL_Y, cut_object(node.detail, LINE_LENGTH)),
         ("state", TEXT_X, STATE_Y, cut(f"{node.state}: {node.note}" if node.note else str(node.state), LINE_LENGTH)),
     )
     for name, x, y, text in lines:
@@ -131,3 +138,81 @@ def describe(node: Node) -> str:
 def cut(text: str, length: int) -> str:
     """Return the text, shortened to a number of characters."""
     return text if len(text) <= length else text[: length - 1] + ELLIPSIS
+
+
+def cut_object(text: str, length: int) -> str:
+    """Return `kind/name`, shortened: the kind gives way first, since names tell objects apart."""
+    kind, _, name = text.partition("/")
+    if len(text) <= length or not name:
+        return cut(text, length)
+    return (
+        f"{kind[:SHORT_KIND]}{ELLIPSIS}/{name}"[:length]
+        if len(name) + SHORT_KIND + 2 <= length
+        else f"{ELLIPSIS}{text[1 - length :]}"
+    )
+
+
+# The outline of a node by its state, so that states differ without color. Pure.
+
+CUT: Final = 14.0
+"""How far corners are cut or slanted."""
+ROUND: Final = 10.0
+
+
+def draw_shape(state: RowState, x: float, y: float, width: float, height: float) -> str:
+    """Return the outline as the data of an SVG path."""
+    match state:
+        case RowState.READY | RowState.FINISHED:
+            return draw_rounded(x, y, width, height, ROUND)
+        case RowState.PROGRESSING:
+            return draw_rounded(x, y, width, height, height / 2)
+        case RowState.FAILED:
+            return draw_polygon(
+                (x, y + height / 2),
+                (x + CUT, y),
+                (x + width - CUT, y),
+                (x + width, y + height / 2),
+                (x + width - CUT, y + height),
+                (x + CUT, y + height),
+            )
+        case RowState.STOPPED:
+            return draw_polygon(
+                (x + CUT, y),
+                (x + width - CUT, y),
+                (x + width, y + CUT),
+                (x + width, y + height - CUT),
+                (x + width - CUT, y + height),
+                (x + CUT, y + height),
+                (x, y + height - CUT),
+                (x, y + CUT),
+            )
+        case RowState.EXTERNAL:
+            # As an arrow that leads into the Stack.
+            return draw_polygon(
+                (x, y),
+                (x + width - CUT, y),
+                (x + width, y + height / 2),
+                (x + width - CUT, y + height),
+                (x, y + height),
+                (x + CUT, y + height / 2),
+            )
+        case RowState.OBSOLETE:
+            return draw_polygon((x + CUT, y), (x + width, y), (x + width - CUT, y + height), (x, y + height))
+        case _:
+            return draw_polygon((x, y), (x + width, y), (x + width, y + height), (x, y + height))
+
+
+def draw_polygon(*points: tuple[float, float]) -> str:
+    """Return a closed line through these points."""
+    return "M" + " L".join(f"{x:.1f} {y:.1f}" for x, y in points) + " Z"
+
+
+def draw_rounded(x: float, y: float, width: float, height: float, radius: float) -> str:
+    """Return a rectangle with rounded corners."""
+    across, down = width - 2 * radius, height - 2 * radius
+    corner = f"a{radius:.1f} {radius:.1f} 0 0 1"
+    return (
+        f"M{x + radius:.1f} {y:.1f} h{across:.1f} {corner} {radius:.1f} {radius:.1f} v{down:.1f} "
+        f"{corner} {-radius:.1f} {radius:.1f} h{-across:.1f} {corner} {-radius:.1f} {-radius:.1f} v{-down:.1f} "
+        f"{corner} {radius:.1f} {-radius:.1f} Z"
+    )

@@ -31,12 +31,12 @@ class TimelineEntry:
     count: int = 1
 
 
-def list_uids(snapshot: StackObjects) -> dict[str, str]:
+def list_uids(objects: StackObjects) -> dict[str, str]:
     """Return by UID the Stack, its children and those of nested Stacks, each with its path of resources."""
-    found = {snapshot.stack.uid: ""}
-    for child in snapshot.children:
+    found = {objects.stack.uid: ""}
+    for child in objects.children:
         found[child.uid] = child.resource
-        nested = snapshot.nested.get(child.uid)
+        nested = objects.nested.get(child.uid)
         if nested is not None:
             inner = list_uids(nested)
             found |= {uid: f"{child.resource}/{path}" if path else child.resource for uid, path in inner.items()}
@@ -98,9 +98,9 @@ def describe_revisions(revisions: Mapping[int, Object], stack: str) -> Iterator[
             )
 
 
-def describe_deletions(snapshot: StackObjects) -> Iterator[TimelineEntry]:
+def describe_deletions(objects: StackObjects) -> Iterator[TimelineEntry]:
     """Yield when the deletion of each child was requested."""
-    for child in snapshot.children:
+    for child in objects.children:
         time = ages.parse(object_fields.find(child.raw, "metadata", "deletionTimestamp"))
         if time is not None:
             held = safe_text.one_line(", ".join(child.finalizers))

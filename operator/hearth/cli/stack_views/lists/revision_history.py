@@ -45,7 +45,11 @@ def describe_state(number: int, stack: StackState) -> tuple[str, str]:
     if number == stack.target_revision:
         cause = {"Rollback": "active, rolled back to", "AutomaticRollback": "active, rolled back to automatically"}
         words.append(cause.get(object_fields.text(status, "target", "cause"), "active"))
-    completed = {object_fields.number(status, key) for key in ("lastCompletedRevision", "previousCompletedRevision")}
+    completed: set[object] = {
+        object_fields.number(status, key) for key in ("lastCompletedRevision", "previousCompletedRevision")
+    }
+    earlier = object_fields.find(status, "earlierCompletedRevisions")
+    completed.update(earlier if isinstance(earlier, list) else ())
     if number in completed:
         words.append("completed")
     if number == object_fields.number(status, "lastFailedRevision"):

@@ -11,6 +11,7 @@ from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.text_table import Cell
 from hearth.model.child import Object
 from hearth.model.text import redaction
+from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.status import state_words
 
 HEADER: Final = ("NAME", "PHASE", "READY", "RESOURCES", "REVISION", "STATE", "AGE", "MESSAGE")
@@ -42,14 +43,15 @@ def make_row(stack: StackState, *, now: float, with_namespace: bool) -> list[Cel
 
 def find_words(stack: StackState) -> Iterator[str]:
     """Yield in words what a person should know besides the phase."""
+    words = object_fields.text(stack.status, "state").split(", ")
     if stack.is_deleting:
         yield "deleting"
     yield from state_words.find_words(
-        [type_ for type_, _ in state_words.CONDITIONS if stack.condition(type_).is_true],
+        [type_ for type_ in ConditionType if stack.condition(type_).is_true],
         is_paused=stack.is_paused,
         is_suspended=stack.is_suspended,
         is_rolled_back=stack.is_rolled_back,
-        is_rejected=state_words.REJECTED in object_fields.text(stack.status, "state").split(", "),
+        rejection=next((word for word in words if word in (state_words.REJECTED, state_words.NOT_APPLIED)), ""),
     )
 
 

@@ -8,6 +8,9 @@ from typing import Final
 from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.model import value_class
+from hearth.model.phases import Phase
+from hearth.plan.status import state_words
+from hearth.template.text import error_hints
 
 NOT_OBSERVED: Final = "waits for the operator to observe the change"
 FIRST_STATUS: Final = "waits for the operator; is one running?"
@@ -51,6 +54,10 @@ class GoalState:
     message: str
 
 
+ROLLED_BACK_FROM: Final = frozenset({"CreateFailed", "UpdateFailed"})
+"""Phases from which `rollback.onFailure` leads on."""
+
+
 def parse(text: str) -> Goal:
     """Parse the value of `--for`. Raises ValueError."""
     word, _, detail = text.partition("=")
@@ -64,6 +71,9 @@ def parse(text: str) -> Goal:
     needs_detail = type_ in (GoalType.PHASE, GoalType.CONDITION)
     if needs_detail != bool(detail):
         raise ValueError(f"{text!r} {'lacks' if needs_detail else 'must not have'} a value after =")
+    if type_ is GoalType.PHASE and detail not in list(Phase):
+        hint = error_hints.did_you_mean(detail, list(Phase))
+        raise ValueError(f"{detail!r} is not a phase of a Stack{hint or '; docs/phases.md lists them'}")
     return Goal(type=type_, detail=detail)
 
 
@@ -120,10 +130,21 @@ def explain_failure(stack: StackState, goal: Goal) -> str:
     if goal.type is GoalType.READY and stack.is_suspended:
         return f"the {stack.noun} is suspended: kubectl stack resume {stack.argument} -n {stack.namespace}"
     if stack.is_stalled:
-        return describe(stack)
+        return "" if will_roll_back(stack) else describe(stack)
     if stack.is_paused and not stack.ready.is_true:
         return explain_pause(stack)
     return ""
+
+
+def will_roll_back(stack: StackState) -> bool:
+    """Return whether the operator is about to roll back by itself, so that the failure is not the end yet."""
+    is_wanted = object_fields.find(stack.spec, "rollback", "onFailure") is True and not stack.is_paused
+    is_of_spec = object_fields.text(stack.status, "target", "cause") == "Spec"
+    is_unknown = object_fields.find(stack.status, "historyUnknown") is True
+    # A definition that was not applied at all is not rolled back either.
+    words = object_fields.text(stack.status, "state").split(", ")
+    is_applied = state_words.REJECTED not in words and state_words.NOT_APPLIED not in words
+    return is_wanted and is_of_spec and is_applied and not is_unknown and stack.phase in ROLLED_BACK_FROM
 
 
 def explain_pause(stack: StackState) -> str:

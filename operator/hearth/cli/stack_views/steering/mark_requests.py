@@ -7,7 +7,7 @@ from typing import Final
 
 from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.tree import group_rows
+from hearth.cli.stack_views.tree import stack_view
 from hearth.model import names, value_class
 from hearth.model.child import Object
 from hearth.model.text.enumeration import enumerate_names
@@ -53,7 +53,7 @@ def find_refusal(stack: StackState, resource: str) -> str:
     if (
         stack.is_group
         and stack.is_observed
-        and (index := resource.partition("/")[0]) not in group_rows.list_members(stack)
+        and (index := resource.partition("/")[0]) not in stack_view.list_members(stack)
     ):
         return f"{stack.title} has no member {index}; it has {list_indices(stack)}"
     known = {} if stack.is_group else object_fields.mapping(stack.spec, "template", "resources")
@@ -66,7 +66,7 @@ def find_refusal(stack: StackState, resource: str) -> str:
 
 def list_indices(group: StackState) -> str:
     """Return the indices of the members of a group, as far as they fit into a message."""
-    return enumerate_names(list(group_rows.list_members(group))) or "none"
+    return enumerate_names(list(stack_view.list_members(group))) or "none"
 
 
 def make_mark(stack: StackState, resource: str, *, reason: str | None) -> Object:

@@ -97,8 +97,10 @@ def restore(stack: StackState, snapshot: Object) -> VerbResult:
     is_target = object_fields.text(stack.status, "target", "cause") == "Rollback" and stack.is_observed
     if stated == name and is_target and not stack.is_ready:
         return AlreadySo(said=f"is already in progress to snapshot {name}")
+    has_volumes = bool(object_fields.entries(snapshot, "status", "volumes"))
+    data = "data that was written since the snapshot is replaced; " if has_volumes else ""
     notes = (
-        "data that was written since the snapshot is replaced; the definition in spec stays and is not applied",
+        f"{data}the definition in spec stays and is not applied",
         *verbs.note_paused(stack),
         *verbs.note_suspended(stack),
         *verbs.note_git(stack, "spec.rollback"),

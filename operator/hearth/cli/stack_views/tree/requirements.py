@@ -18,10 +18,28 @@ def find_requirements(resources: Mapping[str, Any], chosen: Mapping[str, FoundCh
     for name, child in chosen.items():
         recorded.setdefault(members.root_of(name), []).extend(child.requires)
     known = frozenset(resources)
-    return {
-        name: recorded[name] if name in recorded else [each for each in find_named(resource, known) if each != name]
-        for name, resource in resources.items()
-    }
+    # No object records what is only read.
+    external = frozenset(name for name, resource in resources.items() if object_fields.find(resource, "externalRef"))
+    found = {}
+    for name, resource in resources.items():
+        sought = external if name in recorded else known
+        named = [each for each in find_named(resource, sought) if each != name] if sought else []
+        found[name] = list(dict.fromkeys([*recorded.get(name, ()), *named]))
+    return found
+
+
+def name_external(resources: Mapping[str, Any], name: str, *, namespace: str) -> str:
+    """Return the object that a resource only reads, as `service/gateway in ingress`, or `services by label`.
+
+    namespace: of the Stack, which is not repeated.
+    """
+    stated = object_fields.mapping(resources, name, "externalRef")
+    metadata = object_fields.mapping(stated, "metadata")
+    kind = object_fields.text(stated, "kind").lower()
+    place = object_fields.text(metadata, "namespace")
+    where = " in all namespaces" if metadata.get("allNamespaces") is True else ""
+    where = f" in {place}" if place not in ("", namespace) else where
+    return f"{kind}/{object_fields.text(metadata, 'name')}{where}" if "name" in metadata else f"{kind} by label{where}"
 
 
 def sort(requirements: Mapping[str, list[str]]) -> list[str]:

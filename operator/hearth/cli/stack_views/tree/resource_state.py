@@ -15,7 +15,9 @@ from hearth.plan.health.general import general_rule
 
 NAMED_AT_MOST: Final = 3
 """Maximum number of names in a note, so that it fits on its line."""
-PATIENT: Final = frozenset({"KindNotServed", "FieldNotFound", "Replacing", "Terminating", "Evaluating"})
+PATIENT: Final = frozenset(
+    {"KindNotServed", "FieldNotFound", "Replacing", "Terminating", "Evaluating", "ObjectNotFound", "ObjectNotReady"}
+)
 """Reasons of problems that are no failure: something does not exist yet."""
 
 
@@ -35,6 +37,8 @@ class RowState(enum.StrEnum):
     GONE = "gone"
     FINISHED = "finished"
     """It ran once and succeeded; its object may be gone."""
+    EXTERNAL = "external"
+    """An object that the Stack only reads, and that is as it should be."""
 
 
 def assess_problem(problem: Mapping[str, Any]) -> tuple[RowState, str]:

@@ -8,8 +8,7 @@ from typing import Any
 
 from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
-from hearth.cli.stack_views.named_object import NamedObject
-from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.stack_state import NamedObject, StackState
 from hearth.model import names, value_class
 from hearth.model.child import Object
 from hearth.model.groups import members

@@ -6,6 +6,7 @@ a row is drawn.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,18 +14,19 @@ from typing import Any, Final
 from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.tree import excluded, group_rows, requirements, resource_state
+from hearth.cli.stack_views.tree import requirements, resource_state
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
-from hearth.model import value_class
-from hearth.model.groups import members
+from hearth.model import limits, value_class
+from hearth.model.groups import group_members, members
 from hearth.model.text import enumeration
 
-MET: Final = frozenset({RowState.READY, RowState.EXCLUDED, RowState.FINISHED})
+MET: Final = frozenset({RowState.READY, RowState.EXCLUDED, RowState.FINISHED, RowState.EXTERNAL})
 """States in which nothing waits for a resource."""
 SEVERITY: Final = (
     RowState.GONE,
     RowState.EXCLUDED,
+    RowState.EXTERNAL,
     RowState.FINISHED,
     RowState.READY,
     RowState.OBSOLETE,
@@ -79,9 +81,9 @@ class StackView:
         return f"{'rg' if self.is_group else 'stack'}/{self.name}"
 
 
-def describe(snapshot: StackObjects) -> StackView:
+def describe(objects: StackObjects) -> StackView:
     """Describe a snapshot."""
-    stack = snapshot.stack
+    stack = objects.stack
     outputs = object_fields.mapping(stack.status, "outputs")
     return StackView(
         name=safe_text.one_line(stack.name),
@@ -93,18 +95,23 @@ def describe(snapshot: StackObjects) -> StackView:
         is_ready=stack.is_ready,
         is_stalled=stack.is_stalled,
         message=safe_text.clean(stack.ready.message) or "no operator has processed it yet",
-        rows=describe_rows(snapshot),
-        outputs=tuple((safe_text.one_line(name), safe_text.one_line(value)) for name, value in sorted(outputs.items())),
-        omissions=tuple(safe_text.one_line(each) for each in snapshot.omissions),
+        rows=describe_rows(objects),
+        outputs=tuple((safe_text.one_line(name), write_value(value)) for name, value in sorted(outputs.items())),
+        omissions=tuple(safe_text.one_line(each) for each in objects.omissions),
     )
 
 
-def describe_rows(snapshot: StackObjects) -> tuple[ResourceRow, ...]:
+def write_value(value: Any) -> str:
+    """Write the value of an output: a text as it is, anything else as JSON."""
+    return safe_text.one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def describe_rows(objects: StackObjects) -> tuple[ResourceRow, ...]:
     """Describe each resource in the order of creation, then each obsolete object."""
-    context = RowContext(snapshot)
-    wanted = group_rows.list_members(snapshot.stack) if snapshot.stack.is_group else {}
+    context = RowContext(objects)
+    wanted = list_members(objects.stack) if objects.stack.is_group else {}
     rows = [context.describe_resource(name) for name in wanted]
-    if not snapshot.stack.is_group:
+    if not objects.stack.is_group:
         rows = [context.describe_entry(name) for name in requirements.sort(context.requirements)]
     rows += [
         ResourceRow(
@@ -114,10 +121,10 @@ def describe_rows(snapshot: StackObjects) -> tuple[ResourceRow, ...]:
             note=resource_state.describe_deletion(child),
             created=child.created,
         )
-        for child in snapshot.children
-        if members.root_of(child.resource) not in snapshot.resources
+        for child in objects.children
+        if members.root_of(child.resource) not in objects.resources
         or child is not context.chosen[child.resource]
-        or (snapshot.stack.is_group and child.resource not in wanted)
+        or (objects.stack.is_group and child.resource not in wanted)
     ]
     return tuple(rows)
 
@@ -126,7 +133,7 @@ def describe_rows(snapshot: StackObjects) -> tuple[ResourceRow, ...]:
 class RowContext:
     """What the rows of one Stack share. Rows are described in order: later ones wait for earlier ones."""
 
-    snapshot: StackObjects
+    objects: StackObjects
     chosen: dict[str, FoundChild] = field(init=False)
     requirements: dict[str, list[str]] = field(init=False)
     problems: dict[str, Mapping[str, Any]] = field(init=False)
@@ -139,9 +146,9 @@ class RowContext:
 
     def __post_init__(self) -> None:
         """Index the snapshot."""
-        stack = self.snapshot.stack
-        self.chosen = self.snapshot.choose_children()
-        self.requirements = requirements.find_requirements(self.snapshot.resources, self.chosen)
+        stack = self.objects.stack
+        self.chosen = self.objects.choose_children()
+        self.requirements = requirements.find_requirements(self.objects.resources, self.chosen)
         self.problems = {object_fields.text(problem, "resource"): problem for problem in reversed(stack.problems)}
         self.waits = {wait.resource: wait.hook for wait in stack.breakpoints}
         self.finished = {
@@ -149,11 +156,13 @@ class RowContext:
             for each in object_fields.entries(stack.status, "finished")
         }
         self.unready = set()
-        self.excluded = frozenset() if stack.is_ready else excluded.find_excluded(self.snapshot.template, stack)
+        self.excluded = frozenset() if stack.is_ready else find_excluded(self.objects.template, stack)
 
     def describe_entry(self, name: str) -> ResourceRow:
         """Describe an entry of the template: a resource, or a collection with its members below."""
-        if not object_fields.text(self.snapshot.resources, name, "forEach"):
+        if "externalRef" in object_fields.mapping(self.objects.resources, name):
+            return self.describe_external(name)
+        if not object_fields.text(self.objects.resources, name, "forEach"):
             return self.describe_resource(name)
         known = {*self.chosen, *self.problems, *self.waits, *self.finished}
         inner = tuple(
@@ -164,7 +173,7 @@ class RowContext:
         ready = sum(1 for row in inner if row.state in (RowState.READY, RowState.FINISHED))
         state = max((row.state for row in inner), key=SEVERITY.index, default=RowState.PROGRESSING)
         if not inner:
-            state, note = self.assess_absent(name, self.snapshot.stack)
+            state, note = self.assess_absent(name, self.objects.stack)
         else:
             note = f"{ready}/{len(inner)} members are ready"
         if state not in MET:
@@ -172,13 +181,30 @@ class RowContext:
         kind = self.find_kind(name)
         return ResourceRow(resource=safe_text.one_line(name), object=f"{kind}[]", state=state, note=note, nested=inner)
 
+    def describe_external(self, name: str) -> ResourceRow:
+        """Describe what the Stack only reads: a problem in the status, or nothing to report."""
+        stack = self.objects.stack
+        state, note = RowState.EXTERNAL, ""
+        if name in self.problems:
+            state, note = resource_state.assess_problem(self.problems[name])
+        elif name in self.excluded:
+            state, note = RowState.EXCLUDED, "its when is false"
+        elif stack.is_new or not stack.is_observed:
+            state, note = RowState.WAITING, "is not read yet"
+        if state not in MET:
+            self.unready.add(name)
+        object_ = requirements.name_external(self.objects.resources, name, namespace=stack.namespace)
+        return ResourceRow(
+            resource=safe_text.one_line(name), object=safe_text.one_line(object_), state=state, note=note
+        )
+
     def describe_resource(self, name: str) -> ResourceRow:
         """Describe one resource of the template, or one member of a collection."""
         child = self.chosen.get(name)
         state, note = self.assess(name, child)
         if state not in MET:
             self.unready.add(name)
-        nested = self.snapshot.nested.get(child.uid) if child is not None else None
+        nested = self.objects.nested.get(child.uid) if child is not None else None
         return ResourceRow(
             resource=safe_text.one_line(name),
             object=str(child) if child is not None else self.find_absent_object(name, state),
@@ -190,7 +216,7 @@ class RowContext:
 
     def assess(self, name: str, child: FoundChild | None) -> tuple[RowState, str]:
         """Return state and note of a resource: what the operator reports of it counts most."""
-        stack = self.snapshot.stack
+        stack = self.objects.stack
         if stack.is_deleting:
             if child is None:
                 return RowState.GONE, ""
@@ -210,12 +236,12 @@ class RowContext:
         if name in self.finished:
             return RowState.FINISHED, "it ran once; its object is gone" if child is None else "its object is deleted"
         if child is None:
-            return self.assess_absent(name, self.snapshot.stack)
+            return self.assess_absent(name, self.objects.stack)
         return RowState.PROGRESSING, f"{resource_state.describe_deletion(child)}, and is created again"
 
     def assess_child(self, name: str, child: FoundChild) -> tuple[RowState, str]:
         """Return state and note of a resource by its object."""
-        rules = object_fields.texts(self.snapshot.resources, members.root_of(name), "readyWhen")
+        rules = object_fields.texts(self.objects.resources, members.root_of(name), "readyWhen")
         if not rules or members.is_member(name):
             return resource_state.assess_object(child)
         return resource_state.assess_rules(rules, {each: found.raw for each, found in self.chosen.items()})
@@ -224,18 +250,18 @@ class RowContext:
         """Return state and note of a resource without an object."""
         if members.root_of(name) in self.excluded:
             return RowState.EXCLUDED, "its when is false"
-        if self.snapshot.is_remote:
+        if self.objects.is_remote and "" in self.objects.unreadable:
             return (RowState.READY, "") if stack.is_ready else (RowState.PROGRESSING, "in another cluster")
         waits_for = [each for each in self.requirements.get(members.root_of(name), ()) if each in self.unready]
         if waits_for:
             named = enumeration.enumerate_names(waits_for, most=resource_state.NAMED_AT_MOST)
             return RowState.WAITING, f"waits for {named}"
-        has_condition = bool(object_fields.text(self.snapshot.resources, name, "when"))
+        has_condition = bool(object_fields.text(self.objects.resources, name, "when"))
         if has_condition and (stack.is_ready or stack.phase.endswith("Complete")):
             return RowState.EXCLUDED, "its when is false"
         if stack.is_paused:
             return RowState.WAITING, "the Stack is paused"
-        if self.snapshot.is_unreadable(name):
+        if self.objects.is_unreadable(name):
             # What the status does not name as a problem is ready in a Stack that is.
             return (RowState.READY if stack.is_ready else RowState.PROGRESSING), "not seen"
         return (
@@ -250,4 +276,81 @@ class RowContext:
     def find_kind(self, name: str) -> str:
         """Return the kind of a resource as kubectl writes it."""
         root = members.root_of(name)
-        return safe_text.one_line(object_fields.text(self.snapshot.resources, root, "manifest", "kind").lower())
+        return safe_text.one_line(object_fields.text(self.objects.resources, root, "manifest", "kind").lower())
+
+
+# The resources of a template whose `when` is false, as far as the spec of the Stack tells. Pure.
+
+
+def find_excluded(template: Mapping[str, Any], stack: StackState) -> frozenset[str]:
+    """Return their names. What depends on values that the spec does not contain counts as present.
+
+    template: of the target revision. In a rollback the parameters in the spec are others.
+    """
+    stated = {
+        name: resource["when"]
+        for name, resource in object_fields.mapping(template, "resources").items()
+        if isinstance(resource, Mapping) and "when" in resource
+    }
+    found = {name for name, when in stated.items() if when is False}
+    if any(isinstance(when, str) for when in stated.values()) and not stack.is_rolled_back:
+        constants = evaluate_conditions(template, stack)
+        found |= {name for name, when in stated.items() if evaluate(when, constants) is False}
+    return frozenset(found)
+
+
+def evaluate_conditions(template: Mapping[str, Any], stack: StackState) -> dict[str, Any]:
+    """Return parameters and conditions as expressions read them, without those that are not known."""
+    # It takes some time to import, and most trees need none of it.
+    from hearth.template.parser import template_kinds
+
+    given = dict(object_fields.mapping(stack.spec, "parameters"))
+    # A value from a source takes the place of a default.
+    rules = {} if stack.spec.get("parametersFrom") else dict(object_fields.mapping(template, "parameters"))
+    params = template_kinds.guess_parameters(rules, given)
+    known: dict[str, bool] = {}
+    stated = object_fields.mapping(template, "conditions")
+    for _ in stated:
+        for name, text in stated.items():
+            truth = evaluate(text, {"params": params, "conditions": known}) if name not in known else None
+            known |= {name: truth} if truth is not None else {}
+    return {"params": params, "conditions": known}
+
+
+def evaluate(text: Any, constants: Mapping[str, Any]) -> bool | None:
+    """Return whether a condition is met; None if that is not known here."""
+    from hearth.template.blueprint import Known
+    from hearth.template.cel import cel_environment, expressions
+
+    if not isinstance(text, str):
+        return text if isinstance(text, bool) else None
+    try:
+        parsed = expressions.parse(text.strip().removeprefix("${").removesuffix("}") if text.startswith("${") else text)
+    except cel_environment.CelCompileError:
+        return None
+    if not expressions.is_bounded(parsed) or set(parsed.roots) - {"params", "conditions"}:
+        return None
+    given = {name: expressions.enlarge(dict(constants[name])) for name in parsed.roots}
+    outcome = expressions.bind(parsed, path="", constants=given).evaluate({})
+    return outcome.value if isinstance(outcome, Known) and isinstance(outcome.value, bool) else None
+
+
+# The members that a ResourceGroup has, by its spec and what its status records. Pure; accepts objects of any shape.
+
+
+def list_members(group: StackState) -> dict[str, None]:
+    """Return the names of the members in ascending order: all that are wanted, with those added for an update."""
+    state = object_fields.mapping(group.status, "controllerState")
+    listed = object_fields.find(state, "removedMembers")
+    known = [each for each in listed if isinstance(each, int)] if isinstance(listed, list) else []
+    size = group_members.make_size(
+        {**group.spec, "replicas": limit(object_fields.number(group.spec, "replicas"), default=1)},
+        known=known[: limits.REMOVED_MEMBERS],
+    )
+    surge = limit(object_fields.number(state, "surge"), default=0)
+    return dict.fromkeys(map(str, size.find_indices(surge=surge)))
+
+
+def limit(number: int | None, *, default: int) -> int:
+    """Return the number of members within what the API server accepts."""
+    return default if number is None else max(0, min(number, limits.GROUP_MEMBERS))

@@ -1,16 +1,18 @@
 """A view as a tree of lines, or as lines about the changes since the previous view. Pure; colors are only names.
 
-Must not know what a terminal is.
+Must not know where they are written.
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from hearth.cli.stack_views import ages
 from hearth.cli.stack_views.tree.resource_state import RowState
-from hearth.cli.stack_views.tree.stack_view import ResourceRow, StackView
+from hearth.cli.stack_views.tree.stack_view import SEVERITY, ResourceRow, StackView
+from hearth.model import value_class
 
 Segment: TypeAlias = tuple[str, str]
 """A piece of text and its style, "" for none."""
@@ -26,30 +28,98 @@ SIGNS: Final = {
     RowState.OBSOLETE: ("−", "magenta"),
     RowState.GONE: (" ", "dim"),
     RowState.FINISHED: ("✓", "green"),
+    RowState.EXTERNAL: ("◇", "cyan"),
 }
 GAP: Final = "  "
 AGE_WIDTH: Final = 5
 """Columns of an age: `3d22h`."""
+AGED_WIDTH: Final = 100
+"""Columns of a terminal from which on ages are shown."""
+MIN_WIDTH: Final = 12
+"""Columns below which nothing is cut or wrapped."""
 
 
-def draw(view: StackView, *, seconds: float | None = None, now: float | None = None) -> list[Line]:
+def draw(
+    view: StackView,
+    *,
+    seconds: float | None = None,
+    now: float | None = None,
+    width: int | None = None,
+    height: int | None = None,
+) -> list[Line]:
     """Return the lines of the Stack, its resources, its message and its outputs.
 
-    seconds: the time to show at the Stack; now: seconds since the epoch, to show the age of each object.
+    seconds: the time to show at the Stack; now: seconds since the epoch, to show the age of each object; width: columns of
+    the terminal, so that a long reason continues below its resource; height: its lines, so that no more are drawn: what
+    needs attention stays, and what is ready is counted.
     """
-    lines = [draw_head(view, seconds=seconds)]
     rows = list(flatten(view.rows))
-    widths = (
-        max_length(indent + row.resource for indent, row in rows),
-        max_length(row.object for _, row in rows),
-        max_length(row.state for _, row in rows),
-    )
-    lines += [[(indent, "dim"), *draw_row(row, widths, indent=indent, now=now)] for indent, row in rows]
+    foot = draw_foot(view, width=width)
+    hidden = 0
+    if height is not None:
+        # Only one line for each, else an explanation would push another resource out.
+        foot = foot[: max(2, height // 3)]
+        room = max(1, height - 1 - len(foot))
+        if len(rows) > room:
+            rows, hidden = choose(rows, room - 1), len(rows) - room + 1
+    columns = Columns.of(rows, with_age=now is not None and (width is None or width >= AGED_WIDTH), width=width)
+    lines = [draw_head(view, seconds=seconds)]
+    for indent, row in rows:
+        lines += draw_row(row, columns, indent=indent, now=now, is_wrapped=height is None)
+    if hidden:
+        lines.append([(f"{hidden} more resources, which need less attention", "dim")])
+    return lines + foot
+
+
+def draw_foot(view: StackView, *, width: int | None) -> list[Line]:
+    """Return the message, the outputs, and what could not be shown."""
+    lines: list[Line] = []
     if view.exists:
-        lines.append([("", "")])
-        lines.append([(view.message, "red" if view.is_stalled else "dim")])
+        style = "red" if view.is_stalled else "dim"
+        lines += [[("", "")], *([(line, style)] for text in view.message.split("\n") for line in wrap(text, width))]
     lines += [[(f"{name}: ", "dim"), (value, "cyan")] for name, value in view.outputs]
     return lines + [[(omission, "yellow")] for omission in view.omissions]
+
+
+def choose(rows: list[tuple[str, ResourceRow]], count: int) -> list[tuple[str, ResourceRow]]:
+    """Return so many rows in their order: those that need most attention."""
+    urgent = sorted(range(len(rows)), key=lambda at: (-SEVERITY.index(rows[at][1].state), at))
+    return [rows[at] for at in sorted(urgent[:count])]
+
+
+def wrap(text: str, width: int | None, *, indent: int = 0) -> list[str]:
+    """Return a text in lines that fit; the whole text without a width."""
+    if width is None:
+        return [text]
+    return textwrap.wrap(text, max(MIN_WIDTH, width - indent - 1), break_on_hyphens=False) or [""]
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """The widths of a table of resources."""
+
+    resource: int
+    object: int
+    state: int
+    with_age: bool
+    width: int | None
+    """Of the terminal."""
+
+    @classmethod
+    def of(cls, rows: list[tuple[str, ResourceRow]], *, with_age: bool, width: int | None) -> Columns:
+        """Return the widths for these rows. Objects give way where a terminal is narrow."""
+        resource = max_length(indent + row.resource for indent, row in rows)
+        state = max_length(row.state for _, row in rows)
+        object_ = max_length(row.object for _, row in rows)
+        if width is not None:
+            taken = 2 + resource + 2 * len(GAP) + state + (AGE_WIDTH + len(GAP)) * with_age
+            object_ = min(object_, max(MIN_WIDTH, width - 1 - taken))
+        return cls(resource=resource, object=object_, state=state, with_age=with_age, width=width)
+
+    @property
+    def end(self) -> int:
+        """Where a reason begins."""
+        return 2 + self.resource + self.object + self.state + 3 * len(GAP) + (AGE_WIDTH + len(GAP)) * self.with_age
 
 
 def flatten(rows: tuple[ResourceRow, ...], *, before: str = "") -> Iterator[tuple[str, ResourceRow]]:
@@ -73,19 +143,37 @@ def draw_head(view: StackView, *, seconds: float | None) -> Line:
     return [*parts, (f"{GAP}{seconds:.0f} s", "dim")] if seconds is not None else parts
 
 
-def draw_row(row: ResourceRow, widths: tuple[int, int, int], *, indent: str, now: float | None) -> Line:
-    """Return the line of one resource, in columns of those widths."""
+def draw_row(
+    row: ResourceRow, columns: Columns, *, indent: str, now: float | None, is_wrapped: bool = True
+) -> list[Line]:
+    """Return the line of one resource in its columns, and below it the rest of a reason that does not fit."""
     sign, style = SIGNS[row.state]
     line: Line = [
+        (indent, "dim"),
         (f"{sign} ", style),
-        (row.resource.ljust(widths[0] - len(indent)), "bold"),
-        (f"{GAP}{row.object.ljust(widths[1])}", ""),
-        (f"{GAP}{row.state.ljust(widths[2])}", style),
+        (row.resource.ljust(columns.resource - len(indent)), "bold"),
+        (f"{GAP}{shorten(row.object, columns.object).ljust(columns.object)}", ""),
+        (f"{GAP}{row.state.ljust(columns.state)}", style),
     ]
-    if now is not None:
+    if columns.with_age and now is not None:
         age = ages.describe(row.created, now=now) if row.created else ""
         line.append((f"{GAP}{age.ljust(AGE_WIDTH)}", "dim"))
-    return [*line, (f"{GAP}{row.note}", "dim")] if row.note else line
+    if not row.note:
+        return [line]
+    fits = columns.width is None or columns.end + len(row.note) < columns.width
+    if fits or not is_wrapped:
+        return [[*line, (f"{GAP}{row.note}", "dim")]]
+    before = "".join("│" if sign in "│├" else " " for sign in indent)
+    below = wrap(row.note, columns.width, indent=len(before) + 2)
+    return [line, *([(before, "dim"), (f"  {text}", "dim")] for text in below)]
+
+
+def shorten(text: str, width: int) -> str:
+    """Return a text that is not wider: the middle gives way, since both ends tell objects apart."""
+    if len(text) <= width:
+        return text
+    end = (width - 1) // 2
+    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"
 
 
 def max_length(texts: Iterator[str]) -> int:

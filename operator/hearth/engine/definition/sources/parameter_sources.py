@@ -192,3 +192,8 @@ def require_parameters(definition: Definition, references: Iterable[SourceRef]) 
 def is_required(rules: Any) -> bool:
     """Return whether a parameter has no default."""
     return isinstance(rules, dict) and "default" not in rules
+
+
+def find_certain(error: InvalidDefinition, definition: Definition) -> list[Mistake]:
+    """Return the mistakes of a definition without values: not those that only say which values are missing."""
+    return [each for each in error.mistakes if not each.path.startswith(f"{definition.parameters_path}.")]

@@ -1,4 +1,4 @@
-"""Read the template of a spec: inline, from one ConfigMap, or united from several, plain or compressed.
+"""Read the template of a spec: inline, from a ConfigMap or StackTemplate, or united from several, plain or compressed.
 
 Reports missing objects and invalid content with their location. Must not know what a template means.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from hearth.engine import cooperative_work
 from hearth.engine.definition.sources.source_reader import SourceReader
-from hearth.model import limits, packing, value_class
+from hearth.model import limits, packing, source_kinds, value_class
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, InvalidDefinition, Mistake, SourceForbidden, SourceNotFound
 from hearth.model.kinds import ObjectRef
@@ -31,7 +31,7 @@ SECTIONS = ("parameters", "conditions", "resources", "outputs")
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateSource:
-    """One key of one ConfigMap that contains a template."""
+    """One key of one ConfigMap, or one StackTemplate, that contains a template."""
 
     ref: ObjectRef
     key: str
@@ -63,7 +63,10 @@ def find_references(namespace: str, spec: Mapping[str, Any]) -> tuple[TemplateSo
 
 
 def _make_source(namespace: str, reference: Mapping[str, Any], field: str) -> TemplateSource:
-    ref = ObjectRef(group="", kind="ConfigMap", namespace=namespace, name=reference.get("name", ""))
+    name = reference.get("name", "")
+    if reference.get("kind") == source_kinds.STACK_TEMPLATE.name:
+        return TemplateSource(ref=source_kinds.make_template_ref(name), key=source_kinds.TEMPLATE_KEY, field=field)
+    ref = ObjectRef(group="", kind="ConfigMap", namespace=namespace, name=name)
     return TemplateSource(ref=ref, key=reference.get("key") or DEFAULT_KEY, field=field)
 
 
@@ -133,7 +136,8 @@ async def _read_text(reader: SourceReader, source: TemplateSource, *, limit: int
     except ApiStatusError as error:
         if not error.is_not_found:
             raise
-        where = f"does not exist in namespace {source.ref.namespace}; create it"
+        within = f" in namespace {source.ref.namespace}" if source.ref.namespace else ""
+        where = f"does not exist{within}; create it"
         raise SourceNotFound(f"{source.field}: {source.ref} {where}") from error
     if source.key not in data:
         part = "binaryData" if source.is_compressed else "data"

@@ -9,7 +9,7 @@ from hearth.model import value_class
 from hearth.model.groups import members
 from hearth.plan.environment import cleared_breakpoints
 from hearth.plan.resource import enforcement
-from hearth.plan.stack.stack_plan import StackPlan
+from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.status import breakpoint_waits
 from hearth.plan.status.breakpoint_waits import BreakpointWait, StackAddress
 
@@ -40,8 +40,8 @@ def find_address(stack: StackObject | None) -> StackAddress:
     return StackAddress(name=stack.name, namespace=stack.namespace, is_group=stack.is_group)
 
 
-def answer(order: str, plan: StackPlan, owner: StackAddress) -> ContinueResult:
-    """Answer a request to the Stack `owner` after all resources were observed."""
+def answer(order: str, plan: StackPlanner, address: StackAddress) -> ContinueResult:
+    """Answer a request to the Stack `address` after all resources were observed."""
     resource, hook = parse(order)
     waiting = list(breakpoint_waits.find_waits(plan))
     if passed := find_members(resource, hook, waiting):
@@ -52,7 +52,7 @@ def answer(order: str, plan: StackPlan, owner: StackAddress) -> ContinueResult:
         # A request applies once. A copy stored in a manifest would conflict with later requests to that Stack itself.
         message = (
             f"hearth.dev/continue: {order[:MAX_ECHO]}: {found.resource} belongs to the nested Stack {found.stack}; "
-            f"continue it there: {owner.write_continue(found)}"
+            f"continue it there: {address.write_continue(found)}"
         )
         return ContinueResult(message=message)
     if found is not None:
@@ -61,7 +61,7 @@ def answer(order: str, plan: StackPlan, owner: StackAddress) -> ContinueResult:
     keys = [cleared_breakpoints.breakpoint_key(wait.resource, wait.hook) for wait in waiting[:5]]
     there = "no resource waits at a breakpoint"
     if keys:
-        there = f"waiting breakpoints: {', '.join(keys)}; to continue the first: {owner.write_continue(waiting[0])}"
+        there = f"waiting breakpoints: {', '.join(keys)}; to continue the first: {address.write_continue(waiting[0])}"
     return ContinueResult(
         message=f"hearth.dev/continue: {order[:MAX_ECHO]}: no resource waits there; {there}{_advise(resource, plan)}"
     )
@@ -80,7 +80,7 @@ def find_members(resource: str, hook: str, waiting: Iterable[BreakpointWait]) ->
     return tuple(dict.fromkeys((resource, each.hook) for each in found))
 
 
-def _advise(resource: str, plan: StackPlan) -> str:
+def _advise(resource: str, plan: StackPlanner) -> str:
     """Name the nested Stack that a path leads into. A Stack being deleted accepts no requests."""
     first, slash, rest = resource.partition("/")
     status = plan.statuses.get(first)

@@ -23,9 +23,16 @@ class DefinitionPart:
         return self.positions.get(name) if name is not None else None
 
 
+def name_read(name: str) -> str:
+    """Return what stands for a list of external objects among the names of parameters, of which none ends so."""
+    return f"{name}[]"
+
+
 def find_list(for_each: ValidExpression | None) -> str | None:
-    """Return the parameter whose elements a `forEach` names, if that is all it does."""
-    reads = for_each.parsed.reading.reads if for_each is not None else ()
+    """Return the parameter, or the list of external objects, whose elements a `forEach` names, if that is all it does."""
+    reads = for_each.parsed.reads.reads if for_each is not None else ()
+    if for_each is not None and len(for_each.parsed.roots) == 1 and for_each.parsed.roots[0] == for_each.parsed.text:
+        return name_read(for_each.parsed.text)
     if for_each is None or len(reads) != 1 or reads[0].root != "params" or len(reads[0].steps) != 1:
         return None
     (step,) = reads[0].steps

@@ -43,12 +43,12 @@ def take(**spec: Any) -> StackObjects:
     return StackObjects(stack=stack, template={"parameters": parameters, "resources": RESOURCES}, children=[])
 
 
-def show(resource: str, kind: str = "ConfigMap", /, snapshot: StackObjects | None = None, **fields: Any) -> Any:
+def show(resource: str, kind: str = "ConfigMap", /, objects: StackObjects | None = None, **fields: Any) -> Any:
     """The live object as it is shown."""
     metadata = {"name": resource, "labels": {"hearth.dev/resource": resource}, "managedFields": [{"a": 1}]}
     raw = {"apiVersion": "v1", "kind": kind, "metadata": metadata | fields.pop("metadata", {})} | fields
     kind_ = Kind(group="", version="v1", name=kind, plural="x", namespaced=True)
-    return shown_objects.show_object(snapshot or take(), FoundChild(kind_, raw))
+    return shown_objects.show_object(objects or take(), FoundChild(kind_, raw))
 
 
 def test_values_are_followed_from_resource_to_resource() -> None:
@@ -63,6 +63,27 @@ def test_values_are_followed_from_resource_to_resource() -> None:
         "many": {("data", "each")},
         "plain": set(),
     }
+
+
+def test_secrets_that_are_only_read_are_sensitive() -> None:
+    """One by its name, a list, the members of a list, and what may be one."""
+    reference = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db"}}
+    resources = {
+        "db": {"externalRef": reference},
+        "all": {"externalRef": {**reference, "metadata": {"selector": {}}}},
+        "any": {"externalRef": {**reference, "kind": "${params.kind}"}},
+        "public": {"externalRef": {**reference, "kind": "ConfigMap"}},
+        "one": manifest(data={"a": "${db.data.key}", "b": "${db.metadata.name}", "c": "${public.data.key}"}),
+        "many": manifest(data={"a": "${all.map(each, each.data.key).join()}"}),
+        "each": manifest(data={"a": "${item.data.key}"}) | {"forEach": "all"},
+        "maybe": manifest(data={"a": "${any.data.key}"}),
+    }
+    stack = StackState({"metadata": {"name": "shop", "uid": "u-1"}, "spec": {}})
+    found = sensitive_fields.find_sensitive_fields(
+        StackObjects(stack=stack, template={"resources": resources}, children=[])
+    )
+    read = ("one", "many", "each", "maybe")
+    assert {name: found[name] for name in read} == {name: {("data", "a")} for name in read}
 
 
 def test_a_sensitive_value_is_hidden_wherever_the_object_has_it() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearth.cli.stack_views.graph import column_order, layout, vertical_places
+from hearth.cli.stack_views.graph import column_order, layout
 from hearth.cli.stack_views.graph.folding import Node
 from hearth.cli.stack_views.graph.layout import Layout
 from hearth.cli.stack_views.graph.stack_graph import StackGraph
@@ -28,8 +28,8 @@ def make(*columns: str, edges: str = "", replaced: str = "") -> StackGraph:
     )
 
 
-def find_boxes(picture: Layout) -> dict[str, tuple[float, float]]:
-    return {box.node.id: (box.x, box.y) for box in picture.boxes}
+def find_boxes(layout: Layout) -> dict[str, tuple[float, float]]:
+    return {box.node.id: (box.x, box.y) for box in layout.boxes}
 
 
 def test_columns_lie_from_left_to_right() -> None:
@@ -112,7 +112,7 @@ def test_places_keep_order_and_gap_and_stay_close_to_what_is_wanted(wanted: list
     """No other placement that keeps the gaps is closer: moving a whole block up or down makes it worse."""
     column = [f"p{index}" for index in range(len(wanted))]
     heights = dict.fromkeys(column, 10.0)
-    placed = vertical_places.stack(column, dict(zip(column, wanted, strict=True)), heights, gap=5.0)
+    placed = layout.stack(column, dict(zip(column, wanted, strict=True)), heights, gap=5.0)
     centers = [placed[each] for each in column]
 
     assert all(below - above >= 15.0 - 1e-6 for above, below in itertools.pairwise(centers))

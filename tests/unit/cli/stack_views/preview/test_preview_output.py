@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.cli.stack_views.preview import preview_lines, preview_markdown, preview_output
+from hearth.cli.stack_views.preview import preview_lines, preview_output
 from hearth.model.errors import Mistake
 from hearth.model.kinds import ObjectRef
 from hearth.preview.changes import Action, Change, Preview
@@ -106,7 +106,7 @@ def test_markdown_is_one_block_that_no_value_ends() -> None:
     """The fence is longer than any run of backticks in it, and each line has the mark of a diff."""
     hostile = FieldChange(path=("data", "v"), old="x", new="``` <script> ````")
     change = Change(action=Action.UPDATE, resource="a", ref=ref("a"), fields=(hostile,))
-    lines = preview_markdown.write(make(change, CHANGES[1], notes=("<b>note</b>",))).split("\n")
+    lines = preview_output.write(make(change, CHANGES[1], notes=("<b>note</b>",))).split("\n")
     assert lines[0] == "### stack/shop in prod: to revision 2"
     assert lines[2] == "**1 created, 1 changed**"
     assert lines[4:10] == [

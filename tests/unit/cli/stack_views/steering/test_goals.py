@@ -87,3 +87,21 @@ def test_a_status_of_any_shape_is_read(status: Any) -> None:
 
     assert goals.assess(stack, Goal(type=GoalType.READY)).verdict is Verdict.WAITING
     assert stack.breakpoints == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_awaited"),
+    [
+        ({}, True),
+        ({"target": {"cause": "AutomaticRollback"}}, False),
+        ({"state": "definition rejected"}, False),
+        ({"historyUnknown": True}, False),
+        ({"phase": "RollbackFailed"}, False),
+    ],
+)
+def test_a_failure_that_is_rolled_back_is_not_the_end(changes: dict[str, Any], *, is_awaited: bool) -> None:
+    """Else a script would see what is half-way back."""
+    status = {"phase": "UpdateFailed", "target": {"cause": "Spec"}, **changes}
+    stack = make(stalled="True", spec={"rollback": {"onFailure": True}}, **status)
+
+    assert (goals.assess(stack, goals.parse("ready")).verdict is Verdict.WAITING) is is_awaited

@@ -272,12 +272,14 @@ def test_members_of_a_collection_are_shown_below_it() -> None:
 
 
 def test_objects_in_another_cluster_are_known_by_the_status_alone() -> None:
-    """The credentials of the user do not reach them."""
+    """Where the user may not read the kubeconfig."""
     conditions = [{"type": "Ready", "status": "True", "reason": "Complete", "message": "m"}]
     ready = make_stack(observedGeneration=3, conditions=conditions)
     ready.raw["spec"] = {"kubeConfig": {"secretRef": {"name": "east"}}}
 
-    rows = stack_view.describe(take(ready, template=TEMPLATE)).rows
+    taken = StackObjects(stack=ready, template=TEMPLATE, children=(), unreadable={"": "its Secret may not be read"})
+
+    rows = stack_view.describe(taken).rows
 
     assert {row.state for row in rows} == {RowState.READY}
 
@@ -307,3 +309,25 @@ def test_a_group_of_any_shape_is_shown(state: Any) -> None:
     view = stack_view.describe(take(make_group("many", controllerState=state)))
 
     assert 1 <= len(view.rows) <= 10_001
+
+
+def test_what_is_only_read_has_a_state_of_its_own() -> None:
+    """With its name, its problem, and those that wait for it."""
+    resources = {
+        "gateway": {"externalRef": {"kind": "Service", "metadata": {"name": "gateway", "namespace": "ingress"}}},
+        "teams": {"externalRef": {"kind": "ConfigMap", "metadata": {"selector": {}, "allNamespaces": True}}},
+        "off": {"externalRef": {"kind": "ConfigMap", "metadata": {"name": "off"}}, "when": "false"},
+        "web": {"manifest": {"kind": "ConfigMap", "data": {"a": "${gateway.spec.clusterIP}"}}},
+    }
+    problem = {"resource": "gateway", "reason": "ObjectNotFound", "message": "service/gateway does not exist"}
+    objects = take(
+        make_stack(phase="CreateInProgress", observedGeneration=3, problems=[problem]),
+        template={"resources": resources},
+    )
+    rows = {row.resource: (str(row.state), row.object, row.note) for row in stack_view.describe_rows(objects)}
+    assert rows == {
+        "gateway": ("waiting", "service/gateway in ingress", "ObjectNotFound: service/gateway does not exist"),
+        "teams": ("external", "configmap by label in all namespaces", ""),
+        "off": ("excluded", "configmap/off", "its when is false"),
+        "web": ("waiting", "configmap", "waits for gateway"),
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
+import pytest
 import rich.console
 
 from hearth.cli.stack_commands import terminal_output
@@ -147,4 +148,50 @@ def test_on_a_terminal_the_tree_is_drawn_again() -> None:
     assert written.getvalue().count("CreateInProgress") >= 1
     assert written.getvalue().count("CreateComplete") >= 1
     assert "a command that is longer than the line is never broken\n" in written.getvalue()
-    assert "persistentvolumeclaim…" in written.getvalue()
+    assert "persis…-disk" in written.getvalue()
+
+
+def test_on_a_terminal_nothing_is_drawn_while_nothing_changes() -> None:
+    """A terminal that scrolls would be flooded; ages that are old are drawn again."""
+    written = io.StringIO()
+    console = rich.console.Console(file=written, width=100, force_terminal=True, color_system=None)
+
+    with terminal_output.opened(console) as screen:
+        screen.show(VIEW, seconds=1)
+        drawn = len(written.getvalue())
+        for second in range(2, 10):
+            screen.show(VIEW, seconds=second)
+        assert len(written.getvalue()) == drawn
+        screen.show(VIEW, seconds=12)
+        assert len(written.getvalue()) > drawn
+
+
+def fit(view: StackView, *, width: int, height: int | None = None) -> list[str]:
+    lines = tree_view.draw(view, now=90.0, width=width, height=height)
+    return ["".join(text for text, _ in line) for line in lines]
+
+
+REASON = "waits for disk, whose claim waits for a volume that no class of storage of this cluster can make"
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_a_reason_that_does_not_fit_continues_below_its_resource(width: int) -> None:
+    """In whole words, and no line is longer than the terminal."""
+    view = replace(VIEW, rows=(DISK, replace(WEB, note=REASON)), message=REASON)
+    lines = fit(view, width=width)
+
+    assert all(len(line) < width for line in lines), lines
+    text = " ".join(line.strip(" │") for line in lines)
+    assert text.count(REASON) == 2
+
+
+def test_a_tree_that_is_too_high_shows_what_needs_attention() -> None:
+    """The rest is counted."""
+    ready = [replace(DISK, resource=f"disk{number}") for number in range(40)]
+    failed = replace(WEB, resource="broken", state=RowState.FAILED, note=REASON)
+    lines = fit(replace(VIEW, rows=(*ready[:20], failed, *ready[20:], WEB)), width=80, height=12)
+
+    assert len(lines) == 12
+    assert any("broken" in line for line in lines)
+    assert any("webFrontend" in line for line in lines)
+    assert any(line == "35 more resources, which need less attention" for line in lines), lines

@@ -9,7 +9,7 @@ import pytest
 from hearth.model import child, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.plan.resource.suspend import restore_object
+from hearth.plan.resource import resource_planner
 from hearth.plan.retry.attempt_ids import SuspendAttempt, SuspendPurpose
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.state.memory import InMemoryState
@@ -43,7 +43,7 @@ def settle(
 ) -> ResourceStatus:
     """The standing that comes of it."""
     standing = ResourceStatus(state=state, reason="Any", message="", cause=cause, child=found)
-    return restore_object.restore_if_stuck("web", standing, others, memory=InMemoryState(), records=RECORDS, now=10.0)
+    return resource_planner.restore_if_stuck("web", standing, others, memory=InMemoryState(), records=RECORDS, now=10.0)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_step_that_is_planned_goes_before_and_a_refused_one_waits() -> None:
         state=ResourceState.FAILED, reason="x", message="", child=ASLEEP, step=Delete(child=ASLEEP)
     )
     assert (
-        restore_object.restore_if_stuck("web", planned, (), memory=InMemoryState(), records=RECORDS, now=10.0)
+        resource_planner.restore_if_stuck("web", planned, (), memory=InMemoryState(), records=RECORDS, now=10.0)
         is planned
     )
     memory = InMemoryState()
@@ -109,5 +109,5 @@ def test_a_step_that_is_planned_goes_before_and_a_refused_one_waits() -> None:
     )
     memory.attempts["u"] = attempt
     failed = dataclasses.replace(planned, step=None, requeue_at=30.0)
-    standing = restore_object.restore_if_stuck("web", failed, (), memory=memory, records=RECORDS, now=10.0)
+    standing = resource_planner.restore_if_stuck("web", failed, (), memory=memory, records=RECORDS, now=10.0)
     assert (standing.restore_step, standing.requeue_at, standing.reason) == (None, 20.0, "x")

@@ -1,0 +1,136 @@
+"""What a Stack in a file gives without a cluster: each manifest whose name and values are certain. Pure.
+
+A value of another resource is certain if that resource's manifest states it, or if it is the name that Hearth gives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from hearth.cli import object_fields
+from hearth.cli.importer import cluster_scoped_kinds
+from hearth.cli.stack_views.details import sensitive_fields, shown_objects
+from hearth.cli.stack_views.files import stack_files
+from hearth.cli.stack_views.files.stack_files import StackFile
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.tree.snapshot import StackObjects
+from hearth.model import names, value_class
+from hearth.model.child import Object
+from hearth.model.groups import members
+from hearth.model.kinds import make_key
+from hearth.model.text import redaction
+from hearth.template.blueprint import Blueprint, EvaluationError, Known, Pending, ResourceBlueprint, Values
+
+STEP: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)|\[(\d+)\]")
+"""A step of a path as a message writes it: a field, or an index of a list."""
+OPEN_MAPS: Final = frozenset({"matchLabels", "data", "binaryData", "stringData", "nodeSelector", "parameters"})
+"""Maps to which no server adds entries. Of any other, only entries are certain."""
+STATED_METADATA: Final = frozenset({"name", "namespace"})
+"""Fields of `metadata` that are certain; labels and annotations get more."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered:
+    """One resource."""
+
+    name: str
+    manifest: Object | None
+    """None if it is not certain, or is no object."""
+    why: str = ""
+    """Why there is none."""
+
+
+def render(stack_file: StackFile, blueprint: Blueprint) -> Iterator[Rendered]:
+    """Yield each resource in dependency order. Sensitive values are not shown."""
+    hidden = find_hidden(stack_file)
+    certain: dict[str, Object] = {}
+    values = {name: stack_files.find_external(stack_file, each) for name, each in blueprint.externals.items()}
+    read = {name: tuple(each) if isinstance(each, list) else each for name, each in values.items() if each is not None}
+    for name in sorted(blueprint.unresolved):
+        sources = sorted(each.name for each in blueprint.externals.values() if each.is_awaited)
+        yield Rendered(name=name, manifest=None, why=f"known after: {', '.join(sources)} (give them with --external)")
+    for resource in blueprint.resources.values():
+        found = evaluate(resource, certain, read)
+        if isinstance(found, str):
+            yield Rendered(name=resource.name, manifest=None, why=found)
+            continue
+        certain[resource.name] = complete(stack_file, resource, found)
+        shown = hide(certain[resource.name], hidden.get(members.root_of(resource.name), ()))
+        yield Rendered(name=resource.name, manifest=redaction.redact_within(shown, blueprint.sensitive_texts))
+
+
+def evaluate(resource: ResourceBlueprint, certain: Mapping[str, Object], read: Values) -> Object | str:
+    """Return the manifest of a resource, or why it is not certain. read: what is only read, as it was given."""
+    outcome = resource.manifest.evaluate(read)
+    if isinstance(outcome, Pending):
+        missing = [path for path in outcome.missing if not is_certain(path, certain)]
+        if missing:
+            return f"known after: {', '.join(missing)}"
+        outcome = resource.manifest.evaluate({**certain, **read})
+    match outcome:
+        case Known(value=dict() as manifest):
+            return manifest
+        case EvaluationError(path=path, message=message):
+            return f"{path}: {message}"
+        case Pending(missing=still):
+            return f"known after: {', '.join(still)}"
+        case _:
+            return "is no object"
+
+
+def is_certain(path: str, certain: Mapping[str, Object]) -> bool:
+    """Return whether a value is what a manifest states. path: `web.spec.ports[0].port`."""
+    root, *steps = [field or int(index) for field, index in STEP.findall(path)]
+    is_whole = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in (root, *steps))[1:] == path
+    if not is_whole or root not in certain or not steps:
+        return False
+    if steps[0] == "metadata" and (len(steps) != 2 or steps[1] not in STATED_METADATA):
+        return False
+    value: Any = certain[str(root)]
+    for step in steps:
+        if isinstance(step, int):
+            if not isinstance(value, list) or step >= len(value):
+                return False
+        elif not isinstance(value, Mapping) or step not in value:
+            return False
+        value = value[step]
+    return not isinstance(value, Mapping | list) or steps[-1] in OPEN_MAPS
+
+
+def complete(stack_file: StackFile, resource: ResourceBlueprint, manifest: Object) -> Object:
+    """Return the manifest with the name and the namespace that Hearth adds; not with its labels."""
+    identity = stack_file.identity
+    group = cluster_scoped_kinds.group_of(resource.api_version)
+    metadata = dict(object_fields.mapping(manifest, "metadata"))
+    is_wide = cluster_scoped_kinds.is_cluster_wide(group, resource.kind)
+    namespace = "" if is_wide else object_fields.text(metadata, "namespace") or identity.namespace
+    name = metadata.get("name") or names.child_name(
+        stack=identity.name,
+        stack_namespace=identity.namespace,
+        stack_uid=identity.uid,
+        resource=resource.name,
+        incarnation=1,
+        namespace=namespace,
+        length=names.find_length(make_key(group, resource.kind)),
+    )
+    stated = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {**manifest, "metadata": {**metadata, **stated}}
+
+
+def find_hidden(stack_file: StackFile) -> dict[str, set[sensitive_fields.FieldPath]]:
+    """Return by resource the fields whose values are sensitive, however short they are."""
+    template = {} if stack_file.is_group else stack_files.find_template(stack_file)
+    objects = StackObjects(stack=StackState(stack_file.manifest), template=template, children=())
+    return sensitive_fields.find_sensitive_fields(objects)
+
+
+def hide(manifest: Object, paths: set[sensitive_fields.FieldPath] | tuple[()]) -> Object:
+    """Return the manifest with a mark in place of each sensitive value; of a Secret, only its keys are shown."""
+    shown = shown_objects.hide_secret(manifest)
+    for path in paths:
+        is_there = shown_objects.find_value(shown, path) is not shown_objects.NOT_FOUND
+        if is_there and not shown_objects.is_secret_field(shown, path):
+            shown = shown_objects.replace(shown, path)
+    return shown

@@ -1,0 +1,141 @@
+"""What one Stack only reads: followed in the cluster of its objects, and made into the members of its collections.
+
+Must not know how objects are watched, nor what the plan makes of them.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from hearth.engine.cluster_objects import StackObject
+from hearth.engine.definition.definition_sync import DefinitionSync
+from hearth.engine.ports import WorkloadCluster
+from hearth.engine.services import Services
+from hearth.engine.work_queue import DirtyScope
+from hearth.model import names, packing
+from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.external_objects import ExternalQuery
+from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.requirements import ExternalStatus
+from hearth.template.blueprint import ReadValue
+
+ASK_AGAIN = 2.0
+"""Seconds until it is asked again whether a kind goes."""
+
+
+class ExternalReads:
+    """What a Stack only reads, followed in the cluster of its objects; and the members that are made of it."""
+
+    def __init__(self, uid: str, services: Services, definition_sync: DefinitionSync) -> None:
+        """Follow nothing before `follow`."""
+        self._uid = uid
+        self._services = services
+        self._definition_sync = definition_sync
+        self._made_of: dict[str, ExternalStatus] = {}
+        """By name, what the members were made of last."""
+        self._next_question = 0.0
+        """Monotonic time in seconds before which nothing is asked."""
+        self._queries: dict[str, ExternalQuery] = {}
+        """By name, what is followed."""
+        self._cluster: WorkloadCluster | None = None
+        """The cluster in which something is followed."""
+
+    def follow(self, stack: StackObject, planner: StackPlanner) -> set[str]:
+        """Follow what the planner reads, and nothing else; return the names that are read otherwise than before.
+
+        What is followed no more tells nothing any more, so it must be assessed at once.
+        """
+        if not planner.blueprint.externals and self._cluster is None:
+            return set()
+        cluster = self._services.find_link(self._uid).cluster
+        if self._cluster is not cluster:
+            self._leave()
+        self._cluster = cluster if planner.blueprint.externals else None
+        before, self._queries = self._queries, planner.find_queries()
+        cluster.follow_externals(self._uid, self._queries, namespace=stack.namespace)
+        planner.set_external_views(functools.partial(cluster.find_external, self._uid))
+        known = before.keys() | self._queries.keys()
+        return {name for name in known if before.get(name) != self._queries.get(name)}
+
+    def make_members(self, planner: StackPlanner) -> None:
+        """Have the definition compiled again if what members are made of changed; while that cannot be read, all stay."""
+        for uid in self._services.circles.note(
+            self._uid, find_owners(planner) if planner.externals else packing.NOTHING
+        ):
+            self._services.queue.enqueue(uid, DirtyScope.STACK)
+        known = self._definition_sync.builder.read.get(self._uid, {})
+        found = dict(known)
+        for name, external in planner.blueprint.externals.items():
+            status = planner.externals.get(name)
+            if not external.makes_members or status is None or self._made_of.get(name) is status:
+                continue
+            self._made_of[name] = status
+            if status.fields is not None:
+                found[name] = ReadValue.of(external, status.fields)
+        if found != known:
+            self._definition_sync.builder.read[self._uid] = found
+            self._definition_sync.schedule.request()
+            self._services.queue.enqueue(self._uid, DirtyScope.STACK)
+
+    def find_questions(self, planner: StackPlanner) -> list[str]:
+        """Return the collections of which only this is open: whether the kinds that they are made of still exist."""
+        now = self._services.clock.monotonic()
+        return planner.removals.list_questions(now=now) if now >= self._next_question else []
+
+    async def ask(self, planner: StackPlanner) -> None:
+        """Ask whether the kinds go whose objects make members, before members go."""
+        cluster = self._services.find_link(self._uid).cluster
+        now = self._services.clock.monotonic()
+        self._next_question = now + ASK_AGAIN
+        for collection in planner.removals.list_questions(now=now):
+            if not await self._is_going(cluster, planner):
+                planner.removals.confirm(collection)
+        self._services.queue.enqueue(self._uid, DirtyScope.STACK)
+        self._services.clock.call_later(ASK_AGAIN, lambda: self._services.queue.enqueue(self._uid, DirtyScope.STACK))
+
+    async def _is_going(self, cluster: WorkloadCluster, planner: StackPlanner) -> bool:
+        """Return whether any kind that makes members is not served any more, or may not be in a moment."""
+        for name, external in planner.blueprint.externals.items():
+            status = planner.externals.get(name)
+            kind = cluster.kinds.find(external.api_version, external.kind)
+            if not external.makes_members:
+                continue
+            if kind is None or status is None or not status.status.is_ready:
+                return True
+            try:
+                if await cluster.is_kind_going(kind):
+                    return True
+            except (ApiStatusError, Unreachable):
+                return True
+        return False
+
+    def close(self) -> None:
+        """Follow nothing any more, and forget what members were made of."""
+        self._definition_sync.builder.read.pop(self._uid, None)
+        self._services.circles.note(self._uid, packing.NOTHING)
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._cluster is not None:
+            self._cluster.follow_externals(self._uid, {}, namespace="")
+            self._cluster = None
+
+
+def find_owners(planner: StackPlanner) -> frozenset[str]:
+    """Return the UIDs of the Stacks whose objects are read, and of those that are read themselves, as labels tell."""
+    found = (child for read in planner.externals.values() for child in read.objects)
+    return frozenset(
+        child.uid if names.is_stack(child.kind.group, child.kind.name) else child.stack_uid
+        for child in found
+        if child.stack_uid or names.is_stack(child.kind.group, child.kind.name)
+    )
+
+
+def name_circle(uid: str, services: Services) -> tuple[str, ...]:
+    """Return the Stacks of the circle of reads that a Stack is in, as far as they may be named; () without one."""
+    own, found = services.find_namespace(uid), []
+    for each in services.circles.find(uid):
+        stack = services.management_cluster.find_stack(each)
+        is_near = stack is not None and stack.namespace == own
+        found.append(f"Stack {stack.name}" if stack is not None and is_near else "a Stack of another namespace")
+    return tuple(found)

@@ -1,0 +1,438 @@
+"""Cache of objects that Stacks only read: one watch per kind and namespace, shared by all Stacks that read there.
+
+Keeps the objects that a query means, with the fields that any of its queries reads. Must not know why they are read: the
+caller asks for nothing that a Stack may not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from hearth import supervision
+from hearth.kube.cache import cache_budget, child_cache, kind_cache, object_store
+from hearth.kube.cache.child_cache import WatchStatus
+from hearth.kube.cache.kind_cache import ChildListener
+from hearth.kube.cache.object_store import ObjectStore
+from hearth.kube.client import api_requests, salvage
+from hearth.kube.watch.reflector import Reflector
+from hearth.kube.watch.watch_context import WatchContext
+from hearth.model import child as child_module
+from hearth.model import limits, turns
+from hearth.model.child import Child, Object, Path
+from hearth.model.external_objects import UNKNOWN_VIEW, ExternalQuery, ExternalView
+from hearth.model.kinds import Kind
+
+GENERATION: Path = ("metadata", "generation")
+Place: TypeAlias = tuple[str, str]
+"""`Kind.group` and namespace, "" for all."""
+Reader: TypeAlias = tuple[str, str]
+"""UID of a Stack, and a name in its template."""
+
+
+@dataclass(slots=True)
+class Notices:
+    """Reports to one listener: the first change at once, those that follow within two seconds together."""
+
+    listener: ChildListener
+    _quiet_until: dict[Reader, float] = field(default_factory=dict)
+    """The loop's time until which further changes of a reader count together."""
+    _pending: dict[Reader, Callable[[], None]] = field(default_factory=dict)
+    """By reader, what cancels the report that is due."""
+
+    def tell(self, reader: Reader) -> None:
+        """Report a change to a reader."""
+        if reader in self._pending:
+            return
+        now = asyncio.get_running_loop().time()
+        left = self._quiet_until.get(reader, 0.0) - now
+        if left <= 0:
+            self._quiet_until[reader] = now + limits.EXTERNAL_BURST
+            self._send(reader)
+        else:
+            self._pending[reader] = supervision.call_later(left, lambda: self._send_late(reader))
+
+    def tell_now(self, reader: Reader) -> None:
+        """Report that a reader's objects are known, or can not be."""
+        self._cancel(reader)
+        self._send(reader)
+
+    def forget(self, reader: Reader) -> None:
+        """Report nothing more to a reader."""
+        self._cancel(reader)
+        self._quiet_until.pop(reader, None)
+
+    def _cancel(self, reader: Reader) -> None:
+        cancel = self._pending.pop(reader, None)
+        if cancel is not None:
+            cancel()
+
+    def _send_late(self, reader: Reader) -> None:
+        self._pending.pop(reader, None)
+        self._quiet_until[reader] = asyncio.get_running_loop().time() + limits.EXTERNAL_BURST
+        self._send(reader)
+
+    def _send(self, reader: Reader) -> None:
+        self.listener.on_child(*reader)
+
+
+class Budget:
+    """The bytes that the watches of each namespace keep of external objects."""
+
+    def __init__(self, hold: Callable[[int], None]) -> None:
+        """Hold nothing. hold: gets the change of the bytes; raises OSError if a tenant's server sent too many."""
+        self._hold = hold
+        self._held: Counter[str] = Counter()
+        """By the namespace whose share counts them."""
+        self._total = 0
+
+    def find_room(self, owner: str) -> int:
+        """Return how many bytes more a namespace may hold: at most half of what the others leave."""
+        if not self._may_hold(limits.OBJECT_KEPT_BYTES):
+            return 0
+        held = self._held[owner]
+        free = limits.EXTERNAL_TOTAL_BYTES - self._total
+        return max(0, turns.find_share(held, free=free, most=limits.EXTERNAL_KEPT_BYTES) - held)
+
+    def _may_hold(self, size: int) -> bool:
+        try:
+            self._hold(size)
+        except OSError:
+            return False
+        self._hold(-size)
+        return True
+
+    def add(self, owner: str, size: int) -> None:
+        """Count bytes, or release them if there are fewer."""
+        self._held[owner] += size
+        self._total += size
+        with contextlib.suppress(OSError):
+            self._hold(size)
+        if not self._held[owner]:
+            del self._held[owner]
+
+
+class ExternalWatch:
+    """The objects of one kind in one namespace, or in all; also the handler of their watch."""
+
+    def __init__(
+        self, kind: Kind, namespace: str, *, owner: str, context: WatchContext, notices: Notices, budget: Budget
+    ) -> None:
+        """Send nothing before the first query. owner: the namespace whose share counts the watch."""
+        self.kind = kind
+        self.namespace = namespace
+        self.owner = owner
+        self._budget = budget
+        self.queries: dict[Reader, ExternalQuery] = {}
+        """By reader."""
+        self._context = context
+        self._notices = notices
+        self._kept: frozenset[ExternalQuery] = frozenset()
+        """Those that the current list was started for."""
+        self._held: frozenset[ExternalQuery] = frozenset()
+        """Those whose objects are complete."""
+        self._paths: frozenset[Path] = frozenset()
+        self._store: ObjectStore[Child] = object_store.ObjectStore(self)
+        self._views: dict[ExternalQuery, tuple[Child, ...]] = {}
+        self._starting: Callable[[], None] | None = None
+        self.watch = Reflector(context, api_requests.collection_path(kind, namespace), self, name=kind.key)
+        self.watch.on_denied = self._on_denied
+
+    def follow(self, reader: Reader, query: ExternalQuery) -> None:
+        """Let a reader follow its objects."""
+        self.queries[reader] = query
+        if query not in self._kept and self._starting is None:
+            # At start-up, a hundred Stacks ask within milliseconds.
+            delay = self._context.options.widen_after if self.watch.is_running else 0.0
+            self._starting = supervision.call_later(delay, self._start)
+
+    def unfollow(self, reader: Reader) -> None:
+        """Forget a reader; the fields that only it read stay until the next list."""
+        self.queries.pop(reader, None)
+
+    def find(self, query: ExternalQuery) -> ExternalView:
+        """Return what is known of the objects of a query."""
+        if self.watch.denial:
+            return ExternalView(denial=self.watch.denial)
+        if self.watch.is_absent:
+            return ExternalView(is_kind_gone=True)
+        if query not in self._held:
+            return UNKNOWN_VIEW
+        found = self._views.get(query)
+        if found is None:
+            records = [each for each in self._store.records.values() if is_meant(each, query)]
+            found = self._views[query] = tuple(choose(records))
+        return ExternalView(objects=found, is_known=True)
+
+    @property
+    def size(self) -> int:
+        """Return the number of objects that are kept."""
+        return len(self._store.records)
+
+    def retry_now(self) -> None:
+        """Try again at once, if the watch waits after a failure."""
+        self.watch.retry_now()
+
+    async def close(self) -> None:
+        """Stop the watch."""
+        if self._starting is not None:
+            self._starting()
+            self._starting = None
+        self._budget.add(self.owner, -sum(each.size for each in self._store.records.values()))
+        await self.watch.close()
+
+    def _start(self) -> None:
+        """Begin a list of everything that is asked for now."""
+        self._starting = None
+        self._kept = frozenset(self.queries.values())
+        self._paths = frozenset().union(*(each.paths for each in self._kept))
+        self._store.invalidate()
+        self.watch.restart(
+            path=api_requests.collection_path(self.kind, self.namespace),
+            metadata_only=kind_cache.is_metadata(self._paths),
+            selector=find_selector(self._kept),
+        )
+
+    def _on_denied(self) -> None:
+        for reader in list(self.queries):
+            self._notices.tell_now(reader)
+
+    # ------------------------------------------------------------ the handler of the watch
+
+    def on_list_started(self) -> None:
+        """Start a new full set."""
+        self._store.on_list_started()
+
+    def on_object(self, raw: Object) -> None:
+        """Store a state of an object that is meant; one that is not meant any more is gone."""
+        metadata = raw["metadata"]
+        if any(each.accepts_metadata(metadata) for each in self._kept):
+            self._store.on_object(raw)
+        elif metadata["uid"] in self._store.records:
+            self._store.on_deleted(raw)
+
+    def on_deleted(self, raw: Object) -> None:
+        """Drop an object."""
+        self._store.on_deleted(raw)
+
+    def on_synced(self, version: int | None) -> None:
+        """Complete the full set. A kind that is absent has no full set: what was known stays, and is not shown."""
+        if self.watch.is_absent:
+            self._on_denied()
+            return
+        self._store.on_synced(version)
+
+    # ------------------------------------------------------------ the owner of the store
+
+    def parse(self, raw: Object) -> Child:
+        """Return the kept part of an object."""
+        try:
+            return self._parse(raw)
+        except (TypeError, RecursionError):
+            return self._parse(salvage.prune(raw))
+
+    def _parse(self, raw: Object) -> Child:
+        shown: Mapping[str, Any] = {"metadata": raw["metadata"]} if self.watch.metadata_only else raw
+        made = child_module.parse_child(shown, kind=self.kind, paths=self._paths)
+        known = self._store.records.get(made.uid)
+        room = self._budget.find_room(self.owner) + (known.size if known is not None else 0)
+        size = cache_budget.measure_fields(made)
+        if size > min(room, limits.OBJECT_KEPT_BYTES):
+            cache_budget.cut_down(
+                made, shown=shown, paths=self._paths, room=max(0, min(room, limits.OBJECT_KEPT_BYTES))
+            )
+            size = cache_budget.measure_fields(made)
+        object.__setattr__(made, "size", size)
+        # Who applied the object, and how, concerns its owner.
+        object.__setattr__(made, "ownership", None)
+        if (omission := salvage.find_omission(raw)) is not None:
+            object.__setattr__(made, "defect", str(omission))
+        return made
+
+    def replace(self, old: Child | None, new: Child | None, *, is_ours: bool) -> None:  # noqa: ARG002 -- the port
+        """Report a created, changed or deleted object to the readers of a field that changed."""
+        self._budget.add(self.owner, (new.size if new is not None else 0) - (old.size if old is not None else 0))
+        self._views.clear()
+        answers: dict[ExternalQuery, bool] = {}
+        for reader, query in list(self.queries.items()):
+            if query not in answers:
+                answers[query] = query in self._held and has_changed(old, new, query)
+            if answers[query]:
+                self._notices.tell(reader)
+
+    def complete(self) -> None:
+        """Complete a new list: the objects of its queries are known."""
+        before, self._held = self._held, self._kept
+        self._views.clear()
+        for reader, query in list(self.queries.items()):
+            if query in self._held and query not in before:
+                self._notices.tell_now(reader)
+        if not self._kept.issuperset(self.queries.values()) and self._starting is None:
+            self._starting = supervision.call_later(self._context.options.widen_after, self._start)
+
+
+def find_selector(queries: Collection[ExternalQuery]) -> dict[str, str]:
+    """Return the query parameters that leave out as much as possible."""
+    if len({(each.name, each.selector) for each in queries}) != 1:
+        return {}
+    one = next(iter(queries))
+    if one.selector is None:
+        return {"fieldSelector": f"metadata.name={one.name}"}
+    return {"labelSelector": str(one.selector)} if one.selector.requirements else {}
+
+
+def is_meant(found: Child, query: ExternalQuery) -> bool:
+    """Return whether a query asks for the object."""
+    if query.selector is not None and cache_budget.LABELS in found.omitted:
+        # It was meant by a query when it was read. A list that may lack an object must not pass for a complete one.
+        return query.namespace in ("", found.namespace)
+    labels = found.fields["metadata"].get("labels") or {} if query.selector is not None else {}
+    return query.accepts(namespace=found.namespace, name=found.name, labels=labels)
+
+
+def choose(records: Collection[Child]) -> Iterator[Child]:
+    """Return the objects in the order of namespaces and names, of each name the newest.
+
+    While one object is replaced by another of the same name, both may be known.
+    """
+    newest: dict[tuple[str, str], Child] = {}
+    for each in records:
+        known = newest.get((each.namespace, each.name))
+        if known is None or known.resource_version < each.resource_version:
+            newest[each.namespace, each.name] = each
+    return (newest[place] for place in sorted(newest))
+
+
+def has_changed(old: Child | None, new: Child | None, query: ExternalQuery) -> bool:
+    """Return whether a field that a query reads changed, or whether it means the object."""
+    was, is_now = (each is not None and is_meant(each, query) for each in (old, new))
+    if not (was and is_now) or old is None or new is None:
+        return was or is_now
+    if (old.uid, old.deleting, old.defect, old.omitted) != (new.uid, new.deleting, new.defect, new.omitted):
+        return True
+    before, after = old.fields, new.fields
+    # Whether a status is that of the present generation is part of the health of an object.
+    paths = (GENERATION, *query.paths)
+    return any(cache_budget.find(before, path) != cache_budget.find(after, path) for path in paths)
+
+
+class ExternalCache:
+    """Everything in one cluster that Stacks only read."""
+
+    def __init__(
+        self, context: WatchContext, listener: ChildListener, *, hold: Callable[[int], None] = lambda _change: None
+    ) -> None:
+        """Send nothing before something is followed. hold: see `Budget`."""
+        self._context = context
+        self._notices = Notices(listener)
+        self._budget = Budget(hold)
+        self._watches: dict[Place, ExternalWatch] = {}
+        self._counts: Counter[str] = Counter()
+        """Number of watches by the namespace whose share counts them."""
+        self._followed: dict[str, dict[str, ExternalQuery]] = {}
+        """By Stack and name in its template."""
+        self._refused: dict[Reader, None] = {}
+        """Those without a watch, because their namespace has its share."""
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def follow(self, stack_uid: str, queries: Mapping[str, ExternalQuery], *, namespace: str) -> None:
+        """Set everything that a Stack reads. namespace: of the Stack."""
+        before = dict(self._followed.get(stack_uid, {}))
+        if before == queries:
+            return
+        for name, query in before.items():
+            if queries.get(name) != query:
+                self._unfollow((stack_uid, name), query)
+        # Less what waited for a watch that has just ended.
+        known = self._followed.pop(stack_uid, {})
+        if queries:
+            self._followed[stack_uid] = dict(queries)
+        for name, query in queries.items():
+            if known.get(name) != query:
+                watch = self._find_or_open(query, namespace)
+                if watch is not None:
+                    watch.follow((stack_uid, name), query)
+                else:
+                    self._refused[stack_uid, name] = None
+
+    def find(self, stack_uid: str, name: str) -> ExternalView:
+        """Return what is known under a name in the template of a Stack."""
+        query = self._followed.get(stack_uid, {}).get(name)
+        if query is None:
+            return UNKNOWN_VIEW
+        watch = self._watches.get(find_place(query))
+        return watch.find(query) if watch is not None else ExternalView(excess=EXCESS)
+
+    def on_kinds(self) -> None:
+        """Handle a change of the served kinds: try those again that were absent."""
+        for watch in self._watches.values():
+            watch.retry_now()
+
+    def health(self) -> list[WatchStatus]:
+        """Return the state of each watch."""
+        return [child_cache.measure(each.kind.key, each.watch, objects=each.size) for each in self._watches.values()]
+
+    async def close(self) -> None:
+        """Stop all watches; the listener receives no more calls."""
+        await asyncio.gather(*(watch.close() for watch in self._watches.values()), *self._closing)
+
+    def _find_or_open(self, query: ExternalQuery, namespace: str) -> ExternalWatch | None:
+        """Return the watch of a query; None if the namespace of the Stack has its share already."""
+        place = find_place(query)
+        watch = self._watches.get(place)
+        if watch is not None and watch.kind == query.kind:
+            return watch
+        if watch is not None:
+            self._close(place, watch)
+        held, free = self._counts[namespace], limits.EXTERNAL_WATCHES - len(self._watches)
+        if held >= turns.find_share(held, free=free, most=limits.EXTERNAL_WATCHES_PER_NAMESPACE):
+            if self._context.observer is not None:
+                self._context.observer.on_limit("external-watches")
+            return None
+        watch = self._watches[place] = ExternalWatch(
+            query.kind,
+            query.namespace,
+            owner=namespace,
+            context=self._context,
+            notices=self._notices,
+            budget=self._budget,
+        )
+        self._counts[namespace] += 1
+        return watch
+
+    def _unfollow(self, reader: Reader, query: ExternalQuery) -> None:
+        self._notices.forget(reader)
+        self._refused.pop(reader, None)
+        place = find_place(query)
+        watch = self._watches.get(place)
+        if watch is not None:
+            watch.unfollow(reader)
+            if not watch.queries:
+                self._close(place, watch)
+
+    def _close(self, place: Place, watch: ExternalWatch) -> None:
+        del self._watches[place]
+        self._counts[watch.owner] -= 1
+        # There is room for another one: those that wait ask again.
+        refused, self._refused = self._refused, {}
+        for stack_uid, name in refused:
+            self._followed.get(stack_uid, {}).pop(name, None)
+            self._notices.tell_now((stack_uid, name))
+        task = supervision.spawn("external objects", watch.close, name="end of the watch of external objects")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+
+EXCESS = (
+    f"the Stacks of this namespace read external objects of {limits.EXTERNAL_WATCHES_PER_NAMESPACE} kinds and namespaces "
+    f"already, or those of all namespaces of {limits.EXTERNAL_WATCHES}; read fewer kinds or namespaces"
+)
+
+
+def find_place(query: ExternalQuery) -> Place:
+    """Return the kind and namespace of the watch that a query needs."""
+    return query.kind.key, query.namespace

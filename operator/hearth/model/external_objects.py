@@ -1,0 +1,56 @@
+"""What a Stack only reads in its cluster: which objects, and what a cache knows of them. Only values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hearth.model import value_class
+from hearth.model.child import Child, Path
+from hearth.model.kinds import Kind
+from hearth.model.label_selectors import LabelSelector
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalQuery:
+    """One object by its name, or a list of objects by their labels."""
+
+    kind: Kind
+    namespace: str
+    """"" for cluster scope, and for a list in all namespaces."""
+    name: str = ""
+    """"" for a list."""
+    selector: LabelSelector | None = None
+    """Of a list."""
+    paths: frozenset[Path] = frozenset()
+    """The fields that are read besides the metadata."""
+
+    def accepts(self, *, namespace: str, name: str, labels: Mapping[str, str]) -> bool:
+        """Return whether an object of the kind is meant."""
+        if self.namespace and self.namespace != namespace:
+            return False
+        return self.selector.accepts(labels) if self.selector is not None else self.name == name
+
+    def accepts_metadata(self, metadata: Mapping[str, Any]) -> bool:
+        """Return whether an object of the kind with this `metadata` is meant."""
+        labels = metadata.get("labels") or {}
+        return self.accepts(namespace=metadata.get("namespace", ""), name=metadata["name"], labels=labels)
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalView:
+    """What is known of the objects of a query."""
+
+    objects: tuple[Child, ...] = ()
+    """In the order of namespaces and names. They are no children; the type has all that is read of an object."""
+    is_known: bool = False
+    """Whether all objects of the query are there, with the fields that it reads."""
+    is_kind_gone: bool = False
+    """Whether the API server serves the kind no longer, which says nothing about its objects."""
+    denial: str = ""
+    """The API server's reason for denying the operator the watch; "" if it does not."""
+    excess: str = ""
+    """Which limit prevents the watch; "" if none does."""
+
+
+UNKNOWN_VIEW = ExternalView()

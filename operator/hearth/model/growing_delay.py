@@ -1,0 +1,15 @@
+"""The delay before what failed is tried again: the one formula of all backoffs. Each keeps its own first and longest."""
+
+from __future__ import annotations
+
+from typing import Final
+
+GROWTH: Final = 2.0
+"""By which each further failure multiplies the delay."""
+MOST_DOUBLINGS: Final = 30
+
+
+def find(failures: float, *, first: float, longest: float) -> float:
+    """Return the seconds after so many failures in a row: `first` after the first one, and `longest` at most."""
+    factor: float = GROWTH ** min(max(failures - 1, 0), MOST_DOUBLINGS)
+    return min(first * factor, longest)

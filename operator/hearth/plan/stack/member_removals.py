@@ -1,0 +1,185 @@
+"""Which members of a collection may go by themselves. Where others decide which members there are, a mistake of theirs
+must not delete what the members are for: the objects of too many stay until the user lets them go.
+
+Knows names and times. Must not know why a member is not wanted any more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from hearth.model.groups import members
+from hearth.model.text.enumeration import enumerate_names
+from hearth.template.blueprint import Blueprint
+
+SETTLED_AFTER: Final = 2.0
+"""Seconds for which a member must not be wanted. The API server deletes the objects of a kind that goes one by one."""
+WINDOW: Final = 600.0
+"""Seconds in which removals count together."""
+FEW: Final = 4
+"""Members below which none of several go at once, unless a number or 100% is stated."""
+ALL: Final = "100%"
+
+
+@dataclass(slots=True)
+class Removals:
+    """Those of one collection."""
+
+    since: dict[str, float] = field(default_factory=dict)
+    """Monotonic time at which a member was first not wanted, although it has an object."""
+    is_confirmed: bool = False
+    """Whether what the members are made of exists since then, see `MemberRemovals.list_questions`."""
+    allowed: set[str] = field(default_factory=set)
+    """The members that may go."""
+    history: list[tuple[float, int]] = field(default_factory=list)
+    """Monotonic times, and how many members were allowed to go."""
+    is_excess: bool = False
+    """Whether those that wait are too many to go by themselves."""
+
+    @property
+    def waiting(self) -> list[str]:
+        """Return the members whose objects stay, in order."""
+        return sorted(name for name in self.since if name not in self.allowed)
+
+    @property
+    def due(self) -> float:
+        """Return the monotonic time from which the members that wait count as not wanted; infinite without any."""
+        return max((self.since[name] for name in self.waiting), default=math.inf) + SETTLED_AFTER
+
+
+class MemberRemovals:
+    """The collections of one Stack. Kept beside its planners."""
+
+    def __init__(self) -> None:
+        """Hold nothing before `update`."""
+        self._found: dict[str, Removals] = {}
+        """By collection."""
+        self.wake_at: float | None = None
+        """Monotonic time of the next decision that only time brings."""
+        self._is_released = False
+        """Whether the user lets all go that are found to wait."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any decision is left, so that time or an answer may change which objects stay."""
+        return self._is_released or any(each.since for each in self._found.values())
+
+    @property
+    def is_releasing(self) -> bool:
+        """Whether the user's request is not carried out yet: a member that it lets go has an object."""
+        return self._is_released
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether members wait for a decision that is certain to come."""
+        return any(each.waiting and not each.is_excess for each in self._found.values())
+
+    @property
+    def count(self) -> int:
+        """Return how many members have objects that stay although they are not wanted."""
+        return sum(len(each.waiting) for each in self._found.values())
+
+    def confirm(self, collection: str) -> None:
+        """Take the answer that what the collection is made of exists."""
+        if collection in self._found:
+            self._found[collection].is_confirmed = True
+
+    def release(self) -> None:
+        """Let all go that wait, at the request of the user; also those that are found to wait after a restart."""
+        self._is_released = True
+
+    def forget(self) -> None:
+        """Forget everything: no collection has a limit."""
+        self._found.clear()
+        self._is_released, self.wake_at = False, None
+
+    def holds(self, name: str, blueprint: Blueprint) -> bool:
+        """Return whether the objects of a resource that the blueprint does not have stay nevertheless."""
+        root = members.root_of(name)
+        if root in blueprint.unresolved:
+            return True
+        found = self._found.get(root)
+        return found is not None and name in found.since and name not in found.allowed
+
+    def update(self, blueprint: Blueprint, existing: Mapping[str, Collection[str]], *, now: float) -> set[str]:
+        """Decide again; return the members whose objects became obsolete, or are not any more.
+
+        existing: by collection, the members with objects; now: monotonic seconds.
+        """
+        changed: set[str] = set()
+        self.wake_at = None
+        before = {name: set(each.waiting) for name, each in self._found.items()}
+        for name in list(self._found):
+            if name not in existing:
+                del self._found[name]
+        for name, present in existing.items():
+            collection = blueprint.collections.get(name)
+            if collection is None or collection.max_removed is None:
+                # Without the collection, or a limit, its objects are what any removed resource leaves.
+                if self._found.pop(name, None) is not None:
+                    changed.update(present)
+                continue
+            removals = self._found.setdefault(name, Removals())
+            self._decide(removals, present, frozenset(collection.members), collection.max_removed, now=now)
+            changed |= before.get(name, set()) ^ set(removals.waiting)
+        if self._is_released and not blueprint.unresolved:
+            self._is_released = any(each.since for each in self._found.values())
+        return changed
+
+    def _decide(
+        self,
+        removals: Removals,
+        present: Collection[str],
+        wanted: frozenset[str],
+        max_removed: int | str,
+        *,
+        now: float,
+    ) -> None:
+        unwanted = {name for name in present if name not in wanted}
+        removals.since = {name: removals.since.get(name, now) for name in sorted(unwanted)}
+        removals.allowed = unwanted if self._is_released else removals.allowed & unwanted
+        removals.is_excess = False
+        removals.history = [entry for entry in removals.history if entry[0] > now - WINDOW]
+        waiting = removals.waiting
+        if not waiting:
+            removals.is_confirmed = False
+            return
+        due = removals.due
+        if now < due:
+            removals.is_confirmed = False
+            self.wake_at = due if self.wake_at is None else min(self.wake_at, due)
+        elif removals.is_confirmed:
+            recent = sum(count for _, count in removals.history)
+            if is_within(len(waiting) + recent, of=len(present) + recent, most=max_removed):
+                removals.allowed.update(waiting)
+                removals.history.append((now, len(waiting)))
+            else:
+                removals.is_excess = True
+
+    def list_questions(self, *, now: float) -> list[str]:
+        """Return the collections of which only this is open: whether what they are made of still exists."""
+        return [name for name, each in self._found.items() if not each.is_confirmed and now >= each.due]
+
+    def describe(self, request: str) -> Iterator[str]:
+        """Describe which objects stay because they are too many. request: the command that lets them go."""
+        for name, each in sorted(self._found.items()):
+            if each.is_excess:
+                kept = [members.key_of(member) for member in each.waiting]
+                yield (
+                    f"{name}: {len(kept)} members are no longer wanted, more than may go by themselves within ten minutes "
+                    f"(updatePolicy.maxRemoved); their objects stay: {enumerate_names(kept)}; to delete them: {request}"
+                )
+
+
+def is_within(number: int, *, of: int, most: int | str) -> bool:
+    """Return whether so many of all members may go. most: a number, or a percentage."""
+    if isinstance(most, int):
+        return number <= most
+    if most == ALL:
+        return True
+    if of < FEW:
+        return number <= 1
+    return number <= int(most.removesuffix("%")) * of // 100

@@ -1,0 +1,141 @@
+"""The types of a Stack's conditions besides those of kstatus, and everything that differs by type: one table.
+
+A new type is one row: its place in the status, its Event, its word in lists, what `kubectl stack why` makes of it, and its
+sentence in the documentation.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Final
+
+from hearth.model import value_class
+
+WHY_CHECK: Final = "kubectl stack check {name} -n {namespace} --wait"
+WHY_HISTORY: Final = "kubectl stack history {name} -n {namespace}"
+
+
+class ConditionType(enum.StrEnum):
+    """The types, in display order."""
+
+    PAUSED = "Paused"
+    STOPPED = "Stopped"
+    ROLLING_BACK = "RollingBack"
+    DRIFTED = "Drifted"
+    DRIFT_CONFLICT = "DriftConflict"
+    WRITES_DELAYED = "WritesDelayed"
+    UNHEALTHY = "Unhealthy"
+    DELETION_BLOCKED = "DeletionBlocked"
+    CHECK_PENDING = "CheckPending"
+    CLUSTER_UNREACHABLE = "ClusterUnreachable"
+    REVISION_TAMPERED = "RevisionTampered"
+    INTERNAL_ERROR = "InternalError"
+    SUSPEND_RECORD_INVALID = "SuspendRecordInvalid"
+
+
+class Severity(enum.StrEnum):
+    """The type of an Event."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionTraits:
+    """What a type means to those who see it."""
+
+    meaning: str
+    """When it is True, for the documentation."""
+    event: Severity | None = None
+    """Severity of the Event when it becomes True. None: another part of the status has one."""
+    word: str = ""
+    """Word in lists of Stacks. Empty: the phase or another word says so."""
+    is_cause: bool = False
+    """Whether it needs a person, so that `kubectl stack why` shows it even for a Stack that is ready."""
+    command: str = ""
+    """Command by which `kubectl stack why` shows more, with {name} and {namespace}."""
+
+
+TABLE: Final[Mapping[ConditionType, ConditionTraits]] = {
+    ConditionType.PAUSED: ConditionTraits(
+        meaning="`spec.paused` is true; the message names what waits",
+        event=Severity.NORMAL,
+    ),
+    ConditionType.STOPPED: ConditionTraits(
+        meaning="a [breakpoint](breakpoints.md) holds an action",
+        word="stopped",
+    ),
+    ConditionType.ROLLING_BACK: ConditionTraits(
+        meaning="a [rollback](rollback.md) is not complete",
+        event=Severity.NORMAL,
+    ),
+    ConditionType.DRIFTED: ConditionTraits(
+        meaning="fields differ from the definition and stay so; see [drift](drift.md)",
+        event=Severity.WARNING,
+        word="drifted",
+        is_cause=True,
+        command=WHY_CHECK,
+    ),
+    ConditionType.DRIFT_CONFLICT: ConditionTraits(
+        meaning="another manager changes the same fields again and again; see [drift](drift.md)",
+        event=Severity.WARNING,
+        word="drift conflict",
+        is_cause=True,
+        command=WHY_CHECK,
+    ),
+    ConditionType.WRITES_DELAYED: ConditionTraits(
+        meaning="something [undoes writes again and again](retries.md#what-is-undone-again-and-again)",
+        event=Severity.WARNING,
+        word="writes delayed",
+        is_cause=True,
+    ),
+    ConditionType.UNHEALTHY: ConditionTraits(
+        meaning="an object is marked and cannot be replaced now; see [health marks](health-marks.md)",
+        event=Severity.WARNING,
+        word="unhealthy",
+        is_cause=True,
+    ),
+    ConditionType.DELETION_BLOCKED: ConditionTraits(
+        meaning="a deletion waits for something outside the operator; the message names it",
+        word="deletion blocked",
+    ),
+    ConditionType.CHECK_PENDING: ConditionTraits(
+        meaning="a requested [check](check.md) cannot run",
+        word="check pending",
+        is_cause=True,
+    ),
+    ConditionType.CLUSTER_UNREACHABLE: ConditionTraits(
+        meaning="the [other cluster](clusters.md) of the Stack cannot be used",
+        event=Severity.WARNING,
+        word="cluster unreachable",
+    ),
+    ConditionType.REVISION_TAMPERED: ConditionTraits(
+        meaning="a stored revision differs from what the operator wrote; see [below](#what-the-operator-reads-back)",
+        word="tampered",
+        is_cause=True,
+        command=WHY_HISTORY,
+    ),
+    ConditionType.INTERNAL_ERROR: ConditionTraits(
+        meaning="the operator has a bug that concerns this Stack; it retries, and its log names the place",
+        event=Severity.WARNING,
+        word="internal error",
+        is_cause=True,
+    ),
+    ConditionType.SUSPEND_RECORD_INVALID: ConditionTraits(
+        meaning="a child has an annotation `hearth.dev/suspended` that is not the operator's own",
+        event=Severity.WARNING,
+        word="suspend record invalid",
+        is_cause=True,
+    ),
+}
+"""Each type, with its traits."""
+
+
+def document() -> str:
+    """Write the table of `docs/status.md`."""
+    rows = [
+        f"| `{type_}` | {traits.meaning} | {traits.event or '–'} | {traits.word or '–'} |\n"
+        for type_, traits in TABLE.items()
+    ]
+    return "".join(["| condition | True while | Event | in column STATE |\n", "|---|---|---|---|\n", *rows])

@@ -1,0 +1,89 @@
+"""What a Stack sets of an object, beside the live object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.cli.page import shown_comparison
+from hearth.cli.page.shown_comparison import ShownField
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
+from hearth.model import names
+from hearth.model.kinds import Kind, ObjectRef
+from hearth.preview.changes import Action, Change, Preview
+from hearth.preview.field_changes import ABSENT, FieldChange
+
+WEB = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
+REF = ObjectRef(group="apps", kind="Deployment", namespace="prod", name="web")
+OWNED = {
+    "f:metadata": {"f:labels": {"f:app": {}, "f:hearth.dev/stack": {}}},
+    "f:spec": {
+        "f:replicas": {},
+        "f:template": {"f:spec": {"f:containers": {'k:{"name":"web"}': {".": {}, "f:name": {}, "f:image": {}}}}},
+    },
+}
+SPEC = {
+    "replicas": 2,
+    "paused": False,
+    "template": {"spec": {"containers": [{"name": "side"}, {"name": "web", "image": "web:1\x1b[31m"}]}},
+}
+
+
+def make_child(owned: Any = None, spec: Any = None) -> FoundChild:
+    """An object that a Stack applied."""
+    entry = {"manager": f"{names.FIELD_MANAGER_PREFIX}prod/shop", "operation": "Apply", "apiVersion": "apps/v1"}
+    metadata = {
+        "name": "web",
+        "namespace": "prod",
+        "uid": "u-2",
+        "labels": {"app": "web", "hearth.dev/stack": "shop", "hearth.dev/resource": "web"},
+        "managedFields": [{**entry, "fieldsV1": OWNED if owned is None else owned}],
+    }
+    return FoundChild(WEB, {"metadata": metadata, "spec": SPEC if spec is None else spec})
+
+
+def compare(child: FoundChild, *fields: FieldChange) -> list[ShownField]:
+    """The fields; fields: what the engine would change."""
+    metadata = {"name": "shop", "namespace": "prod", "uid": "u-1"}
+    stack = StackState({"metadata": metadata, "spec": {}, "status": {}})
+    objects = StackObjects(
+        stack=stack, template={"resources": {"web": {"manifest": {"kind": "Deployment"}}}}, children=[child]
+    )
+    changes = (Change(action=Action.UPDATE, resource="web", ref=REF, fields=fields),) if fields else ()
+    return list(
+        shown_comparison.compare(
+            objects, child, Preview(kind="Stack", namespace="prod", name="shop", is_new=False, changes=changes)
+        )
+    )
+
+
+def test_what_the_stack_sets_is_listed_and_nothing_else() -> None:
+    """Neither what others set nor the operator's own labels; no character that a terminal would obey."""
+    found = {each.path: each.live for each in compare(make_child())}
+    assert found == {
+        "metadata.labels.app": "web",
+        "spec.replicas": "2",
+        "spec.template.spec.containers[name=web].name": "web",
+        "spec.template.spec.containers[name=web].image": "web:1\\x1b[31m",
+    }
+
+
+def test_what_differs_comes_first_and_once() -> None:
+    """As the engine would write it; also what another client took from the Stack, or removed."""
+    changed = FieldChange(path=("spec", "replicas"), old=5, new=2)
+    removed = FieldChange(path=("spec", "minReadySeconds"), old=ABSENT, new=3)
+    first, second, *others = compare(make_child(spec={**SPEC, "replicas": 5}), changed, removed)
+
+    assert (first.path, first.wanted, first.live, first.differs) == ("spec.replicas", "2", "5", True)
+    assert (second.path, second.wanted, second.live, second.differs) == ("spec.minReadySeconds", "3", "", True)
+    assert not any(each.differs or each.path == "spec.replicas" for each in others)
+
+
+@pytest.mark.parametrize(
+    "owned", [{}, {"f:spec": {"k:no json": {}}}, {"f:spec": {"f:template": {'v:"x"': {}}}}, {"f:none": {"f:x": {}}}]
+)
+def test_fields_of_any_shape_are_shown(owned: Any) -> None:
+    """What the object lacks is left out."""
+    assert all(not each.differs for each in compare(make_child(owned)))

@@ -1,0 +1,85 @@
+"""A module has two readers or a hundred lines: a smaller one with a single reader is a part of that reader."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCES = Path(__file__).resolve().parents[2] / "operator"
+LINES = 100
+OUTER = "is in a layer below its reader: access, views and commands of the command line stay apart"
+LARGE = "its reader would pass the size that is read at one sitting"
+EXCEPTIONS = {
+    "hearth.cli.importer.stack_division": OUTER,
+    "hearth.cli.stack_access.helm_releases": OUTER,
+    "hearth.cli.stack_access.schema_folder": OUTER,
+    "hearth.cli.stack_views.files.line_numbers": OUTER,
+    "hearth.cli.stack_views.files.sarif": OUTER,
+    "hearth.cli.stack_views.files.stack_export": OUTER,
+    "hearth.cli.stack_views.graph.column_order": "an algorithm of its own, with tests of its own",
+    "hearth.engine.stack.field_manager_lookup": LARGE,
+    "hearth.engine.stack.handover_offers": LARGE,
+    "hearth.engine.stack.stack_requests": LARGE,
+    "hearth.engine.stack.unsettled_stacks": LARGE,
+    "hearth.engine.writes.claim_transfer": LARGE,
+    "hearth.handlers.admission_handlers": "is imported only where the webhook is served, with a large library",
+    "hearth.kube.remote.cluster_identity": LARGE,
+    "hearth.model.api.stack_snapshot": "an API kind has a module",
+    "hearth.plan.resource.held_steps": "is in a layer below its reader",
+    "hearth.plan.resource.replace_unhealthy": LARGE,
+    "hearth.plan.stack.blueprint_update": LARGE,
+}
+"""Smaller modules with one reader, each with its reason."""
+
+
+def find_modules() -> dict[str, Path]:
+    """All modules by name, without packages."""
+    return {
+        ".".join(file.relative_to(SOURCES).with_suffix("").parts): file
+        for file in sorted((SOURCES / "hearth").rglob("*.py"))
+        if file.name != "__init__.py"
+    }
+
+
+def list_imports(tree: ast.Module, modules: dict[str, Path]) -> Iterator[str]:
+    """The modules that one imports anywhere, also for types alone."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for each in node.names:
+                yield from ({f"{node.module}.{each.name}", node.module} & modules.keys())
+
+
+def find_readers(modules: dict[str, Path]) -> dict[str, set[str]]:
+    """By module, those that import it."""
+    readers: dict[str, set[str]] = defaultdict(set)
+    for name, file in modules.items():
+        for each in list_imports(ast.parse(file.read_text()), modules):
+            readers[each].add(name)
+    return readers
+
+
+def test_no_module_is_small_and_has_one_reader() -> None:
+    """Unless it says here why it is apart, and none says so in vain."""
+    modules = find_modules()
+    readers = find_readers(modules)
+
+    def is_part(name: str) -> bool:
+        if len(readers[name]) != 1 or len(modules[name].read_text().splitlines()) > LINES:
+            return False
+        (reader,) = readers[name]
+        # The modules at the root, and those of other packages, are other layers.
+        return name.split(".")[1] == reader.split(".")[1] and min(name.count("."), reader.count(".")) > 1
+
+    small = {name for name in modules if is_part(name)}
+
+    assert small == EXCEPTIONS.keys()
+
+
+def test_readers_are_found() -> None:
+    """Else the other test would pass always."""
+    readers = find_readers(find_modules())
+
+    assert readers["hearth.handlers.kopf_run"] == {"hearth.handlers.kopf_supervisor"}
+    assert len(readers["hearth.model.names"]) > 10
