@@ -25,6 +25,7 @@ DUE = {
     "check-unseen": "only the restart shows what the watch withheld",
     "cluster-away": "objects in a cluster that cannot be reached are not counted",
     "delete-kind-gone": "the scope of a kind that is not served is not known, and so no name of an object",
+    "external-kind-unseen": "which members there are is not known while the list cannot be read",
     "immutable-field": "a refused change is tried again",
     "isolated-later": "the new mode refuses the definition, so that nothing is planned",
     "kind-appears-later": "the scope of a kind that is not served is not known, and so no name of an object",
