@@ -43,8 +43,10 @@ DUE = {
 """Stories in which a restart is worth a write, and why."""
 STORIES = [played for played in story.load_all() if played.slug not in DUE]
 DUE_BETWEEN = {
+    "external-kind-emptied": "which members there are is not known while the list cannot be read",
     "external-members-kind": "which members there are is not known while the list cannot be read",
     "external-members-map": "which members there are is not known while the list cannot be read",
+    "external-nested": "which members there are is not known while what they are made of does not exist",
     "breakpoint-replace-rolled-back": "a refused change is tried again",
     "E27-nested-limit": "a Stack that is refused, since it is nested too deeply, is tried again",
     "group-surge-dropped": "a refused change is tried again",

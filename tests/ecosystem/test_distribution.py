@@ -64,9 +64,16 @@ def find_newest() -> Path:
     versions = [each.rpartition(" ")[2] for each in classifiers if re.fullmatch(r".*:: 3\.\d+", each)]
     for version in sorted(versions, key=lambda each: int(each.partition(".")[2]), reverse=True):
         folders = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin"))
-        if found := shutil.which(f"python{version}") or next((each / "python" for each in folders), None):
-            return Path(found)
+        on_path = shutil.which(f"python{version}")
+        found = [*([Path(on_path)] if on_path else ()), *(each / "python" for each in folders)]
+        if (working := next(filter(is_working, found), None)) is not None:
+            return working
     return Path(sys.executable)
+
+
+def is_working(python: Path) -> bool:
+    """Whether a program is Python; one that only chooses among several may know none of that version."""
+    return subprocess.run([str(python), "-c", ""], capture_output=True, check=False, timeout=60).returncode == 0
 
 
 @pytest.mark.parametrize("find_python", [lambda: Path(sys.executable), find_newest], ids=["oldest", "newest"])
