@@ -49,6 +49,9 @@ SHUTDOWN_TIMEOUT = 4.5
 class Runtime(Protocol):
     """What the process needs of the engine and the caches below it."""
 
+    async def reconcile_definition(self, name: str) -> None:
+        """Reconcile a StackDefinition that may have changed. Raises ApiStatusError and Unreachable."""
+
     async def start(self) -> None:
         """Start to watch and reconcile, and return at once. Raises HearthError if that cannot start."""
 
@@ -148,7 +151,8 @@ async def run_operator(settings: Settings, build: BuildRuntime, grace: float) ->
         await wait_any(leader.acquired, leader.lost, stopping)
 
         if leader.acquired.is_set():
-            await parts.enter_async_context(run_active(engine, find_frame(settings, kopf), others, observer, lateness))
+            frames = find_frames(settings, kopf, source, engine, observer)
+            await parts.enter_async_context(run_active(engine, frames, others, observer, lateness))
             log.info("started", version=hearth.__version__, http=str(address), namespace=settings.namespace or "all")
             await wait_any(leader.lost, stopping)
         log.info("stopping")
@@ -221,10 +225,19 @@ def make_kopf(
     )
 
 
-def find_frame(settings: Settings, kopf: KopfSupervisor) -> KopfSupervisor | None:
-    """Return kopf if only the active process runs it; None if every replica does, or this process needs none."""
+def find_frames(
+    settings: Settings, kopf: KopfSupervisor, source: CredentialSource, runtime: Runtime, metrics: Metrics
+) -> Sequence[KopfSupervisor]:
+    """Return each kopf that only the active process runs; with a webhook, every replica runs that of the reviews."""
     is_apart = settings.share.place is Place.ELSEWHERE
-    return kopf if settings.webhook_address is None and not is_apart else None
+    frames = [kopf] if settings.webhook_address is None and not is_apart else []
+    if settings.serves_definitions:
+        frames.append(
+            kopf_supervisor.make_definitions_supervisor(
+                source, runtime.reconcile_definition, on_restart=metrics.on_kopf_restart
+            )
+        )
+    return frames
 
 
 def make_endpoints(
@@ -282,17 +295,17 @@ async def run_admission(admission: AdmissionService | None, kopf: KopfSupervisor
 @contextlib.asynccontextmanager
 async def run_active(
     runtime: Runtime,
-    kopf: KopfSupervisor | None,
+    frames: Sequence[KopfSupervisor],
     others: ClustersProcess,
     metrics: Metrics,
     lateness: event_loop_lag.Lateness,
 ) -> AsyncIterator[None]:
-    """Run the parts that only the active process has. kopf: None if every process runs it, or this one none."""
+    """Run the parts that only the active process has. frames: see `find_frames`."""
     metrics.on_leading()
     await runtime.start()
     others.start(runtime.count_elsewhere)
-    if kopf is not None:
-        kopf.start()
+    for each in frames:
+        each.start()
 
     heap = heap_trim.HeapTrimmer(heap_trim.find_trim())
 
@@ -307,7 +320,7 @@ async def run_active(
     finally:
         measuring.cancel()
         # Together: kopf takes its time, in which the engine must not work on.
-        await asyncio.gather(runtime.stop(), others.stop(), *([kopf.stop()] if kopf is not None else []))
+        await asyncio.gather(runtime.stop(), others.stop(), *(each.stop() for each in frames))
 
 
 async def wait_any(*events: asyncio.Event) -> None:

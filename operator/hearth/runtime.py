@@ -37,6 +37,7 @@ from hearth.kube.management_cluster import KubeManagementCluster
 from hearth.kube.objects import installed_crds
 from hearth.kube.remote import remote_clusters
 from hearth.kube.remote.remote_clusters import KubeRemoteClusters
+from hearth.kube.stack_definition_client import KubeStackDefinitionClient
 from hearth.kube.stack_snapshot_client import KubeSnapshotClient
 from hearth.kube.well_known_kinds import RESOURCE_GROUP
 from hearth.kube.workload_cluster import KubeWorkloadCluster
@@ -141,6 +142,17 @@ class KubeRuntime:
         )
         self._health_marks = KubeHealthMarkClient(self._connection, cache=self._marks, observer=observer)
         self._snapshots = KubeSnapshotClient(self._connection, cache=self._stack_snapshots, observer=observer)
+        self._definitions = (
+            KubeStackDefinitionClient(
+                self._connection,
+                self._queue,
+                management_cluster=self._management_cluster,
+                namespace=namespace,
+                observer=observer,
+            )
+            if settings.serves_definitions
+            else None
+        )
         self._evaluations = Pool(
             notify=lambda uid: self._queue.enqueue(uid, DirtyScope.EVALUATED),
             on_limit=observer.on_limit,
@@ -150,6 +162,7 @@ class KubeRuntime:
         self._controller: StackController | None = None
         self._beginning: asyncio.Task[None] | None = None
         self._unready = "has not started"
+        self._started = asyncio.Event()
         self._kind_refresh = KindRefresh(self._cluster.refresh_changed_kinds, where="discovery")
 
     async def start(self) -> None:
@@ -167,6 +180,8 @@ class KubeRuntime:
         await self._evaluations.close()
         if self._remote_clusters is not None:
             await self._remote_clusters.close()
+        if self._definitions is not None:
+            await self._definitions.close()
         await asyncio.gather(
             *(
                 each.close()
@@ -181,6 +196,13 @@ class KubeRuntime:
     def on_kinds(self) -> None:
         """Refresh the served kinds, which may have changed."""
         self._kind_refresh.on_change()
+
+    async def reconcile_definition(self, name: str) -> None:
+        """Reconcile a StackDefinition that may have changed. Raises ApiStatusError and Unreachable."""
+        await self._started.wait()
+        controller = self._controller
+        if controller is not None and controller.definitions is not None:
+            await controller.definitions.handle(name)
 
     def find_dead_watches(self) -> Sequence[str]:
         """Return the watches that have been silent for longer than any working one."""
@@ -217,7 +239,9 @@ class KubeRuntime:
 
     def count_cached_bytes(self) -> Mapping[str, float]:
         """Return the bytes of cached contents, by kind."""
-        own = {**self._stacks.count_bytes(), **self._groups.count_bytes()}
+        own: dict[str, float] = {}
+        for cache in self._management_cluster.caches:
+            own |= cache.count_bytes()
         return {**self._cluster.caches.count_bytes(), **own}
 
     def count_elsewhere(self) -> int:
@@ -258,6 +282,9 @@ class KubeRuntime:
         # Without the sources: the Stacks that name an unreadable one report it, and no other Stack is affected.
         yield from self._stacks.health()
         yield from self._groups.health()
+        for cache in self._management_cluster.caches:
+            if cache not in (self._stacks, self._groups):
+                yield from cache.health()
         yield from self._revisions.health()
         yield from self._cluster.caches.health()
 
@@ -285,6 +312,7 @@ class KubeRuntime:
         self._controller = self._build(hasher)
         await self._controller.start()
         self._unready = ""
+        self._started.set()
 
     async def _prepare(self) -> KeyedHasher:
         """Connect to the server and discover its kinds, and retry until that succeeds."""
@@ -318,6 +346,8 @@ class KubeRuntime:
             queue=self._queue,
             only_namespace=self._settings.namespace or "",
             namespaced_watches=self._settings.namespaced_watches,
+            definitions=self._definitions,
+            definition_groups=self._settings.definition_groups,
             tenancy=self._settings.make_tenancy(),
             share=self._settings.share,
             health_rules=HealthRules(schemas=self._cluster.kinds, scripts=self._evaluations),

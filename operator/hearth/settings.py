@@ -30,6 +30,7 @@ MAX_SHARDS = BUCKETS
 ORDINAL = re.compile(r"-(\d+)$")
 """At the end of the name of a StatefulSet's pod."""
 KIND = re.compile(r"[A-Z][A-Za-z0-9]*(\.[a-z0-9][a-z0-9.-]*)?")
+GROUP = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
 DURATION = re.compile(r"(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?(?:(?P<seconds>\d+)s)?")
 
 
@@ -62,6 +63,8 @@ class Settings:
     """Whether Stacks may be in the operator's own namespace, if it is the only one that is served."""
     tenancy: Mode = Mode.ISOLATED
     """What Stacks may do with the operator's own rights."""
+    definition_groups: frozenset[str] = frozenset()
+    """The API groups in which StackDefinitions may make kinds; none: StackDefinitions are not served."""
     default_service_account: str | None = None
     """The ServiceAccount of Stacks that name none."""
     allow_loopback_clusters: bool = False
@@ -103,6 +106,11 @@ class Settings:
     """A file for a profile of the whole run."""
 
     @property
+    def serves_definitions(self) -> bool:
+        """Return whether this very process serves StackDefinitions: not one that serves only other clusters."""
+        return bool(self.definition_groups) and self.share.place is not Place.ELSEWHERE
+
+    @property
     def serves_clusters(self) -> bool:
         """Return whether this very process connects to other clusters."""
         return self.other_clusters and self.share.place is not Place.HERE
@@ -138,6 +146,8 @@ class Settings:
                 f"all signatures there; name another --operator-namespace, or set --serve-operator-namespace if only "
                 f"administrators write Stacks in {self.namespace}"
             )
+        if self.definition_groups and not self.share.has_all_buckets:
+            return "--definition-groups is for an operator without --shards; remove one of them"
         if not self.leader_election or self.retry_period < self.renew_deadline < self.lease_duration:
             return ""
         return (
@@ -165,6 +175,15 @@ def parse_kinds(text: str) -> frozenset[str]:
     for each in found:
         if not KIND.fullmatch(each):
             raise ValueError(f"{each!r} is not a kind: write Kind or Kind.group, e.g. Secret or Deployment.apps")
+    return found
+
+
+def parse_groups(text: str) -> frozenset[str]:
+    """Parse a list of API groups, e.g. `platform.example,shop.example`. Raises ValueError."""
+    found = frozenset(part.strip() for part in text.split(","))
+    for each in found:
+        if not GROUP.fullmatch(each):
+            raise ValueError(f"{each!r} is not an API group of your own: write a domain, e.g. platform.example")
     return found
 
 

@@ -56,6 +56,7 @@ PAIRS = {
     ("tenancy", "Mode"): "`tenancy.Mode`: the module is the other half of the name",
     ("param", "Parameter"): "the name that click passes",
     ("members", "ResourceCounts"): "a field of the API",
+    ("defaults", "InstanceOptions"): "a field of the API",
     ("target", "MarkedObject"): "a field of the API",
     ("key", "ValidExpression"): "a field of the API",
     ("observer", "Counter"): "one that only counts",

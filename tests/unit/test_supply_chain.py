@@ -43,6 +43,7 @@ def test_definitions_are_written_under_fixed_names(tmp_path: Path) -> None:
         "resourcegroups.hearth.dev.yaml",
         "stacksnapshots.hearth.dev.yaml",
         "stacktemplates.hearth.dev.yaml",
+        "stackdefinitions.hearth.dev.yaml",
     }
 
 

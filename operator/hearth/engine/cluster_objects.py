@@ -47,7 +47,17 @@ class StackObject:
     finalizers: tuple[str, ...]
     annotations: Mapping[str, str]
     kind: str = names.STACK
-    """The kind of the object: `Stack` or `ResourceGroup`. The spec of a group is that of a Stack with the same result."""
+    """The kind of the object: `Stack`, `ResourceGroup`, or `Kind.group` of an instance of a StackDefinition. The spec of the
+    others is that of a Stack with the same result."""
+    api_version: str = f"{names.GROUP}/{names.VERSION}"
+    definition: str = ""
+    """Of an instance: the name of its StackDefinition; "" for all others."""
+    definition_revision: int = 0
+    """Of an instance: the revision of its StackDefinition that the spec is made with."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Of an instance: its labels."""
+    packed_stated: bytes = field(default=b"", repr=False)
+    """Of an instance: JSON of its own spec, which another revision of its StackDefinition puts into another form."""
     parent: str = ""
     """The UID in the Stack's parent label; "" for none. Any user may have written it."""
     author: str = ""
@@ -93,6 +103,16 @@ class StackObject:
     def is_group(self) -> bool:
         """Return whether it is a ResourceGroup."""
         return self.kind == names.GROUP_KIND
+
+    @property
+    def spec_version(self) -> tuple[int, int]:
+        """Return what changes whenever `spec` does: the generation, and the revision of the StackDefinition."""
+        return self.generation, self.definition_revision
+
+    @property
+    def kind_name(self) -> str:
+        """Return the name of the kind in manifests."""
+        return self.kind.partition(".")[0]
 
     @property
     def spec(self) -> Object:

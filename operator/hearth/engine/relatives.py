@@ -115,7 +115,7 @@ class Relatives:
 
     _loaded: dict[str, LoadedStack] = field(default_factory=dict)
     """By UID."""
-    _idle: dict[str, int] = field(default_factory=dict)
+    _idle: dict[str, tuple[int, int]] = field(default_factory=dict)
     """By UID of a Stack that was unloaded because it was complete: its generation then."""
     _known: dict[str, tuple[object, ...]] = field(default_factory=dict)
     """By UID: what others saw of a Stack when those that keep objects were notified of it."""
@@ -127,8 +127,8 @@ class Relatives:
         self._loaded[uid] = loaded
         self._idle.pop(uid, None)
 
-    def leave(self, uid: str, *, idle_since: int | None = None) -> None:
-        """Remove a Stack. idle_since: its generation, if it was only unloaded."""
+    def leave(self, uid: str, *, idle_since: tuple[int, int] | None = None) -> None:
+        """Remove a Stack. idle_since: the version of its spec, if it was only unloaded."""
         self._loaded.pop(uid, None)
         self._known.pop(uid, None)
         if idle_since is None:
@@ -187,7 +187,7 @@ class Relatives:
             return
         member = self._loaded.get(node.uid)
         if member is None:
-            if self._idle.get(node.uid) != stack.generation:
+            if self._idle.get(node.uid) != stack.spec_version:
                 services.queue.enqueue(node.uid, DirtyScope.STACK)
                 yield TreeClaim(stack=str(node), is_pending=True)
             return

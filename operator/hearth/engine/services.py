@@ -13,6 +13,7 @@ from hearth.engine.ports import Clock, Evaluations, HealthMarkClient, Management
 from hearth.engine.read_rights import ReadRights
 from hearth.engine.relatives import ReadCircles, Relatives
 from hearth.engine.snapshot_ports import SnapshotClient
+from hearth.engine.stack_definition_ports import StackDefinitionClient
 from hearth.engine.work_queue import DirtyItem, WorkQueue
 from hearth.model import value_class
 from hearth.model.child import Child
@@ -66,6 +67,10 @@ class Services:
     """Where the objects of Stacks may be."""
     share: Share = WHOLE
     """The share of all Stacks that this process is responsible for."""
+    definitions: StackDefinitionClient | None = None
+    """The StackDefinitions; None if this operator serves none."""
+    definition_groups: frozenset[str] = frozenset()
+    """The API groups in which StackDefinitions may make kinds."""
     remote_clusters: RemoteClusters | None = None
     """The other clusters that Stacks use; None if this operator uses none."""
     links: ClusterLinks = field(default_factory=ClusterLinks)

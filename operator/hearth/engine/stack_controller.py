@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hearth import supervision
 from hearth.engine import internal_error_backoff
@@ -23,7 +23,7 @@ from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.stack.unloading.unloaded_stacks import UnloadedStack, UnloadedStacks
 from hearth.engine.stack.unsettled_stacks import UnsettledStacks
 from hearth.engine.status.status_writer import StatusWriter
-from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope, SourceChanged
+from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope, KindsChanged, SourceChanged
 from hearth.engine.writes import step_execution
 from hearth.engine.writes.start_limiter import START_LASTS, StartLimiter
 from hearth.engine.writes.step_execution import StepDone, StepResult
@@ -41,6 +41,9 @@ from hearth.plan.retry.backoff import ServerResponse, StepFailure
 from hearth.plan.state.resource_conditions import ManagerQuery
 from hearth.plan.state.steps import Apply, Step
 from hearth.plan.status import cluster_state
+
+if TYPE_CHECKING:
+    from hearth.engine.stack_definitions.definition_controller import StackDefinitionController
 
 CONCURRENCY = 32
 """Maximum writes in flight. This number saturates both cores of a small API server; more would only wait there."""
@@ -98,7 +101,7 @@ class StackController:
             services,
             find_reconciler=self._reconcilers.get,
             interval=status_interval,
-            on_write=self._traces.on_status_write,
+            on_write=self._on_status_write,
             on_settled=self._unloaded.postpone,
         )
         self._health_marks = HealthMarkController(
@@ -107,6 +110,8 @@ class StackController:
         self._snapshots = SnapshotController(
             services, find_reconciler=self._find_reconciler, on_limit=observer.on_limit
         )
+        self.definitions = make_definitions(services, self._builder)
+        """The controller of StackDefinitions; None if this operator serves none."""
         self._nesting = Nesting(services=services, on_limit=observer.on_limit)
         self._user_rules = HealthRuleLoader(services)
         self._loop: asyncio.Task[None] | None = None
@@ -119,6 +124,8 @@ class StackController:
         self._status_writer.start()
         self._health_marks.start()
         self._snapshots.start()
+        if self.definitions is not None:
+            await self.definitions.start()
         for uid in self._services.management_cluster.stacks():
             self._services.queue.enqueue(uid, DirtyScope.ALL_RESOURCES)
         self._loop = supervision.spawn_forever("passes", self._run)
@@ -137,6 +144,8 @@ class StackController:
         await self._status_writer.stop()
         await self._health_marks.stop()
         await self._snapshots.stop()
+        if self.definitions is not None:
+            await self.definitions.stop()
         for each in self._reconcilers.values():
             each.close()
         self._reconcilers.clear()
@@ -165,6 +174,8 @@ class StackController:
         if event == self._services.read_rights.trigger:
             self._services.read_rights.on_change()
         supervision.guard("broadcast", self._unloaded.handle)(event)
+        if self.definitions is not None and isinstance(event, KindsChanged):
+            self.definitions.on_kinds()
         for uid, each in list(self._reconcilers.items()):
             supervision.attempt(
                 "broadcast",
@@ -199,6 +210,8 @@ class StackController:
             return 0.0
         self._health_marks.on_reconcile(stack, dirty)
         self._snapshots.on_reconcile(stack)
+        if self.definitions is not None and stack.definition:
+            self.definitions.on_instance(stack)
         each = self._reconcilers.get(uid) or self._load(stack)
         if each is None:
             return 0.0
@@ -221,6 +234,11 @@ class StackController:
         self._status_writer.request(uid, is_urgent=each.is_status_urgent)
         return seconds
 
+    def _on_status_write(self, uid: str) -> None:
+        self._traces.on_status_write(uid)
+        if self.definitions is not None:
+            self.definitions.on_status(uid)
+
     def _find_reconciler(self, uid: str) -> StackReconciler | None:
         """Return the reconciler of a Stack. If it is unloaded, the next reconcile loads it."""
         if uid in self._unloaded:
@@ -240,7 +258,7 @@ class StackController:
         self._status_writer.forget(uid)
         names = each.definition.known_names
         each.unload()
-        self._services.relatives.leave(uid, idle_since=stack.generation)
+        self._services.relatives.leave(uid, idle_since=stack.spec_version)
         return UnloadedStack(stack, frozenset(kinds), names)
 
     def _load(self, stack: StackObject) -> StackReconciler | None:
@@ -305,6 +323,8 @@ class StackController:
         self._health_marks.forget(uid)
         self._snapshots.forget(uid)
         self._services.read_rights.forget(uid)
+        if self.definitions is not None:
+            self.definitions.on_gone(uid)
 
     async def _execute_step(self, lane: WriteLane, stack_uid: str, key: str) -> None:
         self._starts.take_step(stack_uid)
@@ -373,6 +393,16 @@ class StackController:
             "in_flight": sum(lane.executor.in_flight for lane in lanes),
             "queued": sum(lane.executor.count_queued() for lane in lanes),
         }
+
+
+def make_definitions(services: Services, builder: RevisionBuilder) -> StackDefinitionController | None:
+    """Make the controller of StackDefinitions; None if this operator serves none."""
+    if services.definitions is None:
+        return None
+    # Imported here, since the schemas of their kinds need a large library.
+    from hearth.engine.stack_definitions.definition_controller import StackDefinitionController
+
+    return StackDefinitionController(services, services.definitions, builder=builder, groups=services.definition_groups)
 
 
 # Latency from an event to the write that it causes, for metrics. Knows only the keys of steps.

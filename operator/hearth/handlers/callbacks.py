@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from hearth.engine.admission.review import Review, ReviewResult
     from hearth.kube.webhook.webhook_server import WebhookServer
 
+ReconcileDefinition: TypeAlias = Callable[[str], Awaitable[None]]
+"""Reconciles the StackDefinition of that name. Raises ApiStatusError and Unreachable."""
 ReviewWrite: TypeAlias = "Callable[[Review], Awaitable[ReviewResult]]"
 
 
@@ -32,3 +34,5 @@ class HandlerCallbacks:
     on_ended: Callable[[], None]
     admission: AdmissionCallbacks | None = None
     """None: no webhook is served."""
+    reconcile_definition: ReconcileDefinition | None = None
+    """Handles StackDefinitions, and nothing else; None: this kopf handles none."""

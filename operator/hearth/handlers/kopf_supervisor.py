@@ -16,8 +16,9 @@ import structlog
 
 from hearth import imports, supervision
 from hearth.engine.admission import reviewer
-from hearth.handlers.callbacks import AdmissionCallbacks, HandlerCallbacks, ReviewWrite
+from hearth.handlers.callbacks import AdmissionCallbacks, HandlerCallbacks, ReconcileDefinition, ReviewWrite
 from hearth.model import value_class
+from hearth.model.errors import ApiStatusError, Unreachable
 
 if TYPE_CHECKING:
     from hearth.engine.admission.review import Review, ReviewResult
@@ -60,11 +61,12 @@ class KopfSupervisor:
         *,
         timeouts: SupervisorTimeouts = SupervisorTimeouts(),
         admission: AdmissionCallbacks | None = None,
+        reconcile_definition: ReconcileDefinition | None = None,
     ) -> None:
         """Use `make`, except in tests.
 
         run: makes the function for one run of kopf from the callbacks of its handlers; admission: reviews, which run
-        in the loop that `start` is called in.
+        in the loop that `start` is called in, as `reconcile_definition` does.
         """
         self._callbacks = callbacks
         self._timeouts = timeouts
@@ -75,6 +77,9 @@ class KopfSupervisor:
                 on_started=self._started,
                 on_ended=self._ended,
                 admission=self._cross(admission) if admission is not None else None,
+                reconcile_definition=(
+                    self._in_engine(reconcile_definition) if reconcile_definition is not None else None
+                ),
             )
         )
         self._stopping = threading.Event()
@@ -174,10 +179,42 @@ class KopfSupervisor:
 
         return review
 
+    def _in_engine(self, work: ReconcileDefinition) -> ReconcileDefinition:
+        """Have the other loop do it, and wait for that."""
+
+        async def reconcile(name: str) -> None:
+            done: concurrent.futures.Future[None] = concurrent.futures.Future()
+            self._call(lambda: begin_reconcile(work, name, done))
+            if self._loop is None or self._loop.is_closed():
+                raise Unreachable("the operator is stopping")
+            await asyncio.wrap_future(done)
+
+        return reconcile
+
     def _call(self, action: Callable[[], None]) -> None:
         """Call the action in the engine's loop, unless that loop is closed."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(action)
+
+
+def begin_reconcile(work: ReconcileDefinition, name: str, done: concurrent.futures.Future[None]) -> None:
+    """Begin to reconcile a definition in this loop; `done` always gets a result."""
+
+    async def run() -> None:
+        error: Exception | None = Unreachable("the operator is stopping")
+        try:
+            await work(name)
+            error = None
+        except (ApiStatusError, Unreachable) as raised:
+            error = raised
+        finally:
+            if done.set_running_or_notify_cancel():
+                if error is None:
+                    done.set_result(None)
+                else:
+                    done.set_exception(error)
+
+    supervision.spawn("definitions", run, name=f"handler of {name}")
 
 
 def begin(work: ReviewWrite, review: Review, done: concurrent.futures.Future[ReviewResult]) -> None:
@@ -213,6 +250,14 @@ def make_supervisor(
 ) -> KopfSupervisor:
     """Make the supervisor of kopf. admission: the reviews, if a webhook is served."""
     return KopfSupervisor(lambda handlers: make_run(source, handlers), callbacks, admission=admission)
+
+
+def make_definitions_supervisor(
+    source: CredentialSource, reconcile: ReconcileDefinition, *, on_restart: Callable[[], None]
+) -> KopfSupervisor:
+    """Make the supervisor of a kopf that handles StackDefinitions alone: only the active process has it."""
+    callbacks = KopfCallbacks(on_kinds=lambda: None, on_restart=on_restart)
+    return KopfSupervisor(lambda handlers: make_run(source, handlers), callbacks, reconcile_definition=reconcile)
 
 
 def make_run(source: CredentialSource, callbacks: HandlerCallbacks) -> RunKopf:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hearth.kube.client import api_client, api_requests
 from hearth.kube.objects import controller_revision, event_recorder, hash_key
-from hearth.kube.well_known_kinds import CONTROLLER_REVISION, STACK_KINDS
+from hearth.kube.well_known_kinds import CONTROLLER_REVISION
 from hearth.model import errors, names
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hearth.kube.client.api_client import RequestObserver
     from hearth.kube.client.connection import Connection
     from hearth.model.child import Object
-    from hearth.model.kinds import ObjectRef
+    from hearth.model.kinds import Kind, ObjectRef
     from hearth.model.stack_tree import StackTree
 
 
@@ -44,29 +44,44 @@ class KubeManagementCluster:
         """Create the adapter. groups: of ResourceGroups, with the tree of `stacks`; now: seconds since the epoch."""
         self._sender = api_client.ApiClient(connection, observer)
         self._stacks = stacks
-        self._groups = groups
+        self._caches = {names.STACK: stacks, **({names.GROUP_KIND: groups} if groups is not None else {})}
+        """By kind, as `StackObject.kind` names it."""
         self._revisions = revisions
         self._sources = sources
         self._events = event_recorder.EventRecorder(self._sender, now=now)
 
     def find_stack(self, uid: str) -> StackObject | None:
         """Return the Stack, or None if it does not exist."""
-        found = self._stacks.find_stack(uid)
-        return self._groups.find_stack(uid) if found is None and self._groups is not None else found
+        for cache in self._caches.values():
+            if (found := cache.find_stack(uid)) is not None:
+                return found
+        return None
 
     def stacks(self) -> Collection[str]:
         """Return the UIDs of all Stacks in the shard of this process."""
-        found = self._stacks.stacks()
-        return [*found, *self._groups.stacks()] if self._groups is not None else found
+        return [uid for cache in self._caches.values() for uid in cache.stacks()]
+
+    @property
+    def caches(self) -> Collection[StackCache]:
+        """Return the caches of all kinds."""
+        return self._caches.values()
+
+    def add_kind(self, cache: StackCache) -> None:
+        """Let the instances of a StackDefinition count as Stacks."""
+        self._caches[cache.kind.key] = cache
+
+    def remove_kind(self, kind: Kind) -> StackCache | None:
+        """Let them count no longer; return their cache."""
+        return self._caches.pop(kind.key, None)
 
     def has_listed(self, kind: str) -> bool:
         """Return whether all Stacks, or all ResourceGroups, are known. The operator may lack the right to list one of them."""
-        cache = self._groups if kind == names.GROUP_KIND else self._stacks
+        cache = self._caches.get(kind)
         return cache is not None and cache.is_synced
 
     def _find_cache(self, stack: StackObject) -> StackCache:
         """Return the cache of its kind."""
-        return self._groups if stack.is_group and self._groups is not None else self._stacks
+        return self._caches[stack.kind]
 
     @property
     def tree(self) -> StackTree:
@@ -75,13 +90,11 @@ class KubeManagementCluster:
 
     def is_other_shard_uid(self, uid: str) -> bool:
         """Return whether another process manages a Stack with this UID."""
-        return self._stacks.is_other_shard_uid(uid) or (
-            self._groups is not None and self._groups.is_other_shard_uid(uid)
-        )
+        return any(cache.is_other_shard_uid(uid) for cache in self._caches.values())
 
     def is_other_shard_name(self, namespace: str, name: str, *, kind: str = names.STACK) -> bool:
         """Return whether another process manages a Stack with this name."""
-        cache = self._groups if kind == names.GROUP_KIND else self._stacks
+        cache = self._caches.get(kind)
         return cache is not None and cache.is_other_shard_name(namespace, name)
 
     def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
@@ -197,7 +210,7 @@ class KubeManagementCluster:
 
     async def _get_stack(self, stack: StackObject) -> StackObject | None:
         """Return the live Stack with the same UID, or None if it does not exist."""
-        kind = STACK_KINDS[stack.kind]
+        kind = self._find_cache(stack).kind
         try:
             live = await self._sender.send("get", kind, api_requests.object_path(kind, stack.namespace, stack.name))
         except errors.ApiStatusError as refused:
@@ -209,7 +222,7 @@ class KubeManagementCluster:
     async def _patch(self, stack: StackObject, body: Object, subresource: str = "", *, version: int) -> Object:
         """Send a merge patch and return the Stack; the API server rejects it unless the version matches."""
         metadata = {**body.get("metadata", {}), "resourceVersion": str(version)}
-        kind = STACK_KINDS[stack.kind]
+        kind = self._find_cache(stack).kind
         path = api_requests.object_path(kind, stack.namespace, stack.name) + subresource
         read = self._find_cache(stack).read_answer
         return await self._sender.send("patch", kind, path, body={**body, "metadata": metadata}, read=read)

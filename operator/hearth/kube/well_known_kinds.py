@@ -15,6 +15,9 @@ HEALTH_MARK = Kind(group=names.GROUP, version=names.VERSION, name="HealthMark", 
 STACK_SNAPSHOT = Kind(
     group=names.GROUP, version=names.VERSION, name="StackSnapshot", plural="stacksnapshots", namespaced=True
 )
+STACK_DEFINITION = Kind(
+    group=names.GROUP, version=names.VERSION, name="StackDefinition", plural="stackdefinitions", namespaced=False
+)
 CONTROLLER_REVISION = Kind(
     group="apps", version="v1", name="ControllerRevision", plural="controllerrevisions", namespaced=True
 )

@@ -28,7 +28,7 @@ CONFIGURATIONS = {
     "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
     "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
 }
-KINDS = "stacks,resourcegroups,healthmarks,stacksnapshots,stacktemplates"
+KINDS = "stacks,resourcegroups,healthmarks,stacksnapshots,stacktemplates,stackdefinitions"
 CLEAN = Command(text=f"kubectl delete {KINDS},events --all --timeout=60s", code=0, output=())
 MISTAKEN = """
 apiVersion: hearth.dev/v1alpha1
@@ -71,7 +71,7 @@ async def test_every_command_does_what_its_page_says(
 ) -> None:
     """In the order of each page, with exit codes and outputs."""
     assert len(PAGES) > 10
-    await workers.hire(*options)
+    await workers.hire(*options, "--definition-groups=platform.example")
     assert await asyncio.to_thread(console_blocks.run, REVIEWED, folder=tmp_path, environment=environment) == ""
 
     problems = [

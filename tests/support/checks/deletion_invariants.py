@@ -59,6 +59,10 @@ class Oversight:
         """Seconds after which the operator knows of every change."""
         self.wrong: list[str] = []
         self._stacks: dict[str, StackSeen] = {}
+        self._templates: dict[str, Object] = {}
+        """By kind, the templates of StackDefinitions."""
+        self._instances: dict[str, Object] = {}
+        """By UID, the instances of StackDefinitions as they are stored."""
         self._revisions = StoredRevisions()
         self._children: dict[str, Object] = {}
         self._born: dict[str, float] = {}
@@ -94,8 +98,22 @@ class Oversight:
         raw = after if after is not None else before
         if raw is None:
             return
+        self._take_owner(kind, raw, after)
+        if kind == fake_kinds.CONTROLLER_REVISION.kind:
+            return
+        if names.LABEL_RESOURCE in invariants.labels_of(raw):
+            self._take_child(raw, before, after)
+        elif before is not None and names.LABEL_RESOURCE in invariants.labels_of(before):
+            self._take_release(before)
+
+    def _take_owner(self, kind: Kind, raw: Object, after: Object | None) -> None:
+        """What has children, or says what they are made of. after: None if it is gone."""
         if kind == fake_kinds.STACK.kind:
             self._take_stack(raw, is_gone=after is None)
+        elif kind == fake_kinds.STACK_DEFINITION.kind:
+            self._take_definition(raw)
+        elif kind.group == fake_kinds.DEFINED_GROUP:
+            self._take_instance(raw, is_gone=after is None)
         elif kind == fake_kinds.RESOURCE_GROUP.kind:
             self._take_stack({**raw, "spec": group_expansion.expand(raw["spec"])}, is_gone=after is None)
             if after is not None:
@@ -106,12 +124,23 @@ class Oversight:
                 self._stacks[raw["metadata"]["uid"]].is_waived = True
         elif kind == fake_kinds.CONTROLLER_REVISION.kind and after is not None:
             self._revisions.on_stored(after)
-        if kind == fake_kinds.CONTROLLER_REVISION.kind:
-            return
-        if names.LABEL_RESOURCE in invariants.labels_of(raw):
-            self._take_child(raw, before, after)
-        elif before is not None and names.LABEL_RESOURCE in invariants.labels_of(before):
-            self._take_release(before)
+
+    def _take_definition(self, raw: Object) -> None:
+        """What its instances are made of; they follow at once."""
+        kind = raw["spec"]["names"]["kind"]
+        self._templates[kind] = raw["spec"]["template"]
+        for instance in [each for each in self._instances.values() if each["kind"] == kind]:
+            self._take_instance(instance, is_gone=False)
+
+    def _take_instance(self, raw: Object, *, is_gone: bool) -> None:
+        """An instance of a StackDefinition, as the Stack that it stands for."""
+        stated = raw.get("spec") or {}
+        self._instances[raw["metadata"]["uid"]] = raw
+        if is_gone:
+            del self._instances[raw["metadata"]["uid"]]
+        parameters = {key: value for key, value in stated.items() if key != "stack"}
+        spec = {**(stated.get("stack") or {}), "template": self._templates[raw["kind"]], "parameters": parameters}
+        self._take_stack({**raw, "spec": spec}, is_gone=is_gone)
 
     def _take_stack(self, raw: Object, *, is_gone: bool) -> None:
         uid = raw["metadata"]["uid"]

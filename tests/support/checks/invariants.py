@@ -28,11 +28,11 @@ class Witness:
 
     def on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
         """The server's watcher."""
-        own = fake_kinds.STACK_KINDS.values()
-        if after is not None and (kind in own or kind == fake_kinds.CONTROLLER_REVISION.kind):
+        is_own = fake_kinds.owns_children(kind)
+        if after is not None and (is_own or kind == fake_kinds.CONTROLLER_REVISION.kind):
             reported = (after.get("status"), after.get("data"), annotations_of(after))
             self.wrong += secret_leaks.find_leaks(f"{kind.name} {after['metadata']['uid']}", reported)
-        if kind in own:
+        if is_own:
             self._look_at_phase(before, after)
         elif kind != fake_kinds.CONTROLLER_REVISION.kind:
             self._look_at_child(before, after)

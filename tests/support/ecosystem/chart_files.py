@@ -22,7 +22,13 @@ ROOT = Path(__file__).resolve().parents[3]
 CHART = ROOT / "manifests" / "chart"
 DOCUMENT = ROOT / "docs" / "installation.md"
 SOURCES = (
-    *("crds/*.yaml", "manifests/rbac/*.yaml", "manifests/strict/rbac.yaml", "manifests/observability/alerts.yaml"),
+    *(
+        "crds/*.yaml",
+        "manifests/rbac/*.yaml",
+        "manifests/strict/rbac.yaml",
+        "manifests/definitions/rbac.yaml",
+        "manifests/observability/alerts.yaml",
+    ),
     *(f"manifests/install/{each}.yaml" for each in ("networkpolicy", "poddisruptionbudget", "rbac", "webhook")),
 )
 """Patterns of the files that the templates read."""

@@ -19,8 +19,9 @@ from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import request_faults
 from support.server.request_faults import Interruption, Request
-from support.stories import story, story_runner
+from support.stories import story
 from support.stories.story import Story
+from support.stories.story_runner import Play
 
 KILLS = ("kill-before", "kill-after")
 FAULTS = ("lost", "unreachable", "server-error", "internal", "unavailable", "busy", "conflict")
@@ -50,8 +51,9 @@ def perform(
     lengths: random.Random | None = None,
     interruption: Interruption | None = None,
     log: Log | None = None,
+    play_as: type[Play] = Play,
 ) -> Performance:
-    """Play a story to its end in a world of its own.
+    """Play a story to its end in a world of its own, as that kind of performance.
 
     delay: seconds that events travel; lengths: of requests, from a millisecond to a second each way; log: is notified of
     every write.
@@ -68,7 +70,7 @@ def perform(
             world.concurrency = lengths.choice(CONCURRENCIES)
             world.find_latency = lambda: 10 ** lengths.uniform(-3, 0)
         is_strict = interruption is None and delay is None and lengths is None
-        await story_runner.Play(played, world, is_strict=is_strict).perform()
+        await play_as(played, world, is_strict=is_strict).perform()
 
     wrong = ""
     try:
@@ -129,10 +131,12 @@ def choose_some(number: int, verb: str) -> tuple[str, ...]:
     return () if number % 8 else choose_ways(number, verb)
 
 
-def disturb(played: Story, *, choose: Callable[[int, str], tuple[str, ...]] = choose_ways) -> Iterator[str]:
+def disturb(
+    played: Story, *, choose: Callable[[int, str], tuple[str, ...]] = choose_ways, play_as: type[Play] = Play
+) -> Iterator[str]:
     """Play a story disturbed at every write in each of the ways chosen; what went wrong, a line each."""
     log = Log()
-    usual = perform(played, log=log)
+    usual = perform(played, log=log, play_as=play_as)
     if usual.wrong:
         yield f"undisturbed: {usual.wrong}"
     # What is tried again and again even undisturbed is tried as often as time allows.
@@ -145,7 +149,7 @@ def disturb(played: Story, *, choose: Callable[[int, str], tuple[str, ...]] = ch
             if log.has_other(write, how):
                 continue
             where = f"{how} at write {write} of {len(usual.writes)} ({verb})"
-            found = perform(played, interruption=Interruption(write=write, how=how))
+            found = perform(played, interruption=Interruption(write=write, how=how), play_as=play_as)
             if found.wrong:
                 yield f"{where}: {found.wrong}"
                 continue

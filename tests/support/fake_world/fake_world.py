@@ -34,6 +34,7 @@ from support.ports.fake_health_mark_client import FakeMarks
 from support.ports.fake_management_cluster import FakeManagementCluster
 from support.ports.fake_remote_clusters import FakeRemoteClusters, OtherServer
 from support.ports.fake_snapshot_client import FakeSnapshots
+from support.ports.fake_stack_definitions import FakeStackDefinitions
 from support.ports.fake_workload_cluster import FakeWorkloadCluster
 from support.server import fake_kinds
 from support.server.fake_server import FakeServer
@@ -210,8 +211,12 @@ class Controller:
         workload_cluster = FakeWorkloadCluster(self.wire, heard, signatures=self._hasher, share=share)
         evaluations = self._evaluate(heard)
         self.remotes = FakeRemoteClusters(self._others, wire.traffic, heard, signatures=self._hasher, share=share)
+        management_cluster = FakeManagementCluster(self.wire, heard, share=share)
+        definitions = FakeStackDefinitions(self.wire, management_cluster)
         shared = services.Services(
-            management_cluster=FakeManagementCluster(self.wire, heard, share=share),
+            management_cluster=management_cluster,
+            definitions=definitions,
+            definition_groups=frozenset({fake_kinds.DEFINED_GROUP}),
             health_marks=FakeMarks(self.wire, heard),
             snapshots=FakeSnapshots(self.wire, heard),
             workload_cluster=workload_cluster,
@@ -228,6 +233,8 @@ class Controller:
             on_limit=observer.on_limit,
         )
         self.engine = stack_controller.StackController(services=shared, observer=observer, concurrency=concurrency)
+        if self.engine.definitions is not None:
+            definitions.on_change = self.engine.definitions.on_definition
 
     async def start(self) -> None:
         """Let it run."""

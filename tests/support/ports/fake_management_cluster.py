@@ -17,6 +17,7 @@ from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.sharding import WHOLE, Share
 from hearth.model.stack_tree import StackTree
+from hearth.template.instances.instance_form import InstanceForms
 from support.ports.fake_connection import FakeWire
 from support.server import api_errors, fake_kinds
 from support.server.fake_objects import copy
@@ -64,6 +65,8 @@ class FakeManagementCluster:
         self._listener = listener
         self._stacks: dict[str, StackObject] = {}
         self._gone: set[str] = set()
+        self._instances: dict[str, tuple[Kind, InstanceForms]] = {}
+        """By `Kind.group`, the kinds of StackDefinitions."""
         self._revisions: dict[str, dict[tuple[str, str], Stored]] = {}
         """By Stack, namespace and name."""
         self._sources = Counter[ObjectRef]()
@@ -73,6 +76,44 @@ class FakeManagementCluster:
         for kind in (*STACK_KINDS.values(), REVISION):
             for raw in self._server.list_all(kind):
                 self._take(kind, None, raw)
+
+    # ------------------------------------------------------------ instances of StackDefinitions
+
+    def serve(self, kind: Kind, forms: InstanceForms) -> None:
+        """As `StackDefinitionClient` says."""
+        if kind.key in self._instances:
+            return
+        self._instances[kind.key] = kind, forms
+        self._others[kind.key] = ShardFilter(NullListener(), self._share, self.tree, kind=kind.key)
+        for raw in self._server.list_all(kind):
+            self._take(kind, None, raw)
+
+    def withdraw(self, kind: Kind) -> None:
+        """As `StackDefinitionClient` says."""
+        self._instances.pop(kind.key, None)
+
+    def find_instances(self, kind: Kind) -> list[StackObject]:
+        """As `StackDefinitionClient` says."""
+        return [each for each in self._stacks.values() if each.kind == kind.key]
+
+    def move(self, kind: Kind, uid: str, number: int) -> None:
+        """As `StackDefinitionClient` says."""
+        known = self._stacks.get(uid)
+        if known is not None and known.definition_revision != number:
+            _, forms = self._instances[kind.key]
+            self._stacks[uid] = stack_cache.put_into_form(known, forms.by_number[number])
+            self._listener.on_stack(uid)
+
+    def _parse(self, raw: Object, kind: str, known: StackObject | None) -> StackObject:
+        """The engine's view of a Stack, or of what counts as one. kind: as its `kind` names it."""
+        if kind in self._instances:
+            served, forms = self._instances[kind]
+            return stack_cache.parse_instance(raw, kind=served, forms=forms, known=known)
+        return stack_cache.parse_stack(raw, kind=kind, known=known)
+
+    def find_kind(self, stack: StackObject) -> Kind:
+        """The kind of a Stack, or of what counts as one."""
+        return STACK_KINDS[stack.kind] if stack.kind in STACK_KINDS else self._instances[stack.kind][0]
 
     def has_listed(self, kind: str) -> bool:
         """As the port says."""
@@ -95,6 +136,8 @@ class FakeManagementCluster:
             return
         if kind in STACK_KINDS.values():
             self._take_stack(raw, kind.name, is_gone=after is None)
+        elif kind.key in self._instances:
+            self._take_stack(raw, kind.key, is_gone=after is None)
         elif kind == REVISION:
             self._take_revision(raw, is_gone=after is None)
         elif self._sources:
@@ -106,7 +149,7 @@ class FakeManagementCluster:
             (others.on_deleted if is_gone else others.on_object)(raw)
             return
         known = self._stacks.get(raw["metadata"]["uid"])
-        stack = stack_cache.parse_stack(raw, kind=kind, known=known)
+        stack = self._parse(raw, kind, known)
         if is_gone:
             self._stacks.pop(stack.uid, None)
             self.tree.drop(stack.uid)
@@ -143,8 +186,8 @@ class FakeManagementCluster:
 
     def _put(self, raw: Object) -> None:
         """Take in the answer to a write of our own, which is no news; what others changed a moment before is."""
-        stack = stack_cache.parse_stack(raw, kind=raw["kind"])
-        known = self._stacks.get(stack.uid)
+        known = self._stacks.get(raw["metadata"]["uid"])
+        stack = self._parse(raw, known.kind if known is not None else raw["kind"], known)
         if known is not None and known.resource_version < stack.resource_version:
             self._stacks[stack.uid] = stack
             if stack_cache.has_user_change(known, stack):
@@ -170,7 +213,8 @@ class FakeManagementCluster:
         stored: Object = {}
         for raw in copy(controller_revision.make_objects(stack, revision, definition)):
             name = raw["metadata"]["name"]
-            request = Request(verb="revision", kind=REVISION, namespace=stack.namespace, name=name)
+            verb = "definition-revision" if stack.kind == names.DEFINITION_KIND else "revision"
+            request = Request(verb=verb, kind=REVISION, namespace=stack.namespace, name=name)
             stored = await self._wire.send(request, functools.partial(self._store, raw))
             if name != revision.name and stored["data"] != raw["data"]:
                 raise controller_revision.make_tampered(name, "its content is another one")
@@ -185,7 +229,8 @@ class FakeManagementCluster:
 
     async def get_definition(self, stack: StackObject, revision: Revision) -> Object:
         """As the port says."""
-        raw = await self._get_revision(stack.namespace, revision.name)
+        verb = "get-definition" if stack.kind == names.DEFINITION_KIND else "get"
+        raw = await self._get_revision(stack.namespace, revision.name, verb=verb)
         count = controller_revision.read_part_count(raw["metadata"].get("annotations") or {})
         parts = []
         for name in controller_revision.name_parts(revision.name, count):
@@ -197,8 +242,8 @@ class FakeManagementCluster:
                 raise controller_revision.make_tampered(revision.name, f"{name} does not exist") from error
         return controller_revision.parse_definition(raw, parts)
 
-    async def _get_revision(self, namespace: str, name: str) -> Object:
-        request = Request(verb="get", kind=REVISION, namespace=namespace, name=name)
+    async def _get_revision(self, namespace: str, name: str, *, verb: str = "get") -> Object:
+        request = Request(verb=verb, kind=REVISION, namespace=namespace, name=name)
         raw: Object = copy(await self._wire.send(request, lambda: self._server.get(REVISION, namespace, name)))
         return raw
 
@@ -235,7 +280,7 @@ class FakeManagementCluster:
         def act() -> Object:
             self._check_uid(stack)
             return self._server.patch(
-                STACK_KINDS[stack.kind], stack.namespace, stack.name, {"metadata": metadata}, manager=MANAGER
+                self.find_kind(stack), stack.namespace, stack.name, {"metadata": metadata}, manager=MANAGER
             )
 
         answer = await self._wire.send(stack_request("finalizer", stack), act)
@@ -251,9 +296,7 @@ class FakeManagementCluster:
 
         def act() -> Object:
             self._check_uid(stack)
-            return self._server.patch_status(
-                STACK_KINDS[stack.kind], stack.namespace, stack.name, sent, manager=MANAGER
-            )
+            return self._server.patch_status(self.find_kind(stack), stack.namespace, stack.name, sent, manager=MANAGER)
 
         try:
             self._put(await self._wire.send(stack_request("status", stack), act))
@@ -263,7 +306,7 @@ class FakeManagementCluster:
 
     def _check_uid(self, stack: StackObject) -> None:
         """A patch that states a uid is refused where another Stack has the name now."""
-        kind = STACK_KINDS[stack.kind]
+        kind = self.find_kind(stack)
         live = self._server.get(kind, stack.namespace, stack.name)
         if live["metadata"]["uid"] != stack.uid:
             raise api_errors.conflict(kind, stack.name, "the UID in the precondition is another one")
@@ -308,5 +351,5 @@ class FakeManagementCluster:
 
 
 def stack_request(verb: str, stack: StackObject) -> Request:
-    """A request about a Stack."""
-    return Request(verb=verb, kind=STACK_KINDS[stack.kind], namespace=stack.namespace, name=stack.name)
+    """A request about a Stack, or an instance of a StackDefinition, which requests name by its kind alone."""
+    return Request(verb=verb, kind=fake_kinds.find_owner_kind(stack), namespace=stack.namespace, name=stack.name)

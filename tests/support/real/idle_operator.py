@@ -36,6 +36,9 @@ class IdleRuntime:
     def on_kinds(self) -> None:
         """Not relevant here."""
 
+    async def reconcile_definition(self, name: str) -> None:
+        """Not relevant here."""
+
     def find_dead_watches(self) -> Sequence[str]:
         """All is well."""
         return ()

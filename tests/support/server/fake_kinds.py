@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from hearth.engine.cluster_objects import StackObject
 from hearth.model import names
 from hearth.model.api import crd
 from hearth.model.kinds import Kind
@@ -261,6 +262,7 @@ STACK_KINDS: Mapping[str, Kind] = {served.kind.name: served.kind for served in (
 """By name the kinds whose objects own children."""
 HEALTH_MARK = hearth_kind("HealthMark", "healthmarks")
 STACK_SNAPSHOT = hearth_kind("StackSnapshot", "stacksnapshots")
+STACK_DEFINITION = hearth_kind("StackDefinition", "stackdefinitions", namespaced=False)
 STACK_TEMPLATE = hearth_kind("StackTemplate", "stacktemplates", namespaced=False)
 CONFIG_MAP = built_in("", "ConfigMap", "configmaps", immutable_when_said, has_status=False)
 SECRET = built_in("", "Secret", "secrets", immutable_when_said, has_status=False)
@@ -282,7 +284,17 @@ DEPLOYMENT = built_in(
     complete=double_account("spec", "template", "spec"),
 )
 BUILT_IN = (
-    *(STACK, RESOURCE_GROUP, HEALTH_MARK, STACK_SNAPSHOT, STACK_TEMPLATE, CONFIG_MAP, SECRET, NAMESPACE),
+    *(
+        STACK,
+        RESOURCE_GROUP,
+        HEALTH_MARK,
+        STACK_SNAPSHOT,
+        STACK_TEMPLATE,
+        STACK_DEFINITION,
+        CONFIG_MAP,
+        SECRET,
+        NAMESPACE,
+    ),
     *(CONTROLLER_REVISION, CUSTOM_RESOURCE_DEFINITION),
     built_in("", "Service", "services", guard_service, complete=keep_address),
     built_in("", "ServiceAccount", "serviceaccounts", has_status=False),
@@ -299,6 +311,25 @@ BUILT_IN = (
     built_in("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", namespaced=False, has_status=False),
     ROLE_BINDING,
 )
+
+
+DEFINED_GROUP = "platform.example"
+"""The API group of the kinds that StackDefinitions of tests make."""
+
+
+def owns_children(kind: Kind) -> bool:
+    """Whether objects of a kind are Stacks to the engine."""
+    return kind in STACK_KINDS.values() or kind.group == DEFINED_GROUP
+
+
+def find_owner_kind(stack: StackObject) -> Kind:
+    """The kind of a Stack, or of an instance of a StackDefinition."""
+    if stack.kind in STACK_KINDS:
+        return STACK_KINDS[stack.kind]
+    group, _, version = stack.api_version.partition("/")
+    return Kind(
+        group=group, version=version, name=stack.kind_name, plural=f"{stack.kind_name.lower()}s", namespaced=True
+    )
 
 
 def custom_kind(definition: Mapping[str, Any]) -> ServedKind:

@@ -30,6 +30,11 @@ WRITES = frozenset(
         "delete-object",
         "snapshot-status",
         "snapshot-finalizer",
+        "definition-finalizer",
+        "definition-revision",
+        "definition-status",
+        "apply-kind",
+        "delete-kind",
     }
 )
 """The verbs that change something an engine depends on; Events are distinguished and never matter."""

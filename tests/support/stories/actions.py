@@ -38,16 +38,7 @@ async def apply(what: Object, stack: StackPlayed, play: Play) -> None:
     stack.spec = what
     listed = group_expansion.find_listed(what)
     stack.removed = listed if what.get("removalPoliciesMode") == "Update" else stack.removed | listed
-    address = play.address_of(stack.name)
-    spec = story.expand(what)
-    if await play.world.user.find(address) is not None:
-        await play.world.user.replace_spec(address, spec)
-        return
-    metadata = {"name": address.name, "namespace": address.namespace}
-    stack.uids = {}
-    await play.world.user.create(
-        {"apiVersion": address.api_version, "kind": address.kind, "metadata": metadata, "spec": spec}
-    )
+    await play.put(stack, story.expand(what))
 
 
 async def edit(what: Object, stack: StackPlayed, play: Play) -> None:

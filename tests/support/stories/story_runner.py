@@ -76,6 +76,8 @@ class Play:
         self.stacks = {name: StackPlayed(name=name, kind=kind) for name, kind in played.stacks.items()}
         self.others: list[Address] = []
         """What the story itself has created."""
+        self.definitions: list[Address] = []
+        """The StackDefinitions of its Stacks, if these are instances."""
 
     async def perform(self) -> None:
         """Play all steps, then delete every Stack; nothing may be left. Raises StoryFailed."""
@@ -88,6 +90,10 @@ class Play:
             await self._play_step(step, where=f"{self._story.slug}, step {number} ({step.action})")
         await self.before_end()
         await self._end()
+        await self.after_end()
+
+    async def after_end(self) -> None:
+        """What happens when all of the story is deleted; nothing as a rule."""
 
     async def before_end(self) -> None:
         """What happens between the last step and the end; nothing as a rule."""
@@ -212,6 +218,18 @@ class Play:
     def world(self) -> World:
         """Where it is played."""
         return self._world
+
+    async def put(self, stack: StackPlayed, spec: Object) -> None:
+        """Create the Stack, or replace its spec."""
+        address = self.address_of(stack.name)
+        if await self._world.user.find(address) is not None:
+            await self._world.user.replace_spec(address, spec)
+            return
+        metadata = {"name": address.name, "namespace": address.namespace}
+        stack.uids = {}
+        await self._world.user.create(
+            {"apiVersion": address.api_version, "kind": address.kind, "metadata": metadata, "spec": spec}
+        )
 
     def address_of(self, stack: str) -> Address:
         """Where that Stack or group is."""

@@ -35,6 +35,7 @@ class TextType(click.ParamType[Any]):
 
 ADDRESS = TextType("host:port", settings_module.parse_address)
 DURATION = TextType("duration", settings_module.parse_duration)
+GROUPS = TextType("group,group", settings_module.parse_groups)
 KINDS = TextType("kind,kind.group", settings_module.parse_kinds)
 PROFILE = TextType("file", profiling.claim)
 
@@ -84,6 +85,13 @@ PROFILE = TextType("file", profiling.claim)
     show_envvar=True,
     help="What Stacks that name no ServiceAccount may do. isolated: have objects in their own namespace. strict: nothing. "
     "trusted: have objects anywhere, for a cluster in which only administrators write Stacks.",
+)
+@click.option(
+    "--definition-groups",
+    type=GROUPS,
+    show_default="none: StackDefinitions are not served",
+    show_envvar=True,
+    help="API groups in which StackDefinitions may make kinds, e.g. platform.example.",
 )
 @click.option(
     "--default-service-account",

@@ -18,6 +18,8 @@ from hearth.settings import DEFAULT_OPERATOR_NAMESPACE, LEASE_HELD_EXIT_CODE
 GRACE: Final = 6.0
 """Seconds that it may take to stop; it should take at most five."""
 LINES_SHOWN: Final = 15
+DEFINITION_GROUP: Final = "platform.example"
+"""The API group in which StackDefinitions may make kinds, as in the documentation."""
 HOST: Final = "127.0.0.1"
 
 
@@ -70,7 +72,7 @@ async def running(
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "hearth", "run"),
             *("--kubeconfig", kubeconfig, "--http-address", f"{HOST}:{port}"),
-            *("--operator-namespace", DEFAULT_OPERATOR_NAMESPACE),
+            *("--operator-namespace", DEFAULT_OPERATOR_NAMESPACE, "--definition-groups", DEFINITION_GROUP),
             *(("--namespace", namespace) if namespace is not None else ()),
             *options,
             stdin=asyncio.subprocess.DEVNULL,

@@ -31,6 +31,7 @@ from hearth.plan.status.ready_condition import DefinitionRejection
 from hearth.plan.target.target import EMPTY_REVISION, RollbackRequest, Target
 from hearth.plan.target.target_choice import TargetChoice
 from hearth.template.blueprint import Definition
+from hearth.template.instances import instance_form
 
 logger = structlog.get_logger(__name__)
 
@@ -86,6 +87,8 @@ class DefinitionInputs:
         except (InvalidDefinition, SourceForbidden, SourceNotFound) as error:
             if isinstance(error, SourceForbidden):
                 self._schedule.await_rights(stack.namespace)
+            if isinstance(error, InvalidDefinition) and stack.definition:
+                error = instance_form.translate(error, stack.definition)
             return rejections.reject_definition(error, is_active=self._targets.current is not None)
 
     async def choose_cluster(self, stack: StackObject) -> bool:

@@ -90,6 +90,8 @@ class DefinitionSync:
     _inputs: DefinitionInputs = field(init=False)
     generation: int = -1
     """Generation of the last accepted or rejected spec; -1 before the first."""
+    definition_revision: int = 0
+    """Of an instance: the revision of its StackDefinition that this spec was made with."""
     is_deleting: bool = False
     is_group: bool = False
     """Whether the Stack is a ResourceGroup."""
@@ -100,8 +102,8 @@ class DefinitionSync:
     is_suspendable: bool = False
     """Whether all kinds of objects were known when the definition was unavailable last."""
     _is_sound: bool = True
-    _options_generation: int = -1
-    """The generation that `options` was read from."""
+    _options_version: tuple[int, int] = (-1, 0)
+    """The generation and the revision of the StackDefinition that `options` was read from."""
 
     def __post_init__(self) -> None:
         """Prepare the cluster, which is read with the definition, and the schedule of the first sync."""
@@ -136,11 +138,20 @@ class DefinitionSync:
 
     def needs_sync(self, stack: StackObject) -> bool:
         """Return whether the Stack differs from what was last processed."""
-        return self.schedule.is_requested or stack.generation != self.generation or stack.deleting != self.is_deleting
+        return self.schedule.is_requested or not self.is_current(stack) or stack.deleting != self.is_deleting
+
+    def is_current(self, stack: StackObject) -> bool:
+        """Return whether the spec of the Stack is the one that was processed last."""
+        is_same_form = stack.definition_revision == self.definition_revision
+        return stack.generation == self.generation and is_same_form
 
     def has_unprocessed_spec(self, stack: StackObject) -> bool:
         """Return whether the spec or a source has a change that was neither accepted nor rejected yet."""
-        return stack.generation != self.generation or self.schedule.has_unhandled_changes
+        return not self.is_current(stack) or self.schedule.has_unhandled_changes
+
+    def _note_version(self, stack: StackObject) -> None:
+        """Record that the spec of the Stack was processed."""
+        self.generation, self.definition_revision = stack.generation, stack.definition_revision
 
     def set_surge(self, surge: int) -> None:
         """Set how many members a group has beyond its size; the next sync compiles the definition with them."""
@@ -167,12 +178,10 @@ class DefinitionSync:
             hashes=self.services.hashes,
             count_revisions=lambda: len(self.builder.load_revisions(stack).verified),
         )
-        if stack.generation != self._options_generation:
+        version = stack.spec_version
+        if version != self._options_version:
             has_parents = names.ANNOTATION_INHERITED_RULES in stack.annotations
-            self._options_generation, self.options = (
-                stack.generation,
-                options.parse(stack.settings, has_parents=has_parents),
-            )
+            self._options_version, self.options = version, options.parse(stack.settings, has_parents=has_parents)
 
     @property
     def known_names(self) -> Mapping[int, Set[str]]:
@@ -232,7 +241,7 @@ class DefinitionSync:
         stack = self.services.management_cluster.find_stack(self.uid)
         if stack is None:
             return
-        self.generation = stack.generation
+        self._note_version(stack)
         if stack.deleting:
             # The deletion policy is unknown, so nothing is deleted.
             return
@@ -312,8 +321,8 @@ class DefinitionSync:
     def _keep(self, stack: StackObject, choice: TargetChoice) -> None:
         """Keep the active revision: only its options changed."""
         if self.revision is not None:
-            self._start(choice, self.revision.number)
-        self.generation = stack.generation
+            self._start(choice, self.revision.number, definition_revision=stack.definition_revision)
+        self._note_version(stack)
 
     async def _activate_spec(
         self, stack: StackObject, choice: TargetChoice, definition: Definition, *, hashed: str
@@ -355,19 +364,28 @@ class DefinitionSync:
     ) -> None:
         number = revision.number if revision is not None else EMPTY_REVISION
         before, known = self.targets.current, self.blueprint
-        target = self._start(choice, number, size=size, resized=resized)
+        target = self._start(choice, number, size=size, resized=resized, definition_revision=stack.definition_revision)
         self.rejection = None
         await self._resources.update(stack, target, names=blueprint.resources.keys())
         self._activate(stack, blueprint, revision=revision)
         blueprints = known, blueprint
         await report(stack, self.services, before=before, target=target, blueprints=blueprints)
 
-    def _start(self, choice: TargetChoice, number: int, *, size: GroupSize | None = None, resized: int = 0) -> Target:
-        """Start the chosen target. resized: see `TargetContext`."""
+    def _start(
+        self,
+        choice: TargetChoice,
+        number: int,
+        *,
+        definition_revision: int,
+        size: GroupSize | None = None,
+        resized: int = 0,
+    ) -> Target:
+        """Start the chosen target. definition_revision, resized: see `TargetContext`."""
         context = TargetContext(
             now=self.services.clock.now(),
             cluster=self.cluster.server,
             removed=size.removed if size is not None else None,
+            definition_revision=definition_revision,
             resized=resized,
             has_breakpoints=not self.options.environment.is_empty,
             heals_on_update=self.options.healing.waits_for_update,
@@ -387,7 +405,7 @@ class DefinitionSync:
             else:
                 self.is_suspendable = self.revisions.knows_all_kinds
         self.rejection = rejection
-        self.generation = stack.generation
+        self._note_version(stack)
 
     def _activate(self, stack: StackObject, blueprint: Blueprint, *, revision: Revision | None) -> None:
         target = self.targets.current
@@ -395,7 +413,8 @@ class DefinitionSync:
             blueprint = volume_restore.restore_volumes(blueprint, target.restore)
         self.blueprint, self.revision = blueprint, revision
         self._sensitive_texts.add(blueprint.sensitive_texts)
-        self.generation, self.is_deleting = stack.generation, stack.deleting
+        self._note_version(stack)
+        self.is_deleting = stack.deleting
         self.on_activated(stack)
 
     @property

@@ -42,6 +42,7 @@ from hearth.template.blueprint import Blueprint, Definition, Outline, ReadValue,
 from hearth.template.compiler import compiler
 from hearth.template.compiler.changes import changed_members, outlines
 from hearth.template.compiler.changes.changed_members import Inputs
+from hearth.template.instances import instance_form
 from hearth.template.parser import policies
 
 # Cache of blueprints that Stacks with the same definition share. A blueprint stays cached while any Stack uses it, so
@@ -246,7 +247,10 @@ class RevisionBuilder:
         do not change. Raises Unevaluated while expressions are being evaluated: retry afterward.
         """
         if definition.size is None:
-            return await self._compile(definition, stack, previous=previous)
+            try:
+                return await self._compile(definition, stack, previous=previous)
+            except InvalidDefinition as error:
+                raise instance_form.translate(error, stack.definition) if stack.definition else error from None
         timeout = stack.spec.get("timeout")
         mistakes = list(
             resource_group.find_mistakes(

@@ -61,7 +61,8 @@ def describe(definition: Definition, name: str, hashes: HashFunction) -> Object:
     origin = definition.origins.get(name)
     source = f"{origin.kind}/{origin.name}" if origin is not None else SPEC
     # The hash includes the location, so it does not reveal equal secrets in different places.
-    return {"from": source, "key": name, "hash": hashes.hash([source, name, definition.parameters[name]])}
+    key = origin.key if origin is not None else name
+    return {"from": source, "key": key, "hash": hashes.hash([source, name, definition.parameters[name]])}
 
 
 def hash_record(recorded: Mapping[str, Any], hashes: HashFunction) -> str:
@@ -97,7 +98,9 @@ async def from_stored(
     definition = await cooperative_work.share(parameter_sources.apply_sources(recorded["template"], given, found))
     missing = {name: entry["from"] for name, entry in kept.items() if name not in definition.parameters}
     if missing:
-        lines = [f"{place}: {source} no longer has the key {name}; add it" for name, source in missing.items()]
+        lines = [
+            f"{place}: {source} no longer has the key {kept[name]['key']}; add it" for name, source in missing.items()
+        ]
         raise SourceNotFound("\n".join(lines))
     return dataclasses.replace(definition, refreshed=find_refreshed(definition, kept, hashes))
 
@@ -118,8 +121,9 @@ async def read_sources(
     for reference in references:
         # Read one source at a time. Another source may have the same key, but only the origin counts.
         values = await parameter_sources.read(reader, [reference])
-        name = f"{reference.ref.kind}/{reference.ref.name}"
-        found.update({key: each for key, each in values.items() if kept.get(key, {}).get("from") == name})
+        source = f"{reference.ref.kind}/{reference.ref.name}"
+        read = {name: entry["key"] for name, entry in kept.items() if entry["from"] == source}
+        found.update({name: values[key] for name, key in read.items() if key in values})
     return found
 
 

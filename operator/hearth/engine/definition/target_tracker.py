@@ -80,6 +80,8 @@ class TargetTracker:
     """Identity of the target in the status."""
     _supersedes: bool = False
     """Whether the target superseded an incomplete one."""
+    _is_moved: bool = False
+    """Whether the target is of another revision of the StackDefinition than the one before."""
 
     @property
     def is_loaded(self) -> bool:
@@ -185,7 +187,7 @@ class TargetTracker:
         The spec does not suffice if another target is incomplete: a definition that is rejected after a crash leads back
         to the target in the status, whose cleanup deletes what the later target needs.
         """
-        if self.current is None or not (self._supersedes or needs_persistence(self.current)):
+        if self.current is None or not (self._supersedes or self._is_moved or needs_persistence(self.current)):
             return True
         return self._written == persisted_identity(self.current)
 
@@ -257,6 +259,7 @@ class TargetTracker:
         self.failure, self._is_retried = "", self._is_retried and not self._is_retry_seen
         if before is not None and persisted_identity(before) != persisted_identity(target):
             self._supersedes = not before.is_completed
+            self._is_moved = before.definition_revision != target.definition_revision
         self.current = target
         return target
 
@@ -396,6 +399,7 @@ def persisted_identity(target: Target | None) -> object:
         (
             *(target.revision, target.cause, target.rollback, target.failed_hash, target.cleared, target.cluster),
             *(target.removed, target.surge, target.breakpoint_key, target.detached, is_deferred(target)),
+            target.definition_revision,
         )
         if target is not None
         else None

@@ -401,7 +401,7 @@ class StackReconciler:
     def _may_be_named(self) -> bool:
         """Return whether a newer spec, which may name any object, is not read yet."""
         stack = self._services.management_cluster.find_stack(self.uid)
-        return stack is not None and not stack.deleting and stack.generation != self.definition.generation
+        return stack is not None and not stack.deleting and not self.definition.is_current(stack)
 
     def take_repair_report(self, step: Apply) -> bool:
         """Return whether the step is a repair that an Event will report."""

@@ -76,6 +76,10 @@ class ObjectStore(Generic[Record]):
         self._keep(uid, known, record, is_ours=True)
         return record
 
+    def update(self, record: Record) -> None:
+        """Take another record of the same state of an object."""
+        self._records[record.uid] = record
+
     def forget(self, uid: str) -> None:
         """Drop an object that the operator deleted; late events do not restore it."""
         if uid in self._records:

@@ -115,7 +115,7 @@ def parse_revision(metadata: Object) -> Revision:
     """Parse the metadata of a ControllerRevision; its author is unknown, so verify them before use."""
     annotations = metadata.get("annotations") or {}
     number = annotations.get(names.ANNOTATION_REVISION, "")
-    owners = (each for each in metadata.get("ownerReferences") or () if is_stack(each))
+    owners = (each for each in metadata.get("ownerReferences") or () if each.get("controller") is True)
     return Revision(
         name=metadata["name"],
         number=int(number) if number.isascii() and number.isdigit() and len(number) <= limits.COUNT_DIGITS else 0,
@@ -126,12 +126,6 @@ def parse_revision(metadata: Object) -> Revision:
         signature=annotations.get(names.ANNOTATION_SIGNATURE, "")[:HASH_LENGTH],
         parts=controller_revision.read_part_count(annotations),
     )
-
-
-def is_stack(reference: Object) -> bool:
-    """Return whether an owner reference names a Stack or ResourceGroup that controls the object."""
-    group = str(reference.get("apiVersion", "")).rpartition("/")[0]
-    return names.is_stack(group, reference.get("kind")) and reference.get("controller") is True
 
 
 @functools.lru_cache(maxsize=KINDS_KEPT)

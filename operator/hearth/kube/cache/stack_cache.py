@@ -31,6 +31,8 @@ from hearth.model.sharding import WHOLE, Share
 from hearth.model.stack_tree import StackTree
 from hearth.plan.status import condition_summary
 from hearth.template import resource_group
+from hearth.template.instances import instance_form
+from hearth.template.instances.instance_form import InstanceForm, InstanceForms
 
 SHARED_TEMPLATES = 256
 """Templates that Stacks can share."""
@@ -60,12 +62,16 @@ class StackCache(WatchedCache[StackObject]):
         kind: Kind = STACK,
         tree: StackTree | None = None,
         on_elsewhere: Callable[[], None] = lambda: None,
+        forms: InstanceForms | None = None,
     ) -> None:
         """Create the cache of one kind.
 
-        tree: shared with the caches of the other kinds; on_elsewhere: see `ShardFilter`.
+        tree: shared with the caches of the other kinds; on_elsewhere: see `ShardFilter`; forms: of the instances of a
+        StackDefinition, None for the operator's own kinds.
         """
-        self._kind = kind
+        self.kind = kind
+        self._forms = forms
+        self._key = kind.name if forms is None else kind.key
         self._listener = listener
         self._store = object_store.ObjectStore(self)
         self._templates: dict[bytes, bytes] = {}
@@ -76,7 +82,7 @@ class StackCache(WatchedCache[StackObject]):
         self.tree = tree if tree is not None else StackTree()
         """The nesting of all Stacks, including those of other processes."""
         self._served = share
-        self._others = ShardFilter(self._store, share, self.tree, kind=kind.name, on_elsewhere=on_elsewhere)
+        self._others = ShardFilter(self._store, share, self.tree, kind=self._key, on_elsewhere=on_elsewhere)
         handler = self._store if share.is_whole else self._others
         self._reflector = Reflector(server, api_requests.collection_path(kind, namespace), handler, name=kind.key)
         self._answered = asyncio.Event()
@@ -100,7 +106,7 @@ class StackCache(WatchedCache[StackObject]):
     def count_bytes(self) -> Mapping[str, float]:
         """Return the bytes of the stored specs and statuses by kind, without regard to what several Stacks share."""
         found = self._store.records.values()
-        return {self._kind.key: float(sum(each.spec_size + len(each.packed_status) for each in found))}
+        return {self.kind.key: float(sum(each.spec_size + len(each.packed_status) for each in found))}
 
     def find_stack(self, uid: str) -> StackObject | None:
         """Return the Stack, or None if it does not exist."""
@@ -155,14 +161,27 @@ class StackCache(WatchedCache[StackObject]):
         stated = raw.get("spec")
         known = stated if isinstance(stated, StackObject) else self._find_known(raw["metadata"])
         try:
-            made = parse_stack(raw, kind=self._kind.name, share=self._share, known=known)
+            made = self._parse(raw, known)
         except TypeError:
             # A spec that is known was readable, so it is not what was not.
             is_known = known is stated
             pruned = salvage.prune({name: value for name, value in raw.items() if not is_known or name != "spec"})
             self._reflector.note_omission(pruned)
-            return parse_stack(pruned, kind=self._kind.name, share=self._share, known=known if is_known else None)
+            return self._parse(pruned, known if is_known else None)
         return self._keep_parsed(raw, made)
+
+    def _parse(self, raw: Object, known: StackObject | None) -> StackObject:
+        if self._forms is not None:
+            return parse_instance(raw, kind=self.kind, forms=self._forms, known=known)
+        return parse_stack(raw, kind=self._key, share=self._share, known=known)
+
+    def move(self, uid: str, number: int) -> None:
+        """Put an instance into the form of another revision of its StackDefinition, which is news to the listener."""
+        known = self._store.records.get(uid)
+        if self._forms is None or known is None or known.definition_revision == number:
+            return
+        self._store.update(put_into_form(known, self._forms.by_number[number]))
+        self._listener.on_stack(uid)
 
     def _keep_parsed(self, raw: Object, stack: StackObject) -> StackObject:
         """Return the Stack with its changed spec as it was parsed, if that is large: it is about to be read.
@@ -171,10 +190,10 @@ class StackCache(WatchedCache[StackObject]):
         """
         known = self._store.records.get(stack.uid)
         is_changed = known is not None and known.generation != stack.generation
-        if not is_changed or stack.spec_size < LARGE or not isinstance(raw.get("spec"), dict):
+        if not is_changed or stack.spec_size < LARGE or stack.definition or not isinstance(raw.get("spec"), dict):
             return stack
         self._parsed.take()
-        self._parsed = ParsedSpec(read_spec(raw, kind=self._kind.name))
+        self._parsed = ParsedSpec(read_spec(raw, kind=self._key))
         return dataclasses.replace(stack, arrived_spec=self._parsed)
 
     def _share(self, template: bytes) -> bytes:
@@ -245,6 +264,46 @@ def parse_stack(
         in_progress_since=in_progress_since,
         is_size_scaled=kind == names.GROUP_KIND and child.is_scaled(metadata.get("managedFields") or ()),
         defect=str(defect or ""),
+    )
+
+
+def parse_instance(raw: Object, *, kind: Kind, forms: InstanceForms, known: StackObject | None = None) -> StackObject:
+    """Convert an instance of a StackDefinition to the engine's view of a Stack. known: an earlier state."""
+    is_current = known is not None and known.generation == raw["metadata"].get("generation", 0)
+    if known is not None and is_current and not known.defect and known.definition_revision in forms.by_number:
+        parsed = parse_stack(raw, kind=kind.key, known=known)
+        return dataclasses.replace(
+            parsed,
+            api_version=known.api_version,
+            definition=known.definition,
+            definition_revision=known.definition_revision,
+            labels=raw["metadata"].get("labels") or {},
+            packed_stated=known.packed_stated,
+        )
+    spec = raw.get("spec") or {}
+    before = known.definition_revision if known is not None else instance_form.find_last(raw.get("status"))
+    form = forms.choose(instance_form.find_pin(spec), before)
+    parsed = parse_stack({**raw, "spec": {}}, kind=kind.key)
+    labels = raw["metadata"].get("labels") or {}
+    stated = dataclasses.replace(parsed, api_version=kind.api_version, labels=labels, packed_stated=packing.pack(spec))
+    return put_into_form(stated, form)
+
+
+def put_into_form(stack: StackObject, form: InstanceForm) -> StackObject:
+    """Return an instance with its spec in the form that a revision of its StackDefinition gives it."""
+    spec: Object = orjson.loads(stack.packed_stated)
+    stated, named = form.find_parameters(spec)
+    settings = form.make_settings(form.find_options(spec), named)
+    return dataclasses.replace(
+        stack,
+        definition=form.definition,
+        definition_revision=form.number,
+        service_account=find_account(settings),
+        packed_spec=packing.pack(settings),
+        packed_template=form.packed_template,
+        packed_parameters=packing.pack(stated),
+        arrived_spec=None,
+        parsed_spec=None,
     )
 
 

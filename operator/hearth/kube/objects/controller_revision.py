@@ -19,7 +19,7 @@ from hearth.kube.well_known_kinds import CONTROLLER_REVISION
 from hearth.model import errors, json_values, limits, names, packing, sharding
 from hearth.model.child import Object
 
-OPTIONAL_PARTS = ("sensitive", "size")
+OPTIONAL_PARTS = ("sensitive", "size", "form")
 """Parts that not every stored definition has."""
 COMPRESSED_FROM = 64 * 1024
 """Minimum bytes for compression; smaller revisions stay readable with kubectl."""
@@ -61,8 +61,8 @@ def _make_object(
     annotations: Mapping[str, str],
 ) -> Object:
     owner = {
-        "apiVersion": f"{names.GROUP}/{names.VERSION}",
-        "kind": stack.kind,
+        "apiVersion": stack.api_version,
+        "kind": stack.kind_name,
         "name": stack.name,
         "uid": stack.uid,
         "controller": True,

@@ -145,8 +145,8 @@ def name_event(name: str, uid: str, event: EventContent) -> str:
 def about_stack(stack: StackObject) -> InvolvedObject:
     """Place the Event in the Stack's namespace, where `kubectl describe` finds it."""
     involved: Object = {
-        "apiVersion": f"{names.GROUP}/{names.VERSION}",
-        "kind": stack.kind,
+        "apiVersion": stack.api_version,
+        "kind": stack.kind_name,
         "name": stack.name,
         "namespace": stack.namespace,
         "uid": stack.uid,

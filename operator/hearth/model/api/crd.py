@@ -13,7 +13,7 @@ from typing import Any
 import pydantic
 
 from hearth.model import names
-from hearth.model.api import health_mark, resource_group, stack, stack_snapshot
+from hearth.model.api import health_mark, resource_group, stack, stack_definition, stack_snapshot
 
 DROPPED = frozenset({"title", "$defs", "additionalProperties", "properties", "items", "anyOf", "$ref", "const"})
 """Words of pydantic's schema that are left out or written in another way."""
@@ -104,6 +104,22 @@ SNAPSHOT_COLUMNS = (
 )
 
 
+DEFINITION_COLUMNS = (
+    {"name": "Kind", "type": "string", "jsonPath": ".spec.names.kind"},
+    READY_COLUMN,
+    REVISION_COLUMN,
+    {"name": "Instances", "type": "integer", "jsonPath": ".status.instances"},
+    {
+        "name": "Updated",
+        "type": "integer",
+        "jsonPath": ".status.updated",
+        "description": "Instances that have the newest revision.",
+    },
+    AGE_COLUMN,
+    message_column("What is wrong, or what the definition waits for."),
+)
+
+
 def make_stack_crd() -> dict[str, Any]:
     """Make the CustomResourceDefinition of Stack, ready to be applied."""
     words = {"kind": "Stack", "plural": "stacks", "singular": "stack", "shortNames": ["stk"]}
@@ -134,9 +150,21 @@ def make_template_crd() -> dict[str, Any]:
     return make_crd(stack.StackTemplate, words=words, columns=(AGE_COLUMN,), is_namespaced=False)
 
 
+def make_definition_crd() -> dict[str, Any]:
+    """Make the CustomResourceDefinition of StackDefinition, ready to be applied."""
+    words = {
+        "kind": "StackDefinition",
+        "plural": "stackdefinitions",
+        "singular": "stackdefinition",
+        "shortNames": ["sd"],
+    }
+    return make_crd(stack_definition.StackDefinition, words=words, columns=DEFINITION_COLUMNS, is_namespaced=False)
+
+
 def make_crds() -> tuple[dict[str, Any], ...]:
     """Make all CustomResourceDefinitions of Hearth."""
-    return make_stack_crd(), make_group_crd(), make_mark_crd(), make_snapshot_crd(), make_template_crd()
+    stacks = make_stack_crd(), make_group_crd()
+    return (*stacks, make_mark_crd(), make_snapshot_crd(), make_template_crd(), make_definition_crd())
 
 
 def make_crd(

@@ -233,6 +233,8 @@ class ControllerState(ApiModel):
     """Keyed hash of the definition in the spec that failed. It is not retried without a request."""
     cluster: str | None = pydantic.Field(default=None, max_length=limits.KUBECONFIG_SERVER_LENGTH)
     """URL of the API server that has the children; absent if they are in the cluster of the Stack."""
+    definition_revision: Counter | None = None
+    """Of an instance: the revision of its StackDefinition."""
     cleared_breakpoints: list[str] | None = pydantic.Field(
         default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )

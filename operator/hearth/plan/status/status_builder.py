@@ -129,6 +129,8 @@ def _describe_target(status_input: StatusInput, *, is_failed: bool) -> Object:
     target, completed = status_input.target, status_input.completed
     if target is not None:
         encoded.update(target_status.encode(target), revision=target.revision)
+        if target.definition_revision:
+            encoded["definitionRevision"] = target.definition_revision
     encoded.update(target_status.write_completed(completed))
     failed = status_input.last_failed
     is_refused = status_input.rejection is not None or status_input.is_deleting or status_input.is_suspended

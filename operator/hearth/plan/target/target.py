@@ -164,6 +164,8 @@ class Target:
     """The last change of `spec.suspended`, if it names the current action of this target."""
     cluster: str = ""
     """URL of the API server that has the objects; "" for that of the Stack."""
+    definition_revision: int = 0
+    """Of an instance: the revision of its StackDefinition; 0 for other Stacks."""
     removed: tuple[int, ...] = ()
     """Of a group: the indices that none of its members has any more."""
     surge: int = 0

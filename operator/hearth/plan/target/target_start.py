@@ -29,6 +29,8 @@ class TargetContext:
     """Whether no status ever contained a target, so that the Stack is new for its user."""
     cluster: str = ""
     """See `Target.cluster`."""
+    definition_revision: int = 0
+    """See `Target.definition_revision`."""
     removed: tuple[int, ...] | None = None
     """Of a group: see `Target`; None for those of the previous target."""
     resized: int = 0
@@ -53,6 +55,7 @@ def start_target(choice: TargetChoice, *, revision: int, before: Target | None, 
             rollback=choice.rollback,
             failed_hash=choice.failed_hash,
             cluster=context.cluster,
+            definition_revision=context.definition_revision,
             removed=removed,
         )
     cleared, breakpoint_key = _find_breakpoints(before, revision, context)
@@ -68,6 +71,7 @@ def start_target(choice: TargetChoice, *, revision: int, before: Target | None, 
         failure=choice.failure[:FAILURE_LENGTH],
         suspend=_find_suspend_transition(before, choice),
         cluster=context.cluster,
+        definition_revision=context.definition_revision,
         removed=removed,
         # Members beyond the size stay until the planner no longer needs them.
         surge=before.surge if before is not None else 0,

@@ -59,6 +59,7 @@ def _encode_state(target: Target) -> Object:
         "earlierRevision": target.earlier_revision,
         "removedMembers": list(target.removed),
         "surge": target.surge,
+        "definitionRevision": target.definition_revision,
     }
     state: Object = {key: value for key, value in values.items() if value}
     if (rollback := target.rollback) is not None:
@@ -130,6 +131,7 @@ def decode(status: Mapping[str, Any]) -> Target | None:
             cleared=cleared_breakpoints.decode(state),
             suspend=_read_suspend(state.get("suspend")),
             cluster=read_text(state.get("cluster", "")),
+            definition_revision=read_number(state.get("definitionRevision", 0)),
             removed=tuple(read_number(each) for each in state.get("removedMembers") or ())[: limits.REMOVED_MEMBERS],
             breakpoint_key=read_text(state.get("breakpointKey", "")),
             earlier_revision=read_number(state.get("earlierRevision", 0)),

@@ -10,12 +10,11 @@ import pytest
 
 from hearth.cli import main
 from hearth.cli.commands import run
-from hearth.model.sharding import Share
 from hearth.model.tenancy import Mode
 from hearth.settings import Address, Settings
 
 FLAGS = ["kubeconfig", "context", "namespace", "namespaced-watches", "operator-namespace"]
-FLAGS += ["serve-operator-namespace", "tenancy"]
+FLAGS += ["serve-operator-namespace", "tenancy", "definition-groups"]
 FLAGS += [
     "default-service-account",
     "other-clusters",
@@ -79,7 +78,7 @@ def test_every_flag_is_heard(tmp_path: Path) -> None:
         *("--kubeconfig", "some/config", "--context", "other", "--namespace", "shop", "--operator-namespace", "hearth"),
         *("--http-address", "[::1]:9", "--log-format", "json", "--log-level", "debug", "--max-concurrent-writes", "5"),
         *("--max-backoff", "90s", "--leader-election", "--lease-name", "mine", "--lease-duration", "1m"),
-        *("--renew-deadline", "30s", "--retry-period", "5s", "--shards", "3", "--shard", "1"),
+        *("--renew-deadline", "30s", "--retry-period", "5s", "--definition-groups", "platform.example,shop.example"),
         *("--profile", str(tmp_path / "profile"), "--tenancy", "trusted", "--default-service-account", "deployer"),
         *("--allow-loopback-clusters", "--no-other-clusters", "--clusters-memory", "300"),
         *("--namespaced-watches", "Secret,Certificate.cert-manager.io", "--serve-operator-namespace"),
@@ -111,7 +110,7 @@ def test_every_flag_is_heard(tmp_path: Path) -> None:
         lease_duration=timedelta(seconds=60),
         renew_deadline=timedelta(seconds=30),
         retry_period=timedelta(seconds=5),
-        share=Share(index=1, count=3),
+        definition_groups=frozenset({"platform.example", "shop.example"}),
         profile=str(tmp_path / "profile"),
     )
 

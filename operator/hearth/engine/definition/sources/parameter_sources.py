@@ -38,6 +38,10 @@ class SourceRef:
     is_optional: bool = False
     is_recorded: bool = False
     """Whether an earlier revision names the source, which no user can change."""
+    key: str = ""
+    """The one key that is read; "" for all."""
+    parameter: str = ""
+    """The parameter that the one key sets."""
 
     def __str__(self) -> str:
         return f"{self.place} ({self.ref})"
@@ -59,6 +63,8 @@ def find_references(namespace: str, spec: Mapping[str, Any]) -> tuple[SourceRef,
             ref=ObjectRef(group="", kind=kind, namespace=namespace, name=entry[word].get("name", "")),
             place=f"spec.parametersFrom[{at}]",
             is_optional=bool(entry[word].get("optional")),
+            key=entry.get("key", ""),
+            parameter=entry.get("parameter", ""),
         )
         for at, entry in enumerate(spec.get("parametersFrom") or ())
         for word, kind in KINDS.items()
@@ -101,11 +107,12 @@ def parse_source(reference: SourceRef, data: Mapping[str, str]) -> dict[str, Sou
     """Return the keys of one source."""
     ref = reference.ref
     return {
-        key: SourceValue(
+        reference.parameter or key: SourceValue(
             text=decode(raw) if ref.kind == "Secret" else raw,
             origin=Origin(kind=ref.kind, name=ref.name, key=key, place=f"{reference.place} ({ref} key {key})"),
         )
         for key, raw in data.items()
+        if reference.key in ("", key)
     }
 
 

@@ -1,0 +1,51 @@
+"""The port of the StackDefinitions and of the kinds that they make. See `hearth.engine.ports`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from hearth.engine.cluster_objects import StackObject
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from hearth.template.instances.instance_form import InstanceForms
+
+
+class StackDefinitionClient(Protocol):
+    """The StackDefinitions of the management cluster, their CustomResourceDefinitions, and their instances."""
+
+    async def list_definitions(self) -> list[Object]:
+        """Return all StackDefinitions; none if the kind is not served."""
+
+    async def get_definition(self, name: str) -> Object | None:
+        """Return a StackDefinition; None if it does not exist."""
+
+    async def write_finalizers(self, raw: Object, finalizers: list[str]) -> Object | None:
+        """Set the finalizers of a StackDefinition (precondition: its version); None if it does not exist any more."""
+
+    async def write_definition_status(self, raw: Object, status: Object) -> None:
+        """Merge-patch the status of a StackDefinition; ignore one that is gone."""
+
+    async def get_crd(self, name: str) -> Object | None:
+        """Return a CustomResourceDefinition; None if it does not exist."""
+
+    async def apply_crd(self, manifest: Object) -> Object:
+        """Apply a CustomResourceDefinition; return it as stored."""
+
+    async def delete_crd(self, raw: Object) -> None:
+        """Delete exactly this CustomResourceDefinition (precondition: UID); ignore one that is gone."""
+
+    def serve(self, kind: Kind, forms: InstanceForms) -> None:
+        """Watch the instances of a kind from now on, which are Stacks to the engine. forms: how; may grow later."""
+
+    async def wait_served(self, kind: Kind) -> None:
+        """Wait until all instances of the kind are known."""
+
+    async def withdraw(self, kind: Kind) -> None:
+        """Watch them no longer."""
+
+    def find_instances(self, kind: Kind) -> Collection[StackObject]:
+        """Return all known instances of a kind."""
+
+    def move(self, kind: Kind, uid: str, number: int) -> None:
+        """Give an instance another revision of its StackDefinition; its Stack is enqueued."""

@@ -1,0 +1,1 @@
+"""The controller of StackDefinitions: revisions, the kind, and the rollout to its instances."""

@@ -1,0 +1,437 @@
+"""The controller of StackDefinitions. A definition with mistakes changes nothing: its instances stay on their revision.
+
+The life of one definition is `_reconcile`, from top to bottom. kopf's handlers call it at each change, and again after an
+error; while instances are in progress, it looks at them once a second by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import orjson
+import structlog
+
+from hearth import supervision
+from hearth.engine.admission.stack_review import compile_fully
+from hearth.engine.cluster_objects import StackObject
+from hearth.engine.definition import rejections
+from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.engine.definition.sources import parameter_sources, template_sources
+from hearth.engine.services import Services
+from hearth.engine.stack_definition_ports import StackDefinitionClient
+from hearth.engine.stack_definitions import definition_kind
+from hearth.engine.stack_definitions.definition_kind import DefinitionKinds
+from hearth.engine.stack_definitions.definition_revisions import DefinitionRevisions, make_owner
+from hearth.model import errors, names
+from hearth.model.child import Object
+from hearth.model.errors import InvalidDefinition, Mistake, TamperedRevision
+from hearth.model.kinds import Kind
+from hearth.model.phases import PhaseConditions
+from hearth.model.text import enumeration, times
+from hearth.plan.rollouts import instance_state, rollout_decision, rollout_policy, rollout_report
+from hearth.plan.rollouts.instance_state import InstanceState
+from hearth.plan.rollouts.rollout_decision import RolloutDecision, RolloutPhase
+from hearth.plan.status import conditions
+from hearth.template.blueprint import Definition
+from hearth.template.instances import instance_form, instance_schema
+from hearth.template.instances.instance_form import InstanceForms
+
+logger = structlog.get_logger(__name__)
+
+LOOK = 1.0
+"""Seconds from a change of an instance to a look at all of them."""
+STATUS_LASTS = 0.2
+"""Seconds for which the write of a status usually lasts, and within which those of several instances count together."""
+LONGEST_LOOK = 2.0
+"""Seconds between two looks at instances that are in progress, while none of them changes."""
+SETTLED_LOOK = 30.0
+"""Seconds between two looks at instances of which none is in progress. A change by another client is seen at once."""
+KIND_RETRY = 0.5
+"""Seconds until the API server is asked again whether it serves a new kind."""
+SLOW_RETRY = 5.0
+"""Seconds until the next attempt at what another client has to mend, or until a deletion is looked at again."""
+NAMED = 20
+"""Instances that a message names."""
+CONSEQUENCE = "nothing changes: all objects of the kind keep their revision"
+
+
+@dataclass(slots=True)
+class ServedDefinition:
+    """One StackDefinition whose kind is watched."""
+
+    kind: Kind
+    forms: InstanceForms
+    states: dict[str, tuple[StackObject, InstanceState]] = field(default_factory=dict)
+    """By UID, what was read from that very record of an instance."""
+    raw: Object | None = None
+    """The definition as it was accepted last; None if what its instances have is not the newest revision."""
+    pause: float = LOOK
+    """Seconds until the next look at instances that do not change."""
+
+
+class StackDefinitionController:
+    """The controller of all StackDefinitions."""
+
+    def __init__(
+        self,
+        services: Services,
+        client: StackDefinitionClient,
+        *,
+        builder: RevisionBuilder,
+        groups: frozenset[str],
+    ) -> None:
+        """Do nothing before `start`. groups: the API groups in which kinds may be made."""
+        self._services = services
+        self._client = client
+        self._builder = builder
+        self._groups = groups
+        self._revisions = DefinitionRevisions(services.management_cluster, services.hashes)
+        self._kinds = DefinitionKinds(client, services.hashes)
+        self._served: dict[str, ServedDefinition] = {}
+        """By name of the StackDefinition."""
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._due: dict[tuple[str, bool], tuple[float, Callable[[], None]]] = {}
+        """By name, and whether only the instances are looked at: when the next look is due, in monotonic seconds, and what
+        cancels it."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Watch the instances of every accepted definition before any Stack is looked at.
+
+        Else what belongs to an instance would belong to nothing for a moment.
+        """
+        for raw in await self._client.list_definitions():
+            await supervision.contain("definitions", functools.partial(self._resume, raw), lambda: None)
+            self._look_after(raw["metadata"]["name"], 0.0)
+
+    async def stop(self) -> None:
+        """Look at nothing any more."""
+        for _, cancel in self._due.values():
+            cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def on_definition(self, name: str) -> None:
+        """Reconcile a definition that was created, changed or deleted, and retry that until it succeeds."""
+        self._look_after(name, 0.0)
+
+    def on_kinds(self) -> None:
+        """Look at all definitions: another client may have changed or deleted one of their kinds."""
+        for name in self._served:
+            self._look_after(name, 0.0)
+
+    def on_instance(self, stack: StackObject) -> None:
+        """Look soon at the instances of a definition of which one is new or changed."""
+        if (served := self._served.get(stack.definition)) is not None:
+            self._look_after(stack.definition, LOOK, served)
+
+    def on_gone(self, uid: str) -> None:
+        """Look soon at the instances of a definition of which one is gone."""
+        self._look_at_all_of(uid, LOOK)
+
+    def on_status(self, uid: str) -> None:
+        """Look at the instances of a definition as soon as the status of one, which is being written, is likely written."""
+        self._look_at_all_of(uid, STATUS_LASTS)
+
+    def _look_at_all_of(self, uid: str, delay: float) -> None:
+        for name, served in self._served.items():
+            if uid in served.states:
+                self._look_after(name, delay, served)
+
+    # ------------------------------------------------------------ the life of one definition
+
+    async def _resume(self, raw: Object) -> None:
+        """Serve the kind as it was accepted before, even if the spec says otherwise now."""
+        owner_stack = self._make_owner(raw)
+        forms = await self._read_forms(owner_stack)
+        live = await self._client.get_crd(owner_stack.name) if forms.by_number else None
+        if live is None or not self._kinds.is_own(live, owner_stack.uid) or not definition_kind.judge(live).is_served:
+            return
+        await self._serve(raw, forms)
+
+    async def _reconcile(self, raw: Object) -> float | None:
+        owner_stack = self._make_owner(raw)
+        if (known := self._served.get(owner_stack.name)) is not None:
+            known.raw = None
+        # 1. Deletion: never with instances, and the kind before the definition.
+        if owner_stack.deleting:
+            return await self._delete(raw)
+        # 2. Mistakes: all at once, and nothing changes.
+        if mistakes := await self._find_mistakes(raw, owner_stack):
+            message = rejections.describe_mistakes(InvalidDefinition(mistakes), consequence=CONSEQUENCE)
+            await self._report(raw, reason="InvalidDefinition", message=message, is_stalled=True)
+            return None
+        # 3. Revision: immutable, and stored before the kind knows a field of it.
+        if names.DEFINITION_FINALIZER not in owner_stack.finalizers:
+            found = await self._client.write_finalizers(raw, [*owner_stack.finalizers, names.DEFINITION_FINALIZER])
+            if found is None:
+                return None
+            raw = found
+        try:
+            newest = await self._revisions.store(owner_stack, raw["spec"])
+        except TamperedRevision as error:
+            await self._report(raw, reason="RevisionTampered", message=str(error), is_stalled=True)
+            return SLOW_RETRY
+        # 4. Kind.
+        state = await self._kinds.make(raw)
+        if state.refusal:
+            await self._report(raw, reason="KindTaken", message=state.refusal, is_stalled=True)
+            return SLOW_RETRY
+        if not state.is_served:
+            await self._report(raw, reason="KindNotServed", message=state.waits_for)
+            return KIND_RETRY
+        # 5. Instances: watched with all revisions that they may have.
+        served = known
+        forms = served.forms if served is not None else await self._read_forms(owner_stack)
+        forms.by_number.setdefault(newest.number, newest)
+        forms.current = forms.current or newest.number
+        served = served or await self._serve(raw, forms)
+        # 6. Rollout: who gets the newest revision now.
+        served.raw, served.pause = raw, LOOK
+        return await self._roll_out(served, raw)
+
+    async def _roll_out(self, served: ServedDefinition, raw: Object) -> float:
+        """Move the instances whose turn it is; return after how many seconds to look again.
+
+        Sends nothing but the status of the definition, and that only if it changes.
+        """
+        decision = self._decide(served, raw)
+        for uid, number in decision.moves.items():
+            self._client.move(served.kind, uid, number)
+        is_news = await self._report_rollout(raw, decision)
+        longest = SETTLED_LOOK if decision.is_settled else LONGEST_LOOK
+        served.pause = LOOK if is_news or decision.moves else min(2 * served.pause, longest)
+        return min(served.pause, decision.due)
+
+    async def _find_mistakes(self, raw: Object, owner_stack: StackObject) -> Sequence[Mistake]:
+        spec = raw["spec"]
+        mistakes = [*self._find_wrong_group(spec), *instance_schema.find_mistakes(spec)]
+        mistakes += rollout_policy.find_mistakes(spec.get("rollout") or {})
+        definition = Definition(template=spec.get("template") or {}, parameters={})
+        try:
+            template_sources.check(definition.template, path=template_sources.INLINE_PATH)
+            await compile_fully(self._builder, definition, owner_stack)
+        except InvalidDefinition as error:
+            mistakes += parameter_sources.find_certain(error, definition)
+        finally:
+            self._builder.evaluations.forget(owner_stack.uid)
+        return mistakes
+
+    def _find_wrong_group(self, spec: Object) -> Iterator[Mistake]:
+        group = spec["group"]
+        if group == names.GROUP or group.endswith((f".{names.GROUP}", ".k8s.io", ".kubernetes.io")):
+            yield Mistake(path="spec.group", message=f"is {group}, which is reserved; use a group of your own domain")
+        elif group not in self._groups:
+            allowed = enumeration.enumerate_names(sorted(self._groups))
+            listed = f"it may make kinds of {allowed}" if allowed else "it may make none"
+            yield Mistake(
+                path="spec.group",
+                message=f"is {group}, but the operator may not make kinds of it ({listed}); use another group, or let an "
+                f"administrator start the operator with --definition-groups={','.join(sorted({*self._groups, group}))}",
+            )
+
+    async def _read_forms(self, owner_stack: StackObject) -> InstanceForms:
+        """Read all revisions that count."""
+        forms = InstanceForms(owner_stack.name)
+        for revision in self._revisions.load(owner_stack).verified:
+            try:
+                forms.by_number[revision.number] = await self._revisions.read(owner_stack, revision)
+            except TamperedRevision as error:
+                logger.warning("a revision is not used", definition=owner_stack.name, error=str(error))
+        # What completed its rollout is known once the instances are looked at.
+        forms.current = max(forms.by_number, default=0)
+        return forms
+
+    async def _serve(self, raw: Object, forms: InstanceForms) -> ServedDefinition:
+        """Watch the instances, and wait until all are known."""
+        kind = definition_kind.find_kind(raw["spec"])
+        self._client.serve(kind, forms)
+        served = self._served[raw["metadata"]["name"]] = ServedDefinition(kind, forms)
+        await self._client.wait_served(kind)
+        return served
+
+    def _decide(self, served: ServedDefinition, raw: Object) -> RolloutDecision:
+        found = [self._read_state(served, each) for each in self._client.find_instances(served.kind)]
+        if len(served.states) > len(found):
+            present = {each.uid for each in found}
+            served.states = {uid: each for uid, each in served.states.items() if uid in present}
+        policy = rollout_policy.parse(raw["spec"].get("rollout") or {})
+        decision = rollout_decision.decide(
+            policy,
+            found,
+            newest=max(served.forms.by_number),
+            known=served.forms.by_number,
+            before=rollout_report.decode(raw.get("status"), policy),
+            requests=rollout_report.read_requests(raw["metadata"].get("annotations") or {}),
+            now=self._services.clock.now(),
+        )
+        # Until a revision has completed its rollout, new instances have the newest.
+        completed = decision.record.completed
+        served.forms.current = completed if completed in served.forms.by_number else max(served.forms.by_number)
+        return decision
+
+    def _read_state(self, served: ServedDefinition, stack: StackObject) -> InstanceState:
+        """Return what counts of an instance; it is read once for each state of its object."""
+        known = served.states.get(stack.uid)
+        if known is not None and known[0] is stack:
+            return known[1]
+        status = stack.status
+        state = InstanceState(
+            uid=stack.uid,
+            namespace=stack.namespace,
+            name=stack.name,
+            revision=stack.definition_revision,
+            health=instance_state.find_health(status, generation=stack.generation, revision=stack.definition_revision),
+            pin=instance_form.find_pin(orjson.loads(stack.packed_stated)),
+            labels=stack.labels,
+            promoted=rollout_report.read_number(stack.annotations.get(names.PROMOTE, "")),
+            is_held=instance_state.is_held(stack.settings, status),
+            message=str(instance_state.find_condition(status, "Ready").get("message") or ""),
+        )
+        served.states[stack.uid] = (stack, state)
+        return state
+
+    async def _delete(self, raw: Object) -> float | None:
+        """Delete the kind after its last instance, then let the definition go."""
+        name, finalizers = raw["metadata"]["name"], list(raw["metadata"].get("finalizers") or ())
+        if names.DEFINITION_FINALIZER not in finalizers:
+            await self._forget(name)
+            return None
+        served = self._served.get(name)
+        instances = list(self._client.find_instances(served.kind)) if served is not None else []
+        if instances:
+            first = enumeration.enumerate_first(
+                (f"{each.namespace}/{each.name}" for each in instances[:NAMED]), count=len(instances)
+            )
+            message = f"objects of the kind exist, {len(instances)} in all: {first}; delete them first"
+            await self._report(raw, reason="DeletionBlocked", message=message, is_stalled=True)
+            return SLOW_RETRY
+        if (left := await self._kinds.delete(raw)) is not None:
+            if left.refusal:
+                await self._report(raw, reason="DeletionBlocked", message=left.refusal, is_stalled=True)
+            return SLOW_RETRY if left.refusal else KIND_RETRY
+        await self._client.write_finalizers(raw, [each for each in finalizers if each != names.DEFINITION_FINALIZER])
+        await self._forget(name)
+        return None
+
+    async def _forget(self, name: str) -> None:
+        served = self._served.pop(name, None)
+        if served is not None:
+            await self._client.withdraw(served.kind)
+
+    # ------------------------------------------------------------ time and status
+
+    def _look_after(self, name: str, delay: float, served: ServedDefinition | None = None) -> None:
+        """Reconcile a definition after a delay, or look at its instances alone, unless that is due earlier.
+
+        served: whose instances are looked at; None for all of the definition.
+        """
+        key = name, served is not None
+        due = self._services.clock.monotonic() + delay
+        known, cancel = self._due.get(key, (math.inf, lambda: None))
+        if known > due:
+            cancel()
+            self._due[key] = due, self._services.clock.call_later(delay, lambda: self._look(name, served))
+
+    def _look(self, name: str, served: ServedDefinition | None) -> None:
+        self._due.pop((name, served is not None), None)
+        task = supervision.spawn("definitions", lambda: self._attempt(name, served), name=f"definition {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _attempt(self, name: str, served: ServedDefinition | None) -> None:
+        try:
+            await (self.handle(name) if served is None else self._look_at_instances(name, served))
+        except (errors.ApiStatusError, errors.Unreachable) as error:
+            logger.warning("cannot reconcile a StackDefinition; retrying", definition=name, error=str(error))
+
+    async def handle(self, name: str) -> None:
+        """Reconcile one StackDefinition, and later as often as that is needed, also after an error.
+
+        Raises ApiStatusError and Unreachable.
+        """
+        delay: float | None = SLOW_RETRY
+        try:
+            async with self._locks.setdefault(name, asyncio.Lock()):
+                raw = await self._client.get_definition(name)
+                if raw is None:
+                    await self._forget(name)
+                    delay = None
+                else:
+                    delay = await self._reconcile(raw)
+        finally:
+            served = self._served.get(name)
+            if delay is not None:
+                self._look_after(name, delay, served if served is not None and served.raw is not None else None)
+
+    async def _look_at_instances(self, name: str, served: ServedDefinition) -> None:
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            if served.raw is None or self._served.get(name) is not served:
+                return
+            delay = SLOW_RETRY
+            try:
+                delay = await self._roll_out(served, served.raw)
+            finally:
+                self._look_after(name, delay, served)
+
+    async def _report_rollout(self, raw: Object, decision: RolloutDecision) -> bool:
+        """Report how far the newest revision is; return whether that is news."""
+        reason, message = rollout_report.explain(decision)
+        phase = decision.record.phase
+        counts = {
+            "revision": decision.record.revision,
+            "instances": decision.instances,
+            "updated": decision.updated,
+            "rollout": rollout_report.encode(decision),
+        }
+        return await self._report(
+            raw,
+            reason=reason,
+            message=message,
+            is_ready=phase is RolloutPhase.COMPLETE,
+            is_stalled=phase in (RolloutPhase.STOPPED, RolloutPhase.ROLLED_BACK, RolloutPhase.PAUSED),
+            counts=counts,
+        )
+
+    async def _report(
+        self,
+        raw: Object,
+        *,
+        reason: str,
+        message: str,
+        is_ready: bool = False,
+        is_stalled: bool = False,
+        counts: Object | None = None,
+    ) -> bool:
+        """Write the status if it changes; return whether it did."""
+        before, generation = raw.get("status") or {}, raw["metadata"].get("generation", 0)
+        row = PhaseConditions(
+            ready="True" if is_ready else "False",
+            reconciling=not is_ready and not is_stalled,
+            stalled=is_stalled,
+            reason=reason,
+        )
+        status: Object = {
+            **(counts or {}),
+            "observedGeneration": generation,
+            "conditions": conditions.build_conditions(
+                row,
+                headline=(reason, message),
+                generation=generation,
+                before=before.get("conditions") or (),
+                now=times.format_time(self._services.clock.now()),
+            ),
+        }
+        if all(before.get(key) == value for key, value in status.items()):
+            return False
+        await self._client.write_definition_status(raw, status)
+        raw["status"] = {**before, **status}
+        return True
+
+    def _make_owner(self, raw: Object) -> StackObject:
+        return make_owner(raw, namespace=self._services.own_namespace)

@@ -1,0 +1,156 @@
+"""`hearth.engine.stack_definition_ports.StackDefinitionClient` on a real API server."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from hearth.kube.cache.stack_cache import StackCache
+from hearth.kube.client import api_client, api_requests
+from hearth.kube.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, STACK_DEFINITION
+from hearth.model import errors
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+
+if TYPE_CHECKING:
+    from hearth.engine.cluster_objects import StackObject
+    from hearth.kube.cache.stack_cache import StackListener
+    from hearth.kube.client.api_client import RequestObserver
+    from hearth.kube.client.connection import Connection
+    from hearth.kube.management_cluster import KubeManagementCluster
+    from hearth.kube.watch.watch_context import WatchObserver
+    from hearth.template.instances.instance_form import InstanceForms
+
+MANAGER = "hearth-definitions"
+"""The field manager of the CustomResourceDefinitions that StackDefinitions make."""
+
+
+class KubeStackDefinitionClient:
+    """Reader and writer of StackDefinitions, and owner of the watches of their instances."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        listener: StackListener,
+        *,
+        management_cluster: KubeManagementCluster,
+        namespace: str = "",
+        observer: WatchObserver | None = None,
+        requests: RequestObserver | None = None,
+    ) -> None:
+        """Watch nothing before a kind is served.
+
+        namespace: the only one whose instances are served, "" for all; requests: counts the requests.
+        """
+        self._namespace = namespace
+        self._connection = connection
+        self._listener = listener
+        self._management_cluster = management_cluster
+        self._observer = observer
+        self._sender = api_client.ApiClient(connection, requests)
+        self._caches: dict[str, StackCache] = {}
+
+    async def list_definitions(self) -> list[Object]:
+        """Return all StackDefinitions; none if the kind is not served."""
+        try:
+            answer = await self._sender.send("list", STACK_DEFINITION, api_requests.collection_path(STACK_DEFINITION))
+        except errors.ApiStatusError as error:
+            if not error.is_not_found:
+                raise
+            return []
+        return list(answer.get("items") or ())
+
+    async def get_definition(self, name: str) -> Object | None:
+        """Return a StackDefinition; None if it does not exist."""
+        return await self._get(STACK_DEFINITION, name)
+
+    async def write_finalizers(self, raw: Object, finalizers: list[str]) -> Object | None:
+        """Set the finalizers of a StackDefinition; None if it does not exist any more."""
+        metadata = {"finalizers": finalizers, "resourceVersion": raw["metadata"]["resourceVersion"]}
+        path = api_requests.object_path(STACK_DEFINITION, "", raw["metadata"]["name"])
+        return await self._sender.patch_existing(STACK_DEFINITION, path, {"metadata": metadata})
+
+    async def write_definition_status(self, raw: Object, status: Object) -> None:
+        """Merge-patch the status of a StackDefinition; ignore one that is gone."""
+        path = api_requests.object_path(STACK_DEFINITION, "", raw["metadata"]["name"]) + "/status"
+        body = {"metadata": {"uid": raw["metadata"]["uid"]}, "status": status}
+        await self._sender.patch_existing(STACK_DEFINITION, path, body)
+
+    async def get_crd(self, name: str) -> Object | None:
+        """Return a CustomResourceDefinition; None if it does not exist."""
+        return await self._get(CUSTOM_RESOURCE_DEFINITION, name)
+
+    async def _get(self, kind: Kind, name: str) -> Object | None:
+        try:
+            return await self._sender.send("get", kind, api_requests.object_path(kind, "", name))
+        except errors.ApiStatusError as error:
+            if not error.is_not_found:
+                raise
+            return None
+
+    async def apply_crd(self, manifest: Object) -> Object:
+        """Apply a CustomResourceDefinition; return it as stored."""
+        kind = CUSTOM_RESOURCE_DEFINITION
+        path = api_requests.object_path(kind, "", manifest["metadata"]["name"])
+        query = api_requests.apply_query(manager=MANAGER, force=True)
+        return await self._sender.send("apply", kind, path, query=query, body=manifest)
+
+    async def delete_crd(self, raw: Object) -> None:
+        """Delete exactly this CustomResourceDefinition; ignore one that is gone."""
+        kind = CUSTOM_RESOURCE_DEFINITION
+        body: Object = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": raw["metadata"]["uid"]},
+        }
+        try:
+            path = api_requests.object_path(kind, "", raw["metadata"]["name"])
+            await self._sender.send("delete", kind, path, body=body)
+        except errors.ApiStatusError as error:
+            if not error.is_not_found:
+                raise
+
+    def serve(self, kind: Kind, forms: InstanceForms) -> None:
+        """Watch the instances of a kind from now on."""
+        if kind.key in self._caches:
+            return
+        tree = self._management_cluster.tree
+        cache = StackCache(
+            self._connection,
+            self._listener,
+            namespace=self._namespace,
+            observer=self._observer,
+            kind=kind,
+            tree=tree,
+            forms=forms,
+        )
+        self._caches[kind.key] = cache
+        self._management_cluster.add_kind(cache)
+        cache.start()
+
+    async def wait_served(self, kind: Kind) -> None:
+        """Wait until all instances of the kind are known."""
+        await self._caches[kind.key].wait_synced()
+
+    async def withdraw(self, kind: Kind) -> None:
+        """Watch them no longer."""
+        cache = self._caches.pop(kind.key, None)
+        if cache is not None:
+            self._management_cluster.remove_kind(kind)
+            await cache.close()
+
+    def find_instances(self, kind: Kind) -> Collection[StackObject]:
+        """Return all known instances of a kind."""
+        cache = self._caches.get(kind.key)
+        found = (cache.find_stack(uid) for uid in cache.stacks()) if cache is not None else iter(())
+        return [each for each in found if each is not None]
+
+    def move(self, kind: Kind, uid: str, number: int) -> None:
+        """Give an instance another revision of its StackDefinition."""
+        if (cache := self._caches.get(kind.key)) is not None:
+            cache.move(uid, number)
+
+    async def close(self) -> None:
+        """End all watches."""
+        for cache in self._caches.values():
+            await cache.close()

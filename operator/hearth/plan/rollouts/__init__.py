@@ -1,0 +1,1 @@
+"""Decisions about the instances of a StackDefinition: which of them gets which revision, and when. Pure."""

@@ -1,0 +1,140 @@
+"""How a new revision of a StackDefinition reaches its instances: `spec.rollout`, parsed."""
+
+from __future__ import annotations
+
+import datetime
+import zoneinfo
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from hearth.model import value_class
+from hearth.model.errors import Mistake
+from hearth.model.text import times
+
+PROGRESSIVE: Final = "Progressive"
+MANUAL: Final = "Manual"
+ALL_AT_ONCE: Final = "AllAtOnce"
+DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+DEFAULT_UNAVAILABLE: Final = "25%"
+REST: Final = "rest"
+"""The wave of all instances that are in no other."""
+MIDNIGHT: Final = 24 * 60
+MINUTES: Final = 60
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class Wave:
+    """The instances that follow together."""
+
+    name: str
+    labels: tuple[tuple[str, str], ...] = ()
+    """Labels that an instance of it has; none: any instance."""
+    size: int | str | None = None
+    """How many instances it has at most, or what share of all; None: no limit."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """When a wave may begin."""
+
+    days: frozenset[int] = frozenset(range(7))
+    """0 is Monday."""
+    begin: int = 0
+    """Minutes since midnight."""
+    end: int = MIDNIGHT
+    zone: str = "UTC"
+
+    def is_open(self, now: float) -> bool:
+        """Return whether a wave may begin. now: seconds since the epoch. A window may last beyond midnight."""
+        local = datetime.datetime.fromtimestamp(now, zoneinfo.ZoneInfo(self.zone))
+        minute, today = local.hour * MINUTES + local.minute, local.weekday()
+        if self.begin < self.end:
+            return today in self.days and self.begin <= minute < self.end
+        return (today in self.days and minute >= self.begin) or ((today - 1) % 7 in self.days and minute < self.end)
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutPolicy:
+    """The policy of one StackDefinition."""
+
+    strategy: str = PROGRESSIVE
+    waves: tuple[Wave, ...] = ()
+    """In order, without the last one, which has all others."""
+    max_unavailable: int | str = DEFAULT_UNAVAILABLE
+    """Of a wave: how many of its instances may be in progress, or not ready, at the same time."""
+    pause: float = 0.0
+    """Seconds for which every instance of a wave stays ready before the next one begins."""
+    max_failed: int = 0
+    goes_back: bool = False
+    """Whether all that were moved go back where too many fail."""
+    window: Window | None = None
+
+
+def find_share(stated: int | str, of: int) -> int:
+    """Return the number that a number or a share is, rounded down and at least 1."""
+    if isinstance(stated, int):
+        return max(1, stated)
+    return max(1, of * int(stated.removesuffix("%")) // 100)
+
+
+def parse(stated: Mapping[str, Any]) -> RolloutPolicy:
+    """Parse `spec.rollout` without mistakes; see `find_mistakes`."""
+    window = stated.get("window")
+    return RolloutPolicy(
+        strategy=stated.get("strategy", PROGRESSIVE),
+        waves=tuple(_parse_wave(each) for each in stated.get("waves") or ()),
+        max_unavailable=stated.get("maxUnavailable", DEFAULT_UNAVAILABLE),
+        pause=times.parse_duration(stated["pause"]) if "pause" in stated else 0.0,
+        max_failed=stated.get("maxFailed", 0),
+        goes_back=stated.get("onFailure") == "Rollback",
+        window=_parse_window(window) if window is not None else None,
+    )
+
+
+def _parse_wave(stated: Mapping[str, Any]) -> Wave:
+    labels = (stated.get("select") or {}).get("matchLabels") or {}
+    return Wave(name=stated["name"], labels=tuple(sorted(labels.items())), size=stated.get("size"))
+
+
+def _parse_window(stated: Mapping[str, Any]) -> Window:
+    days = frozenset(day for text in stated.get("days") or ("Mon-Sun",) for day in _parse_days(text))
+    return Window(
+        days=days,
+        begin=_parse_minute(stated.get("from", "00:00")),
+        end=_parse_minute(stated.get("to", "24:00")),
+        zone=stated.get("zone", "UTC"),
+    )
+
+
+def _parse_days(text: str) -> Iterator[int]:
+    """Return the days of `Mon` or `Fri-Mon`."""
+    first, _, last = text.partition("-")
+    day, end = DAYS.index(first), DAYS.index(last or first)
+    yield day
+    while day != end:
+        day = (day + 1) % len(DAYS)
+        yield day
+
+
+def _parse_minute(text: str) -> int:
+    hours, minutes = text.split(":")
+    return int(hours) * MINUTES + int(minutes)
+
+
+def find_mistakes(stated: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Find what the schema cannot say. stated: as the API server validated it."""
+    seen: set[str] = set()
+    for at, wave in enumerate(stated.get("waves") or ()):
+        path = f"spec.rollout.waves[{at}]"
+        if wave["name"] == REST or wave["name"] in seen:
+            yield Mistake(path=f"{path}.name", message=f"is {wave['name']}, the name of another wave; choose another")
+        if not wave.get("select") and "size" not in wave:
+            yield Mistake(path=path, message="has all instances; state select or size, or remove it")
+        seen.add(wave["name"])
+    zone = (stated.get("window") or {}).get("zone", "UTC")
+    try:
+        zoneinfo.ZoneInfo(zone)
+    except (KeyError, ValueError, OSError):
+        yield Mistake(
+            path="spec.rollout.window.zone", message=f"is {zone!r}, which is no time zone; write e.g. Europe/Berlin"
+        )

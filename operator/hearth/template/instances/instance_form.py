@@ -1,0 +1,167 @@
+"""An instance of a StackDefinition in the form of a Stack: one revision of the definition, and how it is put together with a spec.
+
+The only module that knows both forms. Must not know which revision an instance has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from hearth.model import packing, value_class
+from hearth.model.child import Object
+from hearth.model.errors import InvalidDefinition, Mistake
+
+OPTIONS: Final = "stack"
+"""The field of an instance's spec with the options of a Stack; all others are parameters."""
+USUAL_OPTIONS: Final = ("environment", "healing", "paused", "retry", "rollback", "suspended", "timeout")
+"""The options that an instance may state."""
+FURTHER_OPTIONS: Final = ("adoptionPolicy", "deletionPolicy", "revisionHistoryLimit", "serviceAccountName")
+"""Those that it may state where its StackDefinition lists them."""
+PIN: Final = "definitionRevision"
+"""The option that names the revision to keep to."""
+SECRET: Final = "secretKeyRef"  # noqa: S105 -- the name of a field
+"""How the spec of an instance names the value of a sensitive parameter."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceForm:
+    """One revision of a StackDefinition, as far as its instances need it."""
+
+    definition: str
+    """The name of the StackDefinition."""
+    number: int
+    packed_template: bytes = field(repr=False)
+    """JSON of the template, which all instances of the revision share."""
+    sensitive: frozenset[str] = frozenset()
+    """The parameters that are named, never stated."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    allowed: frozenset[str] = frozenset(USUAL_OPTIONS)
+    """The options that an instance may state."""
+
+    def find_options(self, spec: Any) -> Object:
+        """Return the options that count of those that the spec of an instance states, as anyone may have written it."""
+        stated = spec.get(OPTIONS) if isinstance(spec, dict) else None
+        return {key: value for key, value in stated.items() if key in self.allowed} if isinstance(stated, dict) else {}
+
+    def make_settings(self, options: Mapping[str, Any], named: Mapping[str, Any]) -> Object:
+        """Return the spec of a Stack without template and parameters.
+
+        options: as `find_options` says; named: by parameter, the key of a Secret with its value.
+        """
+        settings = merge(self.defaults, options)
+        if named:
+            settings["parametersFrom"] = [
+                {"secretRef": {"name": str(each.get("name"))}, "key": str(each.get("key")), "parameter": name}
+                for name, each in named.items()
+            ]
+        return settings
+
+    def find_parameters(self, spec: Any) -> tuple[Object, Object]:
+        """Return the stated parameters of an instance, and by name the keys of Secrets that it names instead of a value."""
+        stated: Object = {}
+        named: Object = {}
+        for name, value in spec.items() if isinstance(spec, dict) else ():
+            if name == OPTIONS:
+                continue
+            reference = value.get(SECRET) if name in self.sensitive and isinstance(value, dict) else None
+            if isinstance(reference, dict):
+                named[name] = reference
+            elif name not in self.sensitive:
+                stated[name] = value
+        return stated, named
+
+
+def make_form(definition: str, number: int, content: Mapping[str, Any]) -> InstanceForm:
+    """Make the form of a revision. content: as `make_content` says."""
+    template, stated = content["template"], content.get("form") or {}
+    rules = template.get("parameters") or {}
+    further = [each for each in stated.get("options") or () if each in FURTHER_OPTIONS]
+    return InstanceForm(
+        definition=definition,
+        number=number,
+        packed_template=packing.pack(template),
+        sensitive=frozenset(find_sensitive(rules)),
+        defaults=stated.get("defaults") or {},
+        allowed=frozenset([*USUAL_OPTIONS, *further]) - frozenset(stated.get("final") or ()),
+    )
+
+
+def make_content(spec: Mapping[str, Any]) -> Object:
+    """Return what a revision stores of the spec of a StackDefinition: all that its instances depend on."""
+    form = {key: spec[key] for key in ("defaults", "final", "options") if spec.get(key)}
+    return {"template": spec.get("template") or {}, "parameters": {}, **({"form": form} if form else {})}
+
+
+def find_sensitive(rules: Mapping[str, Any]) -> Iterator[str]:
+    """Return the names of the sensitive parameters."""
+    for name, each in rules.items():
+        if isinstance(each, dict) and each.get("sensitive") is True:
+            yield name
+
+
+def merge(defaults: Mapping[str, Any], stated: Mapping[str, Any]) -> Object:
+    """Return the defaults with what is stated over them; maps are merged."""
+    merged = dict(defaults)
+    for key, value in stated.items():
+        before = merged.get(key)
+        merged[key] = merge(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def translate(error: InvalidDefinition, definition: str) -> InvalidDefinition:
+    """Return the same mistakes with their paths in the spec of the instance, or in that of its StackDefinition."""
+    return InvalidDefinition(
+        [
+            Mistake(path=find_path(each.path, definition), message=find_place(each.message, definition))
+            for each in error.mistakes
+        ]
+    )
+
+
+def find_path(path: str, definition: str) -> str:
+    """Return the path in the spec of an instance for a path in that of the Stack."""
+    if path.startswith("spec.parameters."):
+        return f"spec.{path.removeprefix('spec.parameters.')}"
+    for option in (*USUAL_OPTIONS, *FURTHER_OPTIONS):
+        if path == f"spec.{option}" or path.startswith(f"spec.{option}."):
+            return f"spec.{OPTIONS}.{path.removeprefix('spec.')}"
+    return find_place(path, definition)
+
+
+def find_place(text: str, definition: str) -> str:
+    """Return a text with the places in the template, which the StackDefinition has, named so."""
+    return text.replace("spec.template.", f"StackDefinition {definition} spec.template.")
+
+
+@dataclass(slots=True)
+class InstanceForms:
+    """The revisions of one StackDefinition that its instances may have."""
+
+    definition: str
+    by_number: dict[int, InstanceForm] = field(default_factory=dict)
+    current: int = 0
+    """The revision of instances that have none yet."""
+
+    def choose(self, *numbers: Any) -> InstanceForm:
+        """Return the first of these revisions that exists, else the current one."""
+        found = (self.by_number.get(each) for each in numbers if isinstance(each, int))
+        return next((each for each in found if each is not None), self.by_number[self.current])
+
+    def retain(self, numbers: Collection[int]) -> None:
+        """Drop the revisions that no instance has."""
+        self.by_number = {number: each for number, each in self.by_number.items() if number in numbers}
+
+
+def find_pin(spec: Any) -> int | None:
+    """Return the revision that an instance keeps to; None if it is moved to new ones."""
+    stated = spec.get(OPTIONS) if isinstance(spec, dict) else None
+    pin = stated.get(PIN) if isinstance(stated, dict) else None
+    return pin if isinstance(pin, int) and not isinstance(pin, bool) else None
+
+
+def find_last(status: Any) -> int | None:
+    """Return the revision that the status of an instance names; None if it names none."""
+    number = status.get(PIN) if isinstance(status, dict) else None
+    return number if isinstance(number, int) and not isinstance(number, bool) else None

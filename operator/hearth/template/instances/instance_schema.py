@@ -1,0 +1,318 @@
+"""The CustomResourceDefinition of a StackDefinition's kind: parameters as the schema of `spec`, outputs as that of the status.
+
+Knows what a structural schema can say. Must not know clusters or instances.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+
+from hearth.model.api import crd, stack_definition
+from hearth.model.api.stack import STACK_NAME_RULE
+from hearth.model.errors import Mistake
+from hearth.template.instances import instance_form
+from hearth.template.text import error_hints
+
+PARAMETERS: Final = "spec.template.parameters"
+COPIED: Final = frozenset(
+    {"minimum", "maximum", "multipleOf", "pattern", "minLength", "maxLength", "minItems", "maxItems"}
+    | {"minProperties", "maxProperties", "required", "enum"}
+)
+"""The rules that a structural schema has in the same words."""
+LEFT_OUT: Final = frozenset({"title", "examples", "default", "sensitive", "description", "type", "const", "format"})
+"""The words that `convert` handles by itself, or that say nothing to an API server."""
+FORMATS: Final = frozenset(
+    {"byte", "cidr", "date", "date-time", "double", "duration", "email", "float", "hostname", "int32", "int64"}
+    | {"ipv4", "ipv6", "mac", "password", "uri", "uuid"}
+)
+"""The formats that an API server validates. It refuses none, and ignores the others."""
+COMBINED: Final = ("allOf", "anyOf", "not", "oneOf")
+SET_LIMIT: Final = 64
+"""Entries of a list of maps or lists that are compared with one another."""
+DEFAULT_LENGTH: Final = 200
+"""Characters of a default in a description."""
+COLUMN_TYPES: Final = ("boolean", "integer", "number", "string")
+SECRET_KEY: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "description": "The key of a Secret, in the namespace of the object, that has the value.",
+    "properties": {
+        "name": {"type": "string", "minLength": 1, "maxLength": 253, "description": "Name of the Secret."},
+        "key": {"type": "string", "minLength": 1, "maxLength": 253, "description": "Key in its data."},
+    },
+    "required": ["name", "key"],
+}
+RESERVED_KINDS: Final = ("ResourceGroup", "Stack")
+
+
+def find_mistakes(spec: Mapping[str, Any]) -> list[Mistake]:
+    """Find what keeps the kind from being made, besides mistakes in the template itself. spec: as the API server stored it."""
+    return [*find_wrong_names(spec), *find_wrong_rules(spec), *find_wrong_fields(spec)]
+
+
+def find_wrong_names(spec: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Find names that something else has."""
+    kind = spec["names"]["kind"]
+    if kind in RESERVED_KINDS:
+        yield Mistake(path="spec.names.kind", message=f"is {kind}, a kind of the operator itself; choose another name")
+    if instance_form.OPTIONS in find_parameters(spec):
+        message = "is the field with the options of an object; rename the parameter"
+        yield Mistake(path=f"{PARAMETERS}.{instance_form.OPTIONS}", message=message)
+
+
+def find_wrong_rules(spec: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Find rules of parameters that no structural schema can say."""
+    for name, rules in find_parameters(spec).items():
+        if isinstance(rules, dict) and rules.get("sensitive") is not True:
+            yield from find_unsayable(rules, f"{PARAMETERS}.{name}")
+
+
+def find_unsayable(rules: Any, path: str) -> Iterator[Mistake]:
+    """Find the rules at a path, and within, that no structural schema can say."""
+    if rules is False:
+        yield Mistake(path=path, message="allows no value, which a CustomResourceDefinition cannot say; remove it")
+    if not isinstance(rules, dict):
+        return
+    yield from find_unsayable_words(rules, path)
+    for name, inner in (rules.get("properties") or {}).items():
+        yield from find_unsayable(inner, f"{path}.properties{error_hints.write_key(name)}")
+    yield from find_unsayable(rules.get("items"), f"{path}.items")
+    if (further := rules.get("additionalProperties")) is not False:
+        yield from find_unsayable(further, f"{path}.additionalProperties")
+
+
+def find_unsayable_words(rules: Mapping[str, Any], path: str) -> Iterator[Mistake]:
+    """Find the words of rules that a structural schema does not have."""
+    if find_type(rules) is None:
+        message = f"has {len(rules['type'])} types, but a field of a CustomResourceDefinition has one; keep one"
+        yield Mistake(path=f"{path}.type", message=message)
+    for word in COMBINED:
+        if word in rules:
+            message = "has no counterpart in the schema of a CustomResourceDefinition; state the rule with other words"
+            yield Mistake(path=f"{path}.{word}", message=message)
+    if rules.get("uniqueItems") and not is_scalar(rules.get("items")):
+        limit = rules.get("maxItems")
+        if not isinstance(limit, int) or limit > SET_LIMIT:
+            message = f"compares all entries with one another; add maxItems: {SET_LIMIT} or less"
+            yield Mistake(path=f"{path}.uniqueItems", message=message)
+    if isinstance(rules.get("additionalProperties"), dict) and rules.get("properties"):
+        message = "is beside properties, but a map of a CustomResourceDefinition has either; remove one of them"
+        yield Mistake(path=f"{path}.additionalProperties", message=message)
+
+
+def find_wrong_fields(spec: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Find columns and a scale of parameters and outputs that do not exist or have another type."""
+    parameters, outputs = find_parameters(spec), spec["template"].get("outputs") or {}
+    for at, column in enumerate(spec.get("columns") or ()):
+        for word, known in (("output", outputs), ("parameter", parameters)):
+            if (name := column.get(word)) is not None and name not in known:
+                hint = error_hints.did_you_mean(name, known)
+                yield Mistake(
+                    path=f"spec.columns[{at}].{word}", message=f"is {name}, which the template does not have{hint}"
+                )
+    if (scale := spec.get("scale")) is None:
+        return
+    rules = parameters.get(scale["parameter"])
+    if not isinstance(rules, dict) or rules.get("type") != "integer":
+        message = f"is {scale['parameter']}, which is no parameter of type integer; name one"
+        yield Mistake(path="spec.scale.parameter", message=message)
+
+
+def find_parameters(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the rules of all parameters by name."""
+    return (spec.get("template") or {}).get("parameters") or {}
+
+
+def find_type(rules: Mapping[str, Any]) -> str | None:
+    """Return the one type that rules allow besides null, "" for any, `int-or-string`; None for several."""
+    stated = rules.get("type", "")
+    types = set(stated) - {"null"} if isinstance(stated, list) else {stated}
+    if types == {"integer", "number"}:
+        return "number"
+    if types == {"integer", "string"}:
+        return "int-or-string"
+    return next(iter(types), "") if len(types) <= 1 else None
+
+
+def is_scalar(rules: Any) -> bool:
+    """Return whether a value of these rules is no map and no list."""
+    return isinstance(rules, dict) and find_type(rules) in COLUMN_TYPES
+
+
+def convert(rules: Any) -> dict[str, Any]:
+    """Return the structural schema of rules that `find_unsayable` accepts."""
+    if not isinstance(rules, dict):
+        return dict(crd.ANYTHING)
+    found: dict[str, Any] = {}
+    if text := describe(rules):
+        found["description"] = text
+    type_ = find_type(rules)
+    if type_ == "int-or-string":
+        found["x-kubernetes-int-or-string"] = True
+    elif not type_:
+        found |= crd.ANYTHING
+    else:
+        found["type"] = type_
+    if isinstance(rules.get("type"), list) and "null" in rules["type"]:
+        found["nullable"] = True
+    if rules.get("format") in FORMATS:
+        found["format"] = rules["format"]
+    if "const" in rules:
+        found["enum"] = [rules["const"]]
+    found |= {word: value for word, value in rules.items() if word in COPIED}
+    found |= convert_bounds(rules)
+    return found | convert_inner(rules, type_)
+
+
+def describe(rules: Mapping[str, Any]) -> str:
+    """Return the description of a field. The schema itself has no default, since it would be stored in every object."""
+    parts = [str(rules["description"]).strip()] if rules.get("description") else []
+    if "default" in rules:
+        text = orjson.dumps(rules["default"]).decode()
+        parts.append(f"Default: {text[:DEFAULT_LENGTH]}." if rules["default"] != "" else 'Default: "".')
+    return " ".join(parts)
+
+
+def convert_bounds(rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the bounds of a number: those that exclude it are words of their own in a parameter, a mark in a schema."""
+    found: dict[str, Any] = {}
+    least, above = rules.get("minimum", -math.inf), rules.get("exclusiveMinimum", -math.inf)
+    most, below = rules.get("maximum", math.inf), rules.get("exclusiveMaximum", math.inf)
+    if above > -math.inf and above >= least:
+        found |= {"minimum": above, "exclusiveMinimum": True}
+    if below < math.inf and below <= most:
+        found |= {"maximum": below, "exclusiveMaximum": True}
+    return found
+
+
+def convert_inner(rules: Mapping[str, Any], type_: str | None) -> dict[str, Any]:
+    """Return what a schema says of the entries of a map or list."""
+    found: dict[str, Any] = {}
+    further = rules.get("additionalProperties")
+    if rules.get("properties"):
+        found["properties"] = {name: convert(inner) for name, inner in rules["properties"].items()}
+        if further is True:
+            found["x-kubernetes-preserve-unknown-fields"] = True
+    elif isinstance(further, dict):
+        found["additionalProperties"] = convert(further)
+    elif type_ == "object" and further is not False:
+        found["x-kubernetes-preserve-unknown-fields"] = True
+    if type_ == "array":
+        found["items"] = convert(rules.get("items"))
+        if rules.get("uniqueItems") and is_scalar(rules.get("items")):
+            found["x-kubernetes-list-type"] = "set"
+        elif rules.get("uniqueItems"):
+            rule = "self.all(one, self.exists_one(other, other == one))"
+            found["x-kubernetes-validations"] = [{"rule": rule, "message": "all entries must be different"}]
+    return found
+
+
+def make_crd(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the CustomResourceDefinition of a StackDefinition without mistakes, ready to be applied. name: of both."""
+    names = spec["names"]
+    subresources: dict[str, Any] = {"status": {}}
+    if (scale := spec.get("scale")) is not None:
+        field = scale["parameter"]
+        subresources["scale"] = {"specReplicasPath": f".spec.{field}", "statusReplicasPath": ".status.replicas"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": name},
+        "spec": {
+            "group": spec["group"],
+            "scope": "Namespaced",
+            "names": {
+                "kind": names["kind"],
+                "listKind": f"{names['kind']}List",
+                "plural": names["plural"],
+                "singular": names.get("singular") or names["kind"].lower(),
+                "shortNames": list(names.get("shortNames") or ()),
+                "categories": sorted({"hearth", *(names.get("categories") or ())}),
+            },
+            "versions": [
+                {
+                    "name": spec["versions"][0]["name"],
+                    "served": True,
+                    "storage": True,
+                    "additionalPrinterColumns": [*find_columns(spec)],
+                    "subresources": subresources,
+                    "schema": {"openAPIV3Schema": make_schema(spec)},
+                }
+            ],
+        },
+    }
+
+
+def find_columns(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Return the columns of lists: those of a Stack around those of the definition."""
+    first, *_ = crd.STACK_COLUMNS
+    yield from (dict(first), dict(crd.READY_COLUMN))
+    parameters = find_parameters(spec)
+    for column in spec.get("columns") or ():
+        rules = parameters.get(column.get("parameter"))
+        type_ = find_type(rules) if isinstance(rules, dict) else ""
+        path = f".spec.{column['parameter']}" if "parameter" in column else f".status.outputs.{column['output']}"
+        found = {"name": column["name"], "type": type_ if type_ in COLUMN_TYPES else "string", "jsonPath": path}
+        yield {**found, **({"priority": column["priority"]} if column.get("priority") else {})}
+    yield from (dict(crd.STATE_COLUMN), dict(crd.AGE_COLUMN))
+    yield crd.message_column("The first problem, or what the object waits for.")
+
+
+def make_schema(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the schema of a whole object."""
+    fields: dict[str, Any] = {}
+    required: list[str] = []
+    for name, rules in find_parameters(spec).items():
+        is_sensitive = isinstance(rules, dict) and rules.get("sensitive") is True
+        fields[name] = make_secret_field(rules) if is_sensitive else convert(rules)
+        if isinstance(rules, dict) and "default" not in rules:
+            required.append(name)
+    fields[instance_form.OPTIONS] = make_options(spec)
+    wanted = {"type": "object", "description": "The desired state.", "properties": fields}
+    if required:
+        wanted["required"] = required
+    status = crd.make_structural_schema(stack_definition.InstanceStatus)
+    outputs = {name: {**crd.ANYTHING} for name in spec["template"].get("outputs") or {}}
+    described = status["properties"]["outputs"].get("description", "")
+    status["properties"]["outputs"] = {"type": "object", "description": described, "properties": outputs}
+    if spec.get("scale") is not None:
+        replicas = {"type": "integer", "format": "int64", "description": "The number that the accepted spec states."}
+        status["properties"]["replicas"] = replicas
+    text = str(
+        spec.get("description")
+        or f"A {spec['names']['kind']}, made by StackDefinition {spec['names']['plural']}.{spec['group']}."
+    )
+    return {
+        "type": "object",
+        "description": text,
+        "x-kubernetes-validations": [dict(STACK_NAME_RULE)],
+        **({"required": ["spec"]} if required else {}),
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": wanted,
+            "status": {**status, "default": {"observedGeneration": -1}},
+        },
+    }
+
+
+def make_secret_field(rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a sensitive parameter: the place of its value."""
+    return {
+        "type": "object",
+        "description": " ".join([describe(rules), "Sensitive: name the key of a Secret."]).strip(),
+        "properties": {instance_form.SECRET: dict(SECRET_KEY)},
+        "required": [instance_form.SECRET],
+    }
+
+
+def make_options(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of `spec.stack`: the options that an object may state."""
+    schema = crd.make_structural_schema(stack_definition.InstanceMachinery)
+    allowed = {*instance_form.USUAL_OPTIONS, *(spec.get("options") or ())} - set(spec.get("final") or ())
+    known = {name: each for name, each in schema["properties"].items() if name in allowed | {instance_form.PIN}}
+    return {**schema, "properties": known}

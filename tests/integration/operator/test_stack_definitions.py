@@ -1,0 +1,221 @@
+"""A StackDefinition and its instances on a real API server, with the operator as a process and kopf in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import pytest
+
+from hearth.kube.client import api_requests
+from hearth.kube.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, STACK_DEFINITION
+from hearth.model import errors
+from hearth.model.kinds import Kind
+from support.real.operator_fleet import PATIENCE, Crew
+from support.real.real_user import RealUser
+from support.real.real_world import POLL
+
+GROUP = "platform.example"
+SITE = Kind(group=GROUP, version="v1alpha1", name="Site", plural="sites", namespaced=True)
+CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
+NAME = f"{SITE.plural}.{GROUP}"
+COUNT = 12
+CANARIES = 2
+
+
+def make_definition(data: dict[str, str], kind: Kind = SITE) -> dict[str, Any]:
+    """The kind of sites, each of which is a ConfigMap with these data beside its title."""
+    page = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"title": "${params.title}", **data}}
+    return {
+        "apiVersion": STACK_DEFINITION.api_version,
+        "kind": STACK_DEFINITION.name,
+        "metadata": {"name": f"{kind.plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "names": {"kind": kind.name, "plural": kind.plural},
+            "versions": [{"name": kind.version}],
+            "template": {
+                "parameters": {"title": {"type": "string", "maxLength": 20}},
+                "resources": {"page": {"manifest": page}},
+                "outputs": {"page": {"value": "${page.metadata.name}"}},
+            },
+            "columns": [{"name": "Page", "output": "page"}],
+            "defaults": {"retry": {"limit": 1}},
+            "rollout": {
+                "waves": [{"name": "canary", "select": {"matchLabels": {"tier": "canary"}}}],
+                "maxUnavailable": 3,
+                "onFailure": "Rollback",
+            },
+        },
+    }
+
+
+def make_site(namespace: str, index: int) -> dict[str, Any]:
+    """One instance."""
+    tier = "canary" if index < CANARIES else "usual"
+    return {
+        "apiVersion": SITE.api_version,
+        "kind": SITE.name,
+        "metadata": {"name": f"site-{index}", "namespace": namespace, "labels": {"tier": tier}},
+        "spec": {"title": f"Site {index}"},
+    }
+
+
+class Cluster:
+    """What the test does with the API server."""
+
+    def __init__(self, user: RealUser) -> None:
+        self._user = user
+
+    async def send(self, method: str, kind: Kind, name: str = "", **options: Any) -> dict[str, Any]:
+        """One request about an object, or about all of a kind."""
+        namespace = self._user.namespace if kind.namespaced else ""
+        path = (
+            api_requests.object_path(kind, namespace, name) if name else api_requests.collection_path(kind, namespace)
+        )
+        return await self._user.connection.request(method, path, **options)
+
+    async def patch(self, kind: Kind, name: str, patch: dict[str, Any]) -> None:
+        """Merge."""
+        await self.send("PATCH", kind, name, body=patch, content_type=api_requests.MERGE_PATCH)
+
+    async def find(self, kind: Kind, name: str) -> dict[str, Any] | None:
+        """The object, or None."""
+        try:
+            return await self.send("GET", kind, name)
+        except errors.ApiStatusError as error:
+            if error.code != 404:
+                raise
+            return None
+
+    async def list_pages(self) -> dict[str, tuple[str, str]]:
+        """UID and version of the object of each instance, by name."""
+        found = await self.send("GET", CONFIG_MAP, query={"labelSelector": "hearth.dev/resource=page"})
+        metadata = [each["metadata"] for each in found["items"]]
+        return {each["name"]: (each["uid"], each["resourceVersion"]) for each in metadata}
+
+    async def wait_gone(self, kind: Kind, name: str) -> None:
+        """Until an object does not exist."""
+        async with asyncio.timeout(2 * PATIENCE):
+            while await self.find(kind, name) is not None:  # noqa: ASYNC110 -- another process decides, there is no event
+                await asyncio.sleep(POLL)
+
+    async def wait(
+        self, holds: Callable[[dict[str, Any]], bool], kind: Kind = STACK_DEFINITION, name: str = NAME
+    ) -> None:
+        """Until the status of an object is so."""
+        found: dict[str, Any] = {}
+        try:
+            async with asyncio.timeout(2 * PATIENCE):
+                while True:
+                    found = (await self.find(kind, name) or {}).get("status") or {}
+                    if found and holds(found):
+                        return
+                    await asyncio.sleep(POLL)
+        except TimeoutError:
+            raise AssertionError(f"{name} is not so: {found}") from None
+
+
+def find_rollout(status: dict[str, Any]) -> dict[str, Any]:
+    """What the status says of the rollout."""
+    return status.get("rollout") or {}
+
+
+def find_reason(status: dict[str, Any]) -> str:
+    """The reason of `Ready`."""
+    return next((each["reason"] for each in status.get("conditions") or () if each["type"] == "Ready"), "")
+
+
+Pages: TypeAlias = "dict[str, tuple[str, str]]"
+
+
+async def keep_a_kind_of_another_client(cluster: Cluster) -> None:
+    """It is never taken over."""
+    other = Kind(group=GROUP, version="v1alpha1", name="Other", plural="others", namespaced=True)
+    name = f"{other.plural}.{GROUP}"
+    version = {
+        "name": other.version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object"}},
+    }
+    crd = {
+        "apiVersion": CUSTOM_RESOURCE_DEFINITION.api_version,
+        "kind": CUSTOM_RESOURCE_DEFINITION.name,
+        "metadata": {"name": name},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"kind": other.name, "plural": other.plural},
+            "versions": [version],
+        },
+    }
+    made = await cluster.send("POST", CUSTOM_RESOURCE_DEFINITION, body=crd)
+    await cluster.send("POST", STACK_DEFINITION, body=make_definition({}, other))
+    await cluster.wait(lambda status: find_reason(status) == "KindTaken", name=name)
+    await cluster.send("DELETE", STACK_DEFINITION, name)
+    await cluster.wait_gone(STACK_DEFINITION, name)
+    kept = await cluster.send("GET", CUSTOM_RESOURCE_DEFINITION, name)
+    assert (kept["metadata"]["uid"], kept["spec"]) == (made["metadata"]["uid"], made["spec"])
+    await cluster.send("DELETE", CUSTOM_RESOURCE_DEFINITION, name)
+
+
+async def make_sites(cluster: Cluster, namespace: str) -> Pages:
+    """The kind and its instances; what they became."""
+    await cluster.send("POST", STACK_DEFINITION, body=make_definition({"layout": "one"}))
+    await cluster.wait(lambda status: find_reason(status) == "Complete")
+    for index in range(COUNT):
+        await cluster.send("POST", SITE, body=make_site(namespace, index))
+    await cluster.wait(lambda status: find_rollout(status).get("ready") == COUNT)
+    site = await cluster.send("GET", SITE, "site-0")
+    assert site["status"]["outputs"] == {"page": "site-0-page"}
+    assert site["status"]["definitionRevision"] == 1
+    with pytest.raises(errors.ApiStatusError, match="title"):
+        # The schema is that of the parameters.
+        await cluster.patch(SITE, "site-0", {"spec": {"title": "a title that is too long"}})
+    return await cluster.list_pages()
+
+
+async def change_badly(cluster: Cluster, pages: Pages) -> None:
+    """What breaks the first wave goes back, and mistakes change nothing: no object is touched."""
+    await cluster.patch(STACK_DEFINITION, NAME, {"spec": make_definition({"not a key!": "x"})["spec"]})
+    await cluster.wait(lambda status: find_rollout(status).get("phase") == "RolledBack")
+    assert await cluster.list_pages() == pages
+    bad = await cluster.send("GET", STACK_DEFINITION, NAME)
+    assert bad["status"]["rollout"]["completed"] == 1
+
+    await cluster.patch(STACK_DEFINITION, NAME, {"spec": make_definition({"more": "${params.titel}"})["spec"]})
+    await cluster.wait(lambda status: find_reason(status) == "InvalidDefinition")
+    assert await cluster.list_pages() == pages
+
+
+async def test_a_definition_from_its_creation_to_its_end(user: RealUser, workers: Crew) -> None:
+    """Made, changed badly, and well with a death in between, deleted: as its page says."""
+    cluster = Cluster(user)
+    operator = await workers.hire(f"--definition-groups={GROUP}")
+    await keep_a_kind_of_another_client(cluster)
+    pages = await make_sites(cluster, user.namespace)
+    assert len(pages) == COUNT
+    await change_badly(cluster, pages)
+
+    # A good change reaches all, also if the operator dies in between.
+    live = await cluster.send("GET", STACK_DEFINITION, NAME)
+    await cluster.send("PUT", STACK_DEFINITION, NAME, body={**live, "spec": make_definition({"layout": "two"})["spec"]})
+    await cluster.wait(lambda status: find_rollout(status).get("updated", 0) > 0)
+    await operator.kill()
+    await workers.hire(f"--definition-groups={GROUP}", "--ignore-leader")
+    await cluster.wait(lambda status: find_reason(status) == "Complete" and find_rollout(status)["ready"] == COUNT)
+    changed = await cluster.list_pages()
+    assert {name: uid for name, (uid, _) in changed.items()} == {name: uid for name, (uid, _) in pages.items()}
+    found = await cluster.send("GET", CONFIG_MAP, "site-11-page")
+    assert found["data"] == {"title": "Site 11", "layout": "two"}
+
+    # With instances it is not deleted; the kind goes after the last one.
+    await cluster.send("DELETE", STACK_DEFINITION, NAME)
+    await cluster.wait(lambda status: find_reason(status) == "DeletionBlocked")
+    for index in range(COUNT):
+        await cluster.send("DELETE", SITE, f"site-{index}")
+    await cluster.wait_gone(STACK_DEFINITION, NAME)
+    assert await cluster.find(CUSTOM_RESOURCE_DEFINITION, NAME) is None
+    assert await cluster.list_pages() == {}

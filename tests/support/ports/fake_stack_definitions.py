@@ -1,0 +1,144 @@
+"""The port `StackDefinitionClient` on the fake server: what one engine has in place of `hearth.kube.stack_definition_client`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from hearth.engine.cluster_objects import StackObject
+from hearth.kube.stack_definition_client import MANAGER
+from hearth.model import errors
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from hearth.template.instances.instance_form import InstanceForms
+from support.ports.fake_connection import FakeWire
+from support.ports.fake_management_cluster import FakeManagementCluster
+from support.server import api_errors, fake_kinds
+from support.server.fake_objects import copy
+from support.server.request_faults import Request
+
+DEFINITION = fake_kinds.STACK_DEFINITION.kind
+CRD = fake_kinds.CUSTOM_RESOURCE_DEFINITION.kind
+
+
+class FakeStackDefinitions:
+    """One engine's way to the StackDefinitions, and what kopf does with them: it reports each change."""
+
+    def __init__(self, wire: FakeWire, management_cluster: FakeManagementCluster) -> None:
+        self._wire = wire
+        self._server = wire.server
+        self._management_cluster = management_cluster
+        self.on_change: Callable[[str], None] = lambda _name: None
+        """Is called with the name of each StackDefinition that another client changed."""
+        wire.receive(self._take)
+
+    def _take(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        """One event arrives."""
+        raw = after or before
+        if kind != DEFINITION or raw is None:
+            return
+        is_status = before is not None and after is not None and is_same_but_status(before, after)
+        if not is_status:
+            self.on_change(raw["metadata"]["name"])
+
+    async def list_definitions(self) -> list[Object]:
+        """As the port says."""
+        found = await self._wire.send(
+            request("list-definitions", DEFINITION, ""), lambda: self._server.list_all(DEFINITION)
+        )
+        return [copy(raw) for raw in found]
+
+    async def get_definition(self, name: str) -> Object | None:
+        """As the port says."""
+        found = await self._wire.send(
+            request("get-definition", DEFINITION, name), lambda: self._server.find(DEFINITION, "", name)
+        )
+        return copy(found) if found is not None else None
+
+    async def write_finalizers(self, raw: Object, finalizers: list[str]) -> Object | None:
+        """As the port says."""
+        metadata = {"finalizers": finalizers or None, "resourceVersion": raw["metadata"]["resourceVersion"]}
+        name = raw["metadata"]["name"]
+
+        def act() -> Object:
+            return self._server.patch(DEFINITION, "", name, {"metadata": metadata}, manager=MANAGER)
+
+        try:
+            stored: Object = copy(await self._wire.send(request("definition-finalizer", DEFINITION, name), act))
+        except errors.ApiStatusError as error:
+            if error.code != 404:
+                raise
+            return None
+        return stored
+
+    async def write_definition_status(self, raw: Object, status: Object) -> None:
+        """As the port says."""
+        name, sent = raw["metadata"]["name"], copy(status)
+
+        def act() -> None:
+            live = self._server.get(DEFINITION, "", name)
+            if live["metadata"]["uid"] != raw["metadata"]["uid"]:
+                raise api_errors.conflict(DEFINITION, name, "the UID in the precondition is another one")
+            self._server.patch_status(DEFINITION, "", name, sent, manager=MANAGER)
+
+        try:
+            await self._wire.send(request("definition-status", DEFINITION, name), act)
+        except errors.ApiStatusError as error:
+            if error.code != 404:
+                raise
+
+    async def get_crd(self, name: str) -> Object | None:
+        """As the port says."""
+        found = await self._wire.send(request("get-kind", CRD, name), lambda: self._server.find(CRD, "", name))
+        return copy(found) if found is not None else None
+
+    async def apply_crd(self, manifest: Object) -> Object:
+        """As the port says."""
+
+        def act() -> Object:
+            self._server.apply(copy(manifest), kind=CRD, manager=MANAGER, force=True)
+            return self._server.get(CRD, "", manifest["metadata"]["name"])
+
+        stored: Object = copy(await self._wire.send(request("apply-kind", CRD, manifest["metadata"]["name"]), act))
+        return stored
+
+    async def delete_crd(self, raw: Object) -> None:
+        """As the port says."""
+        name, uid = raw["metadata"]["name"], raw["metadata"]["uid"]
+        try:
+            await self._wire.send(
+                request("delete-kind", CRD, name), lambda: self._server.delete(CRD, "", name, uid=uid)
+            )
+        except errors.ApiStatusError as error:
+            if error.code != 404:
+                raise
+
+    def serve(self, kind: Kind, forms: InstanceForms) -> None:
+        """As the port says."""
+        self._management_cluster.serve(kind, forms)
+
+    async def wait_served(self, kind: Kind) -> None:
+        """As the port says."""
+
+    async def withdraw(self, kind: Kind) -> None:
+        """As the port says."""
+        self._management_cluster.withdraw(kind)
+
+    def find_instances(self, kind: Kind) -> Collection[StackObject]:
+        """As the port says."""
+        return self._management_cluster.find_instances(kind)
+
+    def move(self, kind: Kind, uid: str, number: int) -> None:
+        """As the port says."""
+        self._management_cluster.move(kind, uid, number)
+
+
+def request(verb: str, kind: Kind, name: str) -> Request:
+    """A request about a StackDefinition or its kind."""
+    return Request(verb=verb, kind=kind, namespace="", name=name)
+
+
+def is_same_but_status(before: Object, after: Object) -> bool:
+    """Whether only the status differs."""
+    same = before["metadata"].get("generation") == after["metadata"].get("generation")
+    keys = ("deletionTimestamp", "finalizers", "annotations")
+    return same and all(before["metadata"].get(key) == after["metadata"].get(key) for key in keys)
