@@ -56,6 +56,8 @@ class StackObject:
     """Of an instance: the revision of its StackDefinition that the spec is made with."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Of an instance: its labels."""
+    replicas: int | None = None
+    """Of an instance: what its scale subresource reports; None if it has none."""
     packed_stated: bytes = field(default=b"", repr=False)
     """Of an instance: JSON of its own spec, which another revision of its StackDefinition puts into another form."""
     parent: str = ""

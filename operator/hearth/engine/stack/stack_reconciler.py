@@ -306,9 +306,11 @@ class StackReconciler:
         """Make the input of the next status. is_writable: whether the complete status can be written."""
         definition, targets, services = self.definition, self.definition.targets, self._services
         is_deleting = definition.is_deleting
+        stack = services.management_cluster.find_stack(self.uid)
         return ready_condition.StatusInput(
             generation=max(0, definition.generation),
-            address=continue_requests.find_address(services.management_cluster.find_stack(self.uid)),
+            address=continue_requests.find_address(stack),
+            replicas=stack.replicas if stack is not None else None,
             group_uid=self.uid if definition.is_group else "",
             is_deleting=is_deleting,
             target=targets.current,

@@ -16,6 +16,7 @@ import orjson
 import structlog
 
 from hearth import supervision
+from hearth.engine import cooperative_work
 from hearth.engine.admission.stack_review import compile_fully
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import rejections
@@ -53,7 +54,7 @@ SETTLED_LOOK = 30.0
 KIND_RETRY = 0.5
 """Seconds until the API server is asked again whether it serves a new kind."""
 SLOW_RETRY = 5.0
-"""Seconds until the next attempt at what another client has to mend, or until a deletion is looked at again."""
+"""Seconds until the next attempt after an error of the API server, or at what another client has to mend."""
 NAMED = 20
 """Instances that a message names."""
 CONSEQUENCE = "nothing changes: all objects of the kind keep their revision"
@@ -93,6 +94,8 @@ class StackDefinitionController:
         self._kinds = DefinitionKinds(client, services.hashes)
         self._served: dict[str, ServedDefinition] = {}
         """By name of the StackDefinition."""
+        self._known: set[str] = set()
+        """The names of all StackDefinitions, served or not."""
         self._locks: dict[str, asyncio.Lock] = {}
         self._due: dict[tuple[str, bool], tuple[float, Callable[[], None]]] = {}
         """By name, and whether only the instances are looked at: when the next look is due, in monotonic seconds, and what
@@ -122,7 +125,7 @@ class StackDefinitionController:
 
     def on_kinds(self) -> None:
         """Look at all definitions: another client may have changed or deleted one of their kinds."""
-        for name in self._served:
+        for name in self._known:
             self._look_after(name, 0.0)
 
     def on_instance(self, stack: StackObject) -> None:
@@ -166,6 +169,9 @@ class StackDefinitionController:
             message = rejections.describe_mistakes(InvalidDefinition(mistakes), consequence=CONSEQUENCE)
             await self._report(raw, reason="InvalidDefinition", message=message, is_stalled=True)
             return None
+        if known is not None and (unfit := await self._find_unfit(known, raw["spec"])):
+            await self._report(raw, reason="InstancesDoNotFit", message=describe_unfit(unfit), is_stalled=True)
+            return None
         # 3. Revision: immutable, and stored before the kind knows a field of it.
         if names.DEFINITION_FINALIZER not in owner_stack.finalizers:
             found = await self._client.write_finalizers(raw, [*owner_stack.finalizers, names.DEFINITION_FINALIZER])
@@ -181,7 +187,7 @@ class StackDefinitionController:
         state = await self._kinds.make(raw)
         if state.refusal:
             await self._report(raw, reason="KindTaken", message=state.refusal, is_stalled=True)
-            return SLOW_RETRY
+            return None
         if not state.is_served:
             await self._report(raw, reason="KindNotServed", message=state.waits_for)
             return KIND_RETRY
@@ -221,6 +227,22 @@ class StackDefinitionController:
         finally:
             self._builder.evaluations.forget(owner_stack.uid)
         return mistakes
+
+    async def _find_unfit(self, served: ServedDefinition, spec: Object) -> list[tuple[StackObject, Mistake]]:
+        """Find the instances whose parameters fit their own revision, and not the definition as it would be."""
+        form = instance_form.make_form(served.forms.definition, 0, instance_form.make_content(spec))
+        rules = instance_form.read_rules(form)
+        found: list[tuple[StackObject, Mistake]] = []
+        for stack in list(self._client.find_instances(served.kind)):
+            own = served.forms.by_number.get(stack.definition_revision)
+            stated = orjson.loads(stack.packed_stated)
+            wrong = await cooperative_work.share(instance_form.find_mistakes(form, rules, stated))
+            if wrong and own is not None:
+                own_rules = instance_form.read_rules(own)
+                before = await cooperative_work.share(instance_form.find_mistakes(own, own_rules, stated))
+                wrong = [each for each in wrong if each.path not in {mistake.path for mistake in before}]
+            found += [(stack, each) for each in wrong[:1]]
+        return found
 
     def _find_wrong_group(self, spec: Object) -> Iterator[Mistake]:
         group = spec["group"]
@@ -310,16 +332,17 @@ class StackDefinitionController:
             )
             message = f"objects of the kind exist, {len(instances)} in all: {first}; delete them first"
             await self._report(raw, reason="DeletionBlocked", message=message, is_stalled=True)
-            return SLOW_RETRY
+            return None
         if (left := await self._kinds.delete(raw)) is not None:
             if left.refusal:
                 await self._report(raw, reason="DeletionBlocked", message=left.refusal, is_stalled=True)
-            return SLOW_RETRY if left.refusal else KIND_RETRY
+            return None if left.refusal else KIND_RETRY
         await self._client.write_finalizers(raw, [each for each in finalizers if each != names.DEFINITION_FINALIZER])
         await self._forget(name)
         return None
 
     async def _forget(self, name: str) -> None:
+        self._known.discard(name)
         served = self._served.pop(name, None)
         if served is not None:
             await self._client.withdraw(served.kind)
@@ -363,6 +386,7 @@ class StackDefinitionController:
                     await self._forget(name)
                     delay = None
                 else:
+                    self._known.add(name)
                     delay = await self._reconcile(raw)
         finally:
             served = self._served.get(name)
@@ -371,7 +395,11 @@ class StackDefinitionController:
 
     async def _look_at_instances(self, name: str, served: ServedDefinition) -> None:
         async with self._locks.setdefault(name, asyncio.Lock()):
-            if served.raw is None or self._served.get(name) is not served:
+            if self._served.get(name) is not served:
+                return
+            if served.raw is None:
+                # It was refused, or is being deleted, because of its instances.
+                self._look_after(name, 0.0)
                 return
             delay = SLOW_RETRY
             try:
@@ -435,3 +463,10 @@ class StackDefinitionController:
 
     def _make_owner(self, raw: Object) -> StackObject:
         return make_owner(raw, namespace=self._services.own_namespace)
+
+
+def describe_unfit(unfit: Sequence[tuple[StackObject, Mistake]]) -> str:
+    """Return why a definition is refused that some instances do not fit."""
+    listed = "; ".join(f"{stack.namespace}/{stack.name}: {mistake}" for stack, mistake in unfit[:NAMED])
+    more = f"; and {len(unfit) - NAMED} more" if len(unfit) > NAMED else ""
+    return f"{len(unfit)} objects do not fit this definition: {listed}{more}; change them first, or the definition ({CONSEQUENCE})"

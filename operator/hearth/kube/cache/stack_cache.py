@@ -278,6 +278,7 @@ def parse_instance(raw: Object, *, kind: Kind, forms: InstanceForms, known: Stac
             definition=known.definition,
             definition_revision=known.definition_revision,
             labels=raw["metadata"].get("labels") or {},
+            replicas=known.replicas,
             packed_stated=known.packed_stated,
         )
     spec = raw.get("spec") or {}
@@ -299,6 +300,7 @@ def put_into_form(stack: StackObject, form: InstanceForm) -> StackObject:
         definition=form.definition,
         definition_revision=form.number,
         service_account=find_account(settings),
+        replicas=form.find_replicas(stated),
         packed_spec=packing.pack(settings),
         packed_template=form.packed_template,
         packed_parameters=packing.pack(stated),

@@ -45,20 +45,24 @@ class BreakpointWait:
         return f"{called} {enforcement.HOOK_TEXTS[self.hook]}"
 
 
+STACK = names.STACK.lower()
+
+
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StackAddress:
     """What a command needs to name the Stack."""
 
     name: str = ""
     namespace: str = ""
-    is_group: bool = False
+    kind: str = STACK
+    """The kind as kubectl takes it: `stack`, `resourcegroup`, `webapp.platform.example`."""
 
     def write_request(self, verb: str) -> str:
         """Return the command for a request: `retry` or `cleanup`. The plugin makes a token that was never used."""
         scope = f" -n {self.namespace}" if self.namespace else ""
-        if self.is_group:
+        if self.kind != STACK:
             annotation = f"{names.GROUP}/{verb}=$(date +%s)"
-            return f"kubectl annotate --overwrite resourcegroup {self.name}{scope} {annotation}"
+            return f"kubectl annotate --overwrite {self.kind} {self.name}{scope} {annotation}"
         return f"kubectl stack {verb} {self.name}{scope}"
 
     def write_continue(self, wait: BreakpointWait) -> str:
@@ -67,10 +71,10 @@ class StackAddress:
         The token is the time, because a value that was handled before has no effect. A nested Stack is always a Stack,
         in the namespace of its parent. Its users can write its status, so its words are quoted for the shell.
         """
-        kind = "resourcegroup" if self.is_group and not wait.stack else "stack"
+        kind = STACK if wait.stack else self.kind
         name, value = shlex.quote(wait.stack or self.name), shlex.quote(wait.continue_value)
         scope = f" -n {self.namespace}" if self.namespace else ""
-        plugin = f"kubectl stack continue {name} {value}{scope}, or " if kind == "stack" else ""
+        plugin = f"kubectl stack continue {name} {value}{scope}, or " if kind == STACK else ""
         annotate = f"kubectl annotate --overwrite {kind} {name}{scope} {names.REQUEST_CONTINUE}={value}@$(date +%s)"
         return plugin + annotate
 

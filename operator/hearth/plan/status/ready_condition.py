@@ -41,6 +41,8 @@ class StatusInput:
     generation: int
     address: StackAddress = field(default_factory=StackAddress)
     """Its name in commands."""
+    replicas: int | None = None
+    """Of an instance: what its scale subresource reports; None if it has none."""
     group_uid: str = ""
     """The UID of a ResourceGroup; "" for a Stack."""
     is_deleting: bool = False

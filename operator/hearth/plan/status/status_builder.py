@@ -54,6 +54,8 @@ def build_status(
     if plan is None and status_input.cluster_problem is not None:
         # What the cluster had when it was last seen.
         status.update({key: before[key] for key in PLANNED if key in before})
+    if status_input.replicas is not None:
+        status["replicas"] = status_input.replicas
     if status_input.group_uid:
         status["selector"] = f"{names.LABEL_STACK_UID}={status_input.group_uid}"
     if plan is not None:

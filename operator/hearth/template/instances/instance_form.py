@@ -9,9 +9,13 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import orjson
+
 from hearth.model import packing, value_class
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
+from hearth.template.chunked_work import ChunkedWork
+from hearth.template.schema import parameters
 
 OPTIONS: Final = "stack"
 """The field of an instance's spec with the options of a Stack; all others are parameters."""
@@ -39,6 +43,10 @@ class InstanceForm:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     allowed: frozenset[str] = frozenset(USUAL_OPTIONS)
     """The options that an instance may state."""
+    scale: str = ""
+    """The parameter behind the scale subresource; "" for none."""
+    usual_scale: int | None = None
+    """Its default."""
 
     def find_options(self, spec: Any) -> Object:
         """Return the options that count of those that the spec of an instance states, as anyone may have written it."""
@@ -57,6 +65,11 @@ class InstanceForm:
                 for name, each in named.items()
             ]
         return settings
+
+    def find_replicas(self, parameters: Mapping[str, Any]) -> int | None:
+        """Return what the scale subresource reports; None if there is none. parameters: as `find_parameters` says."""
+        number = parameters.get(self.scale, self.usual_scale) if self.scale else None
+        return number if isinstance(number, int) and not isinstance(number, bool) else None
 
     def find_parameters(self, spec: Any) -> tuple[Object, Object]:
         """Return the stated parameters of an instance, and by name the keys of Secrets that it names instead of a value."""
@@ -77,6 +90,7 @@ def make_form(definition: str, number: int, content: Mapping[str, Any]) -> Insta
     """Make the form of a revision. content: as `make_content` says."""
     template, stated = content["template"], content.get("form") or {}
     rules = template.get("parameters") or {}
+    scale = str((stated.get("scale") or {}).get("parameter") or "")
     further = [each for each in stated.get("options") or () if each in FURTHER_OPTIONS]
     return InstanceForm(
         definition=definition,
@@ -85,12 +99,14 @@ def make_form(definition: str, number: int, content: Mapping[str, Any]) -> Insta
         sensitive=frozenset(find_sensitive(rules)),
         defaults=stated.get("defaults") or {},
         allowed=frozenset([*USUAL_OPTIONS, *further]) - frozenset(stated.get("final") or ()),
+        scale=scale,
+        usual_scale=rules[scale].get("default") if isinstance(rules.get(scale), dict) else None,
     )
 
 
 def make_content(spec: Mapping[str, Any]) -> Object:
     """Return what a revision stores of the spec of a StackDefinition: all that its instances depend on."""
-    form = {key: spec[key] for key in ("defaults", "final", "options") if spec.get(key)}
+    form = {key: spec[key] for key in ("defaults", "final", "options", "scale") if spec.get(key)}
     return {"template": spec.get("template") or {}, "parameters": {}, **({"form": form} if form else {})}
 
 
@@ -146,7 +162,8 @@ class InstanceForms:
 
     def choose(self, *numbers: Any) -> InstanceForm:
         """Return the first of these revisions that exists, else the current one."""
-        found = (self.by_number.get(each) for each in numbers if isinstance(each, int))
+        stated = (each for each in numbers if isinstance(each, int) and not isinstance(each, bool))
+        found = (self.by_number.get(each) for each in stated)
         return next((each for each in found if each is not None), self.by_number[self.current])
 
     def retain(self, numbers: Collection[int]) -> None:
@@ -165,3 +182,27 @@ def find_last(status: Any) -> int | None:
     """Return the revision that the status of an instance names; None if it names none."""
     number = status.get(PIN) if isinstance(status, dict) else None
     return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
+# Whether what an instance states fits a revision.
+
+
+def read_rules(form: InstanceForm) -> Mapping[str, Any]:
+    """Return the rules of the parameters of a revision; parsed at every call."""
+    rules: Mapping[str, Any] = orjson.loads(form.packed_template).get("parameters") or {}
+    return rules
+
+
+def find_mistakes(form: InstanceForm, rules: Mapping[str, Any], spec: Any) -> ChunkedWork[list[Mistake]]:
+    """Find what of the spec of an instance does not fit, with paths in that spec. rules: as `read_rules` says.
+
+    A sensitive parameter is named there, so that its value is not judged. A value that it states is a mistake.
+    """
+    stated, named = form.find_parameters(spec)
+    clear = {name: each for name, each in rules.items() if name not in form.sensitive}
+    _, mistakes = yield from parameters.resolve(clear, stated, path="spec", template_path="spec.template")
+    found = [Mistake(path=each.path, message=find_place(each.message, form.definition)) for each in mistakes]
+    for name in sorted(form.sensitive - named.keys()):
+        message = f"is sensitive; name the key of a Secret: {{{SECRET}: {{name: …, key: …}}}}"
+        found.append(Mistake(path=f"spec.{name}", message=message))
+    return found

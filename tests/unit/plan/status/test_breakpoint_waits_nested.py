@@ -91,7 +91,7 @@ def test_an_order_by_path_is_answered_with_whom_to_annotate() -> None:
     [
         pytest.param(
             breakpoint_waits.BreakpointWait(resource="workers[a]", hook="PreUpdate"),
-            breakpoint_waits.StackAddress(name="pool", namespace="prod", is_group=True),
+            breakpoint_waits.StackAddress(name="pool", namespace="prod", kind="resourcegroup"),
             "kubectl annotate --overwrite resourcegroup pool -n prod "
             "hearth.dev/continue='workers[a]/PreUpdate'@$(date +%s)",
             id="a member of a group, which the plugin does not continue",

@@ -37,7 +37,7 @@ def find_address(stack: StackObject | None) -> StackAddress:
     """Return what commands need to name the Stack; an empty address for one that is gone."""
     if stack is None:
         return StackAddress()
-    return StackAddress(name=stack.name, namespace=stack.namespace, is_group=stack.is_group)
+    return StackAddress(name=stack.name, namespace=stack.namespace, kind=stack.kind.lower())
 
 
 def answer(order: str, plan: StackPlanner, address: StackAddress) -> ContinueResult:

@@ -1,0 +1,210 @@
+"""StackDefinitions in a fake world: what is refused, what is held, and what a hostile user of instances reaches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hearth.model import names
+from hearth.model.child import Object
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server import fake_kinds
+from support.stories.world import Address
+
+GROUP = fake_kinds.DEFINED_GROUP
+SITE = Address(api_version=f"{GROUP}/v1alpha1", kind="Site", namespace="default", name="one")
+NAME = f"sites.{GROUP}"
+DEFINITION = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="StackDefinition", namespace="", name=NAME)
+PAGE = Address(api_version="v1", kind="ConfigMap", namespace="default", name="one-page")
+
+
+def make_spec(*, layout: str = "one", group: str = GROUP, **parameters: Any) -> Object:
+    page = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"layout": layout}}
+    return {
+        "group": group,
+        "names": {"kind": "Site", "plural": "sites"},
+        "versions": [{"name": "v1alpha1"}],
+        "scope": "Namespaced",
+        "template": {
+            "parameters": {"title": {"type": "string", "default": "x"}, **parameters},
+            "resources": {"page": {"manifest": page}},
+        },
+    }
+
+
+async def define(world: FakeWorld, spec: Object, *, name: str = NAME) -> None:
+    await world.user.create(
+        {"apiVersion": DEFINITION.api_version, "kind": DEFINITION.kind, "metadata": {"name": name}, "spec": spec}
+    )
+    await rest(world)
+
+
+async def rest(world: FakeWorld) -> None:
+    async def nothing() -> list[str]:
+        return []
+
+    await world.wait_rest(nothing)
+
+
+async def make_site(world: FakeWorld, **spec: Any) -> None:
+    metadata = {"name": SITE.name, "namespace": SITE.namespace}
+    await world.user.create({"apiVersion": SITE.api_version, "kind": SITE.kind, "metadata": metadata, "spec": spec})
+    await rest(world)
+
+
+async def read(world: FakeWorld, address: Address) -> Object:
+    found = await world.user.find(address)
+    assert found is not None, address
+    return found
+
+
+def find_ready(raw: Object) -> tuple[str, str]:
+    """Reason and message of `Ready`."""
+    ready = next(each for each in raw["status"]["conditions"] if each["type"] == "Ready")
+    return ready["reason"], ready["message"]
+
+
+def test_a_group_that_the_operator_may_not_use_says_how_to_allow_it() -> None:
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        await define(world, make_spec(group="other.example"), name="sites.other.example")
+        reason, message = find_ready(
+            await read(world, Address(**{**vars_of(DEFINITION), "name": "sites.other.example"}))
+        )
+        assert reason == "InvalidDefinition"
+        assert "--definition-groups=other.example,platform.example" in message
+
+    fake_world.run(test)
+
+
+def vars_of(address: Address) -> dict[str, str]:
+    return {name: getattr(address, name) for name in Address.__dataclass_fields__}
+
+
+def test_a_change_that_instances_do_not_fit_is_refused_until_they_do() -> None:
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        await define(world, make_spec(size={"type": "integer", "default": 1}))
+        await make_site(world, size=7)
+        await world.user.replace_spec(
+            DEFINITION, make_spec(layout="two", size={"type": "integer", "default": 1, "maximum": 5})
+        )
+        await rest(world)
+        reason, message = find_ready(await read(world, DEFINITION))
+        assert reason == "InstancesDoNotFit"
+        assert "default/one: spec.size: must be at most 5" in message
+        assert (await read(world, PAGE))["data"]["layout"] == "one"
+
+        await world.user.patch(SITE, {"spec": {"size": 3}})
+        await world.wait(10.0)
+        await rest(world)
+        assert find_ready(await read(world, DEFINITION))[0] == "Complete"
+        assert (await read(world, PAGE))["data"]["layout"] == "two"
+
+    fake_world.run(test)
+
+
+def test_a_pinned_instance_keeps_its_revision_and_follows_when_it_is_released() -> None:
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        await define(world, make_spec())
+        await make_site(world, stack={"definitionRevision": 1})
+        await world.user.replace_spec(DEFINITION, make_spec(layout="two"))
+        await rest(world)
+        assert find_ready(await read(world, DEFINITION))[0] == "Complete"
+        assert (await read(world, PAGE))["data"]["layout"] == "one"
+
+        await world.kill_controller()
+        await world.start_controller()
+        await rest(world)
+        assert (await read(world, PAGE))["data"]["layout"] == "one"
+        await world.user.patch(SITE, {"spec": {"stack": None}})
+        await rest(world)
+        assert (await read(world, PAGE))["data"]["layout"] == "two"
+
+    fake_world.run(test)
+
+
+def test_a_forged_status_or_label_of_an_instance_reaches_nothing() -> None:
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        await define(world, make_spec())
+        await make_site(world)
+        await world.kill_controller()
+        await world.user.patch_status(
+            SITE, {"definitionRevision": 999, "controllerState": {"definitionRevision": 999}, "phase": "CreateComplete"}
+        )
+        await world.user.patch(SITE, {"metadata": {"annotations": {names.PROMOTE: "999"}}})
+        await world.start_controller()
+        await rest(world)
+        site = await read(world, SITE)
+        assert site["status"]["definitionRevision"] == 1
+        assert (await read(world, PAGE))["data"]["layout"] == "one"
+
+    fake_world.run(test)
+
+
+def test_options_that_are_not_listed_are_without_effect_even_past_the_schema() -> None:
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        await define(world, make_spec())
+        # Stored as if the API server had not pruned it.
+        raw = {
+            "apiVersion": SITE.api_version,
+            "kind": SITE.kind,
+            "metadata": {"name": SITE.name, "namespace": SITE.namespace},
+            "spec": {"stack": {"paused": True}},
+        }
+        await world.user.create(raw)
+        await rest(world)
+        assert await world.user.find(PAGE) is None
+        await world.user.patch(SITE, {"spec": {"stack": None}})
+        await rest(world)
+        assert await world.user.find(PAGE) is not None
+
+    fake_world.run(test)
+
+
+def test_a_tampered_revision_is_not_used() -> None:
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        await define(world, make_spec())
+        await make_site(world)
+        await world.kill_controller()
+        definition = await read(world, DEFINITION)
+        (revision,) = await world.user.find_revisions(definition["metadata"]["uid"])
+        stolen = {"template": {"resources": {}}, "parameters": {}}
+        address = Address(
+            api_version="apps/v1",
+            kind="ControllerRevision",
+            namespace=revision["metadata"]["namespace"],
+            name=revision["metadata"]["name"],
+        )
+        await world.user.patch(
+            address, {"data": {**stolen, "template": {"parameters": None, "resources": {"page": None}}}}
+        )
+        await world.start_controller()
+        await rest(world)
+        assert (await read(world, PAGE))["data"]["layout"] == "one"
+
+    with_logs = fake_world.find_mistakes(test)
+    assert [line for line in with_logs if "Traceback" in line] == []
+
+
+def test_a_definition_with_instances_stays_and_ends_with_the_last_one() -> None:
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        await define(world, make_spec())
+        await make_site(world)
+        await world.user.delete(DEFINITION)
+        await rest(world)
+        reason, message = find_ready(await read(world, DEFINITION))
+        assert reason == "DeletionBlocked"
+        assert "default/one" in message
+        await world.user.delete(SITE)
+        await world.wait(10.0)
+        await rest(world)
+        assert await world.user.find(DEFINITION) is None
+        assert await world.user.find(PAGE) is None
+
+    fake_world.run(test)

@@ -1,0 +1,119 @@
+"""An instance in the form of a Stack, as anyone may have written it."""
+
+from typing import Any
+
+import pytest
+
+from hearth.model.errors import InvalidDefinition, Mistake
+from hearth.template.instances import instance_form
+from hearth.template.instances.instance_form import InstanceForms
+
+SPEC = {
+    "template": {
+        "parameters": {
+            "size": {"type": "integer", "default": 2, "maximum": 5},
+            "password": {"type": "string", "sensitive": True},
+        },
+        "resources": {},
+    },
+    "defaults": {"rollback": {"onFailure": True}, "timeout": "5m"},
+    "final": ["timeout"],
+    "options": ["adoptionPolicy"],
+    "scale": {"parameter": "size"},
+}
+FORM = instance_form.make_form("sites.platform.example", 1, instance_form.make_content(SPEC))
+NAMED = {"password": {"secretKeyRef": {"name": "s", "key": "k"}}}
+
+
+def judge(spec: Any) -> list[Mistake]:
+    work = instance_form.find_mistakes(FORM, instance_form.read_rules(FORM), spec)
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            found: list[Mistake] = end.value
+            return found
+
+
+def test_options_are_over_the_defaults_and_final_ones_stay() -> None:
+    options = FORM.find_options({"stack": {"rollback": {"toRevision": 3}, "timeout": "1h", "paused": True}})
+
+    assert FORM.make_settings(options, {}) == {
+        "rollback": {"onFailure": True, "toRevision": 3},
+        "timeout": "5m",
+        "paused": True,
+    }
+
+
+@pytest.mark.parametrize("option", ["serviceAccountName", "kubeConfig", "template", "templateRef", "parametersFrom"])
+def test_no_other_field_of_a_stack_is_an_option(option: str) -> None:
+    assert FORM.find_options({"stack": {option: "anything"}}) == {}
+
+
+def test_a_sensitive_value_is_read_where_it_is_named_and_never_where_it_is_stated() -> None:
+    assert FORM.find_parameters({"size": 3, **NAMED}) == ({"size": 3}, {"password": {"name": "s", "key": "k"}})
+    assert FORM.find_parameters({"password": "in clear"}) == ({}, {})
+    assert FORM.make_settings({}, {"password": {"name": "s", "key": "k"}})["parametersFrom"] == [
+        {"secretRef": {"name": "s"}, "key": "k", "parameter": "password"}
+    ]
+
+
+@pytest.mark.parametrize("spec", [None, [], "text", 7, {"stack": []}, {"stack": None}])
+def test_a_spec_of_any_shape_is_accepted(spec: Any) -> None:
+    assert FORM.find_options(spec) == {}
+    assert FORM.find_parameters(spec) == ({}, {})
+    assert instance_form.find_pin(spec) is None
+
+
+def test_the_scale_is_the_parameter_or_its_default() -> None:
+    assert FORM.find_replicas({"size": 4}) == 4
+    assert FORM.find_replicas({}) == 2
+    assert FORM.find_replicas({"size": True}) is None
+
+
+@pytest.mark.parametrize(
+    ("numbers", "chosen"), [((2, 1), 2), ((None, 1), 1), ((9, None), 3), (("2", True), 3), ((), 3)]
+)
+def test_the_first_revision_that_exists_is_chosen(numbers: tuple[Any, ...], chosen: int) -> None:
+    forms = InstanceForms("sites.platform.example", {2: FORM, 1: FORM, 3: FORM}, current=3)
+    forms.by_number = {
+        number: instance_form.make_form("d", number, instance_form.make_content(SPEC)) for number in (1, 2, 3)
+    }
+
+    assert forms.choose(*numbers).number == chosen
+
+
+def test_mistakes_have_their_paths_in_the_instance_or_the_definition() -> None:
+    error = InvalidDefinition(
+        [
+            Mistake(
+                path="spec.parameters.size",
+                message="must be at most 5; change the rule in spec.template.parameters.size",
+            ),
+            Mistake(path="spec.rollback.toRevision", message="is gone"),
+            Mistake(path="spec.template.resources.page", message="is wrong"),
+        ]
+    )
+
+    found = [str(each) for each in instance_form.translate(error, "sites.platform.example").mistakes]
+
+    there = "StackDefinition sites.platform.example spec.template."
+    assert found == [
+        f"spec.size: must be at most 5; change the rule in {there}parameters.size",
+        "spec.stack.rollback.toRevision: is gone",
+        f"{there}resources.page: is wrong",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "paths"),
+    [
+        ({"size": 3, **NAMED}, []),
+        ({"size": 9, **NAMED}, ["spec.size"]),
+        ({"gone": 1, **NAMED}, ["spec.gone"]),
+        ({"size": "x"}, ["spec.size", "spec.password"]),
+        ({"password": "in clear"}, ["spec.password"]),
+    ],
+)
+def test_what_does_not_fit_is_found(spec: Any, paths: list[str]) -> None:
+    assert [each.path for each in judge(spec)] == paths
