@@ -13,6 +13,7 @@ SCHEMA = "the API server refuses a value that the schema does not allow"
 OTHERWISE = {
     "C21-update-user-replace-rollback-update": HELD,
     "E12-two-updates-at-once": "a change of the template is no change of the instance, whose generation stays",
+    "breakpoint-create": "the commands that it offers name another kind",
     "breakpoint-rejected": REFUSED,
     "check-unfinished": REFUSED,
     "cleanup-stopped": HELD,
