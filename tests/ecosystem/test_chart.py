@@ -21,6 +21,7 @@ VARIANTS = {
     "install": (),
     "strict": ("--set=settings.tenancy=strict",),
     "shards": ("--set=settings.shards=4", "--set=replicas=1"),
+    "definitions": ("--set=settings.definitionGroups=platform.example",),
 }
 """The kustomizations, and the values that make the same installation."""
 EXAMPLES: dict[str, Any] = {
@@ -31,6 +32,7 @@ EXAMPLES: dict[str, Any] = {
     "operatorNamespace": "platform",
     "serveOperatorNamespace": True,
     "tenancy": "trusted",
+    "definitionGroups": "platform.example",
     "defaultServiceAccount": "deployer",
     "otherClusters": False,
     "clustersMemory": 300,
@@ -55,6 +57,8 @@ EXAMPLES: dict[str, Any] = {
     "profile": "{folder}/profile",
 }
 """A value for each flag that is not its default."""
+ALONE = "definitionGroups"
+"""The one that cannot be beside shards."""
 
 
 def test_helm_is_the_version_that_is_pinned(helm: Helm) -> None:
@@ -79,15 +83,22 @@ def test_chart_and_kustomization_are_the_same_installation(helm: Helm, variant: 
 
 def test_every_flag_reaches_the_program(helm: Helm, tmp_path: Path) -> None:
     """And means there what the value says."""
-    text = json.dumps(EXAMPLES).replace("{folder}", str(tmp_path))
-    given = [f"--set-json=settings={text}"]
-    seen = read_settings(find_args(helm.render(*given, "--set=replicas=1")))
+    seen, alone = (
+        read_settings(find_args(helm.render(f"--set-json=settings={text}", "--set=replicas=1")))
+        for text in (
+            json.dumps({name: None if name == ALONE else each for name, each in EXAMPLES.items()}).replace(
+                "{folder}", str(tmp_path)
+            ),
+            json.dumps({ALONE: EXAMPLES[ALONE]}),
+        )
+    )
     defaults = read_settings(["run"])
 
     assert list(EXAMPLES) == list(chart_files.read_values()["settings"])
     # The shard is a part of `share`.
     same = {name for name in seen.__dataclass_fields__ if getattr(seen, name) == getattr(defaults, name)}
-    assert same == {"leader_election"}, "a process outside of a pod has none by default"
+    assert same == {"leader_election", "definition_groups"}, "a process outside of a pod has none by default"
+    assert alone.definition_groups == {EXAMPLES[ALONE]}
     assert (seen.tenancy, seen.share.index, seen.max_concurrent_writes) == (Mode.TRUSTED, 2, 7)
 
 
