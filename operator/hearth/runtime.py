@@ -142,17 +142,7 @@ class KubeRuntime:
         )
         self._health_marks = KubeHealthMarkClient(self._connection, cache=self._marks, observer=observer)
         self._snapshots = KubeSnapshotClient(self._connection, cache=self._stack_snapshots, observer=observer)
-        self._definitions = (
-            KubeStackDefinitionClient(
-                self._connection,
-                self._queue,
-                management_cluster=self._management_cluster,
-                namespace=namespace,
-                observer=observer,
-            )
-            if settings.serves_definitions
-            else None
-        )
+        self._definitions = self._make_definitions(namespace)
         self._evaluations = Pool(
             notify=lambda uid: self._queue.enqueue(uid, DirtyScope.EVALUATED),
             on_limit=observer.on_limit,
@@ -164,6 +154,18 @@ class KubeRuntime:
         self._unready = "has not started"
         self._started = asyncio.Event()
         self._kind_refresh = KindRefresh(self._cluster.refresh_changed_kinds, where="discovery")
+
+    def _make_definitions(self, namespace: str) -> KubeStackDefinitionClient | None:
+        """Make the client of StackDefinitions; None if this process serves none."""
+        if not self._settings.serves_definitions:
+            return None
+        return KubeStackDefinitionClient(
+            self._connection,
+            self._queue,
+            management_cluster=self._management_cluster,
+            namespace=namespace,
+            observer=self._observer,
+        )
 
     async def start(self) -> None:
         """Start, and wait for the API server and the CRDs where they are missing."""

@@ -230,7 +230,11 @@ class StackDefinitionController:
 
     async def _find_unfit(self, served: ServedDefinition, spec: Object) -> list[tuple[StackObject, Mistake]]:
         """Find the instances whose parameters fit their own revision, and not the definition as it would be."""
-        form = instance_form.make_form(served.forms.definition, 0, instance_form.make_content(spec))
+        newest = max(served.forms.by_number)
+        form = instance_form.make_form(served.forms.definition, newest, instance_form.make_content(spec))
+        if form == served.forms.by_number[newest]:
+            # It was accepted before. Each change of any kind leads here, and there may be thousands of instances.
+            return []
         rules = instance_form.read_rules(form)
         found: list[tuple[StackObject, Mistake]] = []
         for stack in list(self._client.find_instances(served.kind)):
@@ -467,6 +471,6 @@ class StackDefinitionController:
 
 def describe_unfit(unfit: Sequence[tuple[StackObject, Mistake]]) -> str:
     """Return why a definition is refused that some instances do not fit."""
-    listed = "; ".join(f"{stack.namespace}/{stack.name}: {mistake}" for stack, mistake in unfit[:NAMED])
-    more = f"; and {len(unfit) - NAMED} more" if len(unfit) > NAMED else ""
-    return f"{len(unfit)} objects do not fit this definition: {listed}{more}; change them first, or the definition ({CONSEQUENCE})"
+    clauses = (f"{stack.namespace}/{stack.name}: {mistake}" for stack, mistake in unfit)
+    listed = enumeration.enumerate_clauses(clauses, count=len(unfit), most=NAMED)
+    return f"{len(unfit)} objects do not fit this definition: {listed}; change them first, or the definition ({CONSEQUENCE})"

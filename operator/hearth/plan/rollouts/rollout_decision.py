@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hearth.model import value_class
+from hearth.model.groups import rolling_batches
 from hearth.plan.rollouts import rollout_policy
 from hearth.plan.rollouts.instance_state import Health, InstanceState
 from hearth.plan.rollouts.rollout_policy import REST, RolloutPolicy
@@ -162,8 +163,8 @@ def divide(policy: RolloutPolicy, free: Sequence[InstanceState], newest: int) ->
     left = [each for each in free if each.revision == newest or each.is_well]
     waves: list[list[InstanceState]] = []
     for wave in wanted:
-        fitting = [each for each in left if each.labels.items() >= dict(wave.labels).items()]
-        size = len(fitting) if wave.size is None else rollout_policy.find_share(wave.size, len(free))
+        fitting = [each for each in left if wave.selector.accepts(each.labels)]
+        size = len(fitting) if wave.size is None else rolling_batches.find_batch_size(wave.size, members=len(free))
         waves.append(fitting[:size])
         taken = {each.uid for each in waves[-1]}
         left = [each for each in left if each.uid not in taken]
@@ -252,7 +253,7 @@ def choose_moves(
         return {each.uid: newest for each in pending if each.promoted == newest}
     if policy.strategy == rollout_policy.ALL_AT_ONCE:
         return dict.fromkeys((each.uid for each in pending), newest)
-    limit = rollout_policy.find_share(policy.max_unavailable, len(wave))
+    limit = rolling_batches.find_batch_size(policy.max_unavailable, members=len(wave))
     # Those that failed and may fail would keep all others waiting for ever.
     busy = sum(each.revision == newest and each.health is Health.WORKING for each in wave)
     return dict.fromkeys((each.uid for each in pending[: max(0, limit - busy)]), newest)
@@ -269,7 +270,7 @@ def go_back(
         phase = RolloutPhase.ROLLED_BACK if is_done else RolloutPhase.ROLLING_BACK
         return dataclasses.replace(decision, record=dataclasses.replace(record, phase=phase))
     moved.sort(key=lambda each: each.health is Health.WELL)
-    limit = rollout_policy.find_share(policy.max_unavailable, len(moved) + len(back))
+    limit = rolling_batches.find_batch_size(policy.max_unavailable, members=len(moved) + len(back))
     busy = sum(each.health is Health.WORKING for each in back)
     moves = dict.fromkeys((each.uid for each in moved[: max(0, limit - busy)]), record.completed)
     return dataclasses.replace(decision, record=record, moves={**decision.moves, **moves})

@@ -7,8 +7,9 @@ import zoneinfo
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from hearth.model import value_class
+from hearth.model import label_selectors, value_class
 from hearth.model.errors import Mistake
+from hearth.model.label_selectors import LabelSelector
 from hearth.model.text import times
 
 PROGRESSIVE: Final = "Progressive"
@@ -27,8 +28,8 @@ class Wave:
     """The instances that follow together."""
 
     name: str
-    labels: tuple[tuple[str, str], ...] = ()
-    """Labels that an instance of it has; none: any instance."""
+    selector: LabelSelector = LabelSelector()
+    """What the labels of an instance of it must be."""
     size: int | str | None = None
     """How many instances it has at most, or what share of all; None: no limit."""
 
@@ -70,13 +71,6 @@ class RolloutPolicy:
     window: Window | None = None
 
 
-def find_share(stated: int | str, of: int) -> int:
-    """Return the number that a number or a share is, rounded down and at least 1."""
-    if isinstance(stated, int):
-        return max(1, stated)
-    return max(1, of * int(stated.removesuffix("%")) // 100)
-
-
 def parse(stated: Mapping[str, Any]) -> RolloutPolicy:
     """Parse `spec.rollout` without mistakes; see `find_mistakes`."""
     window = stated.get("window")
@@ -92,8 +86,8 @@ def parse(stated: Mapping[str, Any]) -> RolloutPolicy:
 
 
 def _parse_wave(stated: Mapping[str, Any]) -> Wave:
-    labels = (stated.get("select") or {}).get("matchLabels") or {}
-    return Wave(name=stated["name"], labels=tuple(sorted(labels.items())), size=stated.get("size"))
+    selector = label_selectors.parse(stated.get("select") or {})
+    return Wave(name=stated["name"], selector=selector, size=stated.get("size"))
 
 
 def _parse_window(stated: Mapping[str, Any]) -> Window:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from hearth.model import limits, names
 from hearth.model.child import Object
-from hearth.model.text import times
+from hearth.model.text import enumeration, times
 from hearth.plan.rollouts.rollout_decision import (
     UNWELL,
     RolloutDecision,
@@ -126,6 +126,6 @@ def describe_failed(decision: RolloutDecision) -> str:
     """Describe the instances that failed."""
     if not decision.failed:
         return "none failed"
-    listed = "; ".join(f"{each}: {each.message.partition(chr(10))[0]}" for each in decision.failed[:NAMED])
-    more = f"; and {len(decision.failed) - NAMED} more" if len(decision.failed) > NAMED else ""
-    return f"{len(decision.failed)} failed: {listed}{more}"
+    clauses = (f"{each}: {each.message.partition(chr(10))[0]}" for each in decision.failed)
+    listed = enumeration.enumerate_clauses(clauses, count=len(decision.failed), most=NAMED)
+    return f"{len(decision.failed)} failed: {listed}"

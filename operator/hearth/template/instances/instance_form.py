@@ -5,7 +5,7 @@ The only module that knows both forms. Must not know which revision an instance 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -165,10 +165,6 @@ class InstanceForms:
         stated = (each for each in numbers if isinstance(each, int) and not isinstance(each, bool))
         found = (self.by_number.get(each) for each in stated)
         return next((each for each in found if each is not None), self.by_number[self.current])
-
-    def retain(self, numbers: Collection[int]) -> None:
-        """Drop the revisions that no instance has."""
-        self.by_number = {number: each for number, each in self.by_number.items() if number in numbers}
 
 
 def find_pin(spec: Any) -> int | None:

@@ -23,8 +23,6 @@ COPIED: Final = frozenset(
     | {"minProperties", "maxProperties", "required", "enum"}
 )
 """The rules that a structural schema has in the same words."""
-LEFT_OUT: Final = frozenset({"title", "examples", "default", "sensitive", "description", "type", "const", "format"})
-"""The words that `convert` handles by itself, or that say nothing to an API server."""
 FORMATS: Final = frozenset(
     {"byte", "cidr", "date", "date-time", "double", "duration", "email", "float", "hostname", "int32", "int64"}
     | {"ipv4", "ipv6", "mac", "password", "uri", "uuid"}
@@ -281,10 +279,7 @@ def make_schema(spec: Mapping[str, Any]) -> dict[str, Any]:
     if spec.get("scale") is not None:
         replicas = {"type": "integer", "format": "int64", "description": "The number that the accepted spec states."}
         status["properties"]["replicas"] = replicas
-    text = str(
-        spec.get("description")
-        or f"A {spec['names']['kind']}, made by StackDefinition {spec['names']['plural']}.{spec['group']}."
-    )
+    text = f"A {spec['names']['kind']}, made by StackDefinition {spec['names']['plural']}.{spec['group']}."
     return {
         "type": "object",
         "description": text,
