@@ -11,7 +11,7 @@ import random
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from support import virtual_time
@@ -132,9 +132,16 @@ def choose_some(number: int, verb: str) -> tuple[str, ...]:
 
 
 def disturb(
-    played: Story, *, choose: Callable[[int, str], tuple[str, ...]] = choose_ways, play_as: type[Play] = Play
+    played: Story,
+    *,
+    choose: Callable[[int, str], tuple[str, ...]] = choose_ways,
+    play_as: type[Play] = Play,
+    unrefused: Collection[str] = (),
 ) -> Iterator[str]:
-    """Play a story disturbed at every write in each of the ways chosen; what went wrong, a line each."""
+    """Play a story disturbed at every write in each of the ways chosen; what went wrong, a line each.
+
+    unrefused: the verbs of writes that are disturbed by deaths alone.
+    """
     log = Log()
     usual = perform(played, log=log, play_as=play_as)
     if usual.wrong:
@@ -146,7 +153,10 @@ def disturb(
     statuses, others = itertools.count(begin), itertools.count(begin)
     for write, verb in enumerate(usual.writes, 1):
         for how in choose(next(statuses if verb == "status" else others), verb):
-            if log.has_other(write, how):
+            is_refusal = how not in KILLS
+            if log.has_other(write, how) or (is_refusal and verb in unrefused):
+                continue
+            if is_refusal and verb in request_faults.CHILD_WRITES and played.counts_each_failure:
                 continue
             where = f"{how} at write {write} of {len(usual.writes)} ({verb})"
             found = perform(played, interruption=Interruption(write=write, how=how), play_as=play_as)

@@ -14,6 +14,9 @@ from hearth.model import errors
 from hearth.model.kinds import Kind
 from support.server import api_errors
 
+DEFINITION_WRITES = frozenset(
+    {"definition-finalizer", "definition-revision", "definition-status", "apply-kind", "delete-kind"}
+)
 WRITES = frozenset(
     {
         "apply",
@@ -30,11 +33,7 @@ WRITES = frozenset(
         "delete-object",
         "snapshot-status",
         "snapshot-finalizer",
-        "definition-finalizer",
-        "definition-revision",
-        "definition-status",
-        "apply-kind",
-        "delete-kind",
+        *DEFINITION_WRITES,
     }
 )
 """The verbs that change something an engine depends on; Events are distinguished and never matter."""

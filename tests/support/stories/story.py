@@ -108,6 +108,12 @@ class Story:
         """The kinds of all Stacks and groups in it by name, in order."""
         return {step.stack: step.kind for step in self.steps}
 
+    @property
+    def counts_each_failure(self) -> bool:
+        """Whether one refused write more is another story: as many failures as one may fail a resource."""
+        specs = (step.what for step in self.steps if step.action in ("apply", "edit") and isinstance(step.what, dict))
+        return any((spec.get("retry") or {}).get("limit", 2) < 2 for spec in specs)
+
 
 @functools.cache
 def load_all(folder: Path = FOLDER) -> tuple[Story, ...]:
