@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import re
-import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.real import user_shell
 from support.real.operator_fleet import Crew
+from support.real.paster import Paster
 from support.real.real_user import RealUser
-from support.real.stack_command import StackCommand
 from support.stories.world import Address
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}
@@ -23,35 +20,10 @@ LIMIT_SECONDS = 120
 POLL_SECONDS = 0.2
 
 
-class Paster:
-    """A user who pastes what is printed."""
-
-    def __init__(self, environment: dict[str, str], stack: StackCommand) -> None:
-        self.environment = environment
-        self.stack = stack
-
-    async def paste(self, text: str, pattern: str) -> str:
-        """Run the command in the text that matches; what it prints."""
-        found = re.search(pattern, text)
-        assert found is not None, f"{pattern!r} is not in {text!r}"
-        done = await asyncio.to_thread(
-            subprocess.run,
-            ["bash", "-c", found[0]],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LIMIT_SECONDS,
-            env=self.environment,
-        )
-        assert done.returncode == 0, f"{found[0]}: {done.stdout}{done.stderr}"
-        return str(done.stdout) + str(done.stderr)
-
-
 @pytest.fixture
 def paster(kubeconfig: Path, namespace: str, tmp_path: Path) -> Paster:
     """In the namespace of the test."""
-    environment = user_shell.make_environment(kubeconfig, namespace, tmp_path)
-    return Paster(environment, StackCommand(kubeconfig=kubeconfig, namespace=namespace))
+    return Paster.make(kubeconfig, namespace, tmp_path)
 
 
 def make(kind: str, namespace: str, **spec: Any) -> dict[str, Any]:

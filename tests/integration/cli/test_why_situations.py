@@ -18,6 +18,7 @@ import pytest
 
 from hearth.cli.stack_access import evidence
 from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_commands.showing import why_command
 from hearth.cli.stack_views.causes import stack_causes
@@ -145,7 +146,7 @@ async def post_warning(session: Session, namespace: str, pod: Any, reason: str, 
 
 async def explain(session: Session, namespace: str, situation: Situation) -> str:
     """What `why` prints."""
-    snapshot = await StackReader(session).read(namespace, situation.name)
+    snapshot = await StackReader(session).read(StackLocation(STACK, namespace, situation.name))
     if snapshot is None:
         return ""
     collected = await evidence.collect(session, snapshot)

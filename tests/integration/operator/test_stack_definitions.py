@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -13,6 +15,7 @@ from hearth.kube.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, STACK_DEFIN
 from hearth.model import errors
 from hearth.model.kinds import Kind
 from support.real.operator_fleet import PATIENCE, Crew
+from support.real.paster import Paster
 from support.real.real_user import RealUser
 from support.real.real_world import POLL
 
@@ -95,6 +98,28 @@ class Cluster:
         metadata = [each["metadata"] for each in found["items"]]
         return {each["name"]: (each["uid"], each["resourceVersion"]) for each in metadata}
 
+    async def list_everywhere(self, kind: Kind) -> list[dict[str, Any]]:
+        """The metadata of all objects of a kind; none if it is not served."""
+        try:
+            found = await self._user.connection.request("GET", api_requests.collection_path(kind, ""))
+        except errors.ApiStatusError as error:
+            if error.code != 404:
+                raise
+            return []
+        return [each["metadata"] for each in found["items"]]
+
+    async def delete_by_force(self, kind: Kind, metadata: dict[str, Any]) -> None:
+        """Delete an object of any namespace without its finalizers."""
+        path = api_requests.object_path(kind, metadata.get("namespace", ""), metadata["name"])
+        patch = {"metadata": {"finalizers": None}}
+        if kind != CUSTOM_RESOURCE_DEFINITION:
+            await self._user.connection.request("PATCH", path, body=patch, content_type=api_requests.MERGE_PATCH)
+        try:
+            await self._user.connection.request("DELETE", path)
+        except errors.ApiStatusError as error:
+            if error.code != 404:
+                raise
+
     async def wait_gone(self, kind: Kind, name: str) -> None:
         """Until an object does not exist."""
         async with asyncio.timeout(2 * PATIENCE):
@@ -127,7 +152,21 @@ def find_reason(status: dict[str, Any]) -> str:
     return next((each["reason"] for each in status.get("conditions") or () if each["type"] == "Ready"), "")
 
 
+def is_at(status: dict[str, Any], revision: int) -> bool:
+    """Whether the status tells of that revision's rollout."""
+    return bool(find_rollout(status).get("revision") == revision)
+
+
 Pages: TypeAlias = "dict[str, tuple[str, str]]"
+
+
+async def clear(cluster: Cluster) -> None:
+    """Delete what a run that failed left behind. Its operator, which alone may delete it, is gone with its key."""
+    for kind in (SITE, STACK_DEFINITION, CUSTOM_RESOURCE_DEFINITION):
+        for metadata in await cluster.list_everywhere(kind):
+            if kind == SITE or metadata["name"] == NAME:
+                await cluster.delete_by_force(kind, metadata)
+    await cluster.wait_gone(CUSTOM_RESOURCE_DEFINITION, NAME)
 
 
 async def keep_a_kind_of_another_client(cluster: Cluster) -> None:
@@ -190,22 +229,87 @@ async def change_badly(cluster: Cluster, pages: Pages) -> None:
     assert await cluster.list_pages() == pages
 
 
-async def test_a_definition_from_its_creation_to_its_end(user: RealUser, workers: Crew) -> None:
+async def steer_an_instance(cluster: Cluster, paster: Paster) -> None:
+    """`kubectl stack` takes an instance wherever it takes a Stack."""
+    stack = paster.stack
+    assert "site/site-0" in await stack.expect("list")
+    assert "page" in await stack.expect("tree", "site/site-0")
+    assert "nothing is wrong" in await stack.expect("why", f"{SITE.plural}.{GROUP}/site-0")
+    assert "no resource 'nothing'" in await stack.expect("why", "site/site-0/nothing", code=1)
+    assert "no type 'sight'" in await stack.expect("tree", "sight/site-0", code=1)
+    paused = await stack.expect("pause", "site/site-0")
+    assert paused.startswith(f"site.{GROUP}/site-0 patched: spec.stack.paused=true"), paused
+    await cluster.wait(lambda status: "paused" in status.get("state", ""), SITE, "site-0")
+    assert "timed out" in await stack.expect("wait", "site/site-0", "--for=stopped", "--timeout=1s", code=1)
+    await stack.expect("unpause", "site/site-0", "--wait", "--timeout=60s")
+    checked = await stack.expect("check", "sites/site-0", "--wait", "--timeout=60s")
+    assert f"site.{GROUP}/site-0 annotated: hearth.dev/check=" in checked
+    assert "active" in await stack.expect("history", "site/site-0")
+    assert "kind: ConfigMap" in await stack.expect("export", "site/site-0")
+    assert "site-0-page" in await stack.expect("graph", "site/site-0")
+
+
+async def steer_a_rollout(cluster: Cluster, pages: Pages, paster: Paster) -> None:
+    """It is followed to where it stops, which says what helps; it goes back, begins again, and pauses."""
+    stack = paster.stack
+    spec = make_definition({"not a key!": "y"})["spec"]
+    spec["rollout"]["onFailure"] = "Stop"
+    live = await cluster.send("GET", STACK_DEFINITION, NAME)
+    await cluster.send("PUT", STACK_DEFINITION, NAME, body={**live, "spec": spec})
+    stopped = await stack.expect("rollout", "status", "site", "--timeout=60s", code=1)
+    assert "no further object is changed" in stopped
+    offered = re.search(r"kubectl stack (why site/site-\d+) -n", stopped)
+    assert offered is not None, stopped
+    assert "Invalid value" in await stack.expect(*offered[1].split(), code=1)
+    await paster.paste(stopped, rf"kubectl stack rollout undo {NAME}")
+    await cluster.wait(lambda status: find_rollout(status).get("phase") == "RolledBack")
+    assert await cluster.list_pages() == pages
+
+    back = await stack.expect("rollout", "status", NAME, "--timeout=60s", code=1)
+    await paster.paste(back, rf"kubectl stack rollout restart {NAME}")
+    again = await stack.expect("rollout", "status", "sites", "--timeout=60s", code=1)
+    assert "no further object is changed" in again
+    assert "no wave is followed by a pause" in await stack.expect("rollout", "promote", "sites", code=1)
+
+    await stack.expect("rollout", "pause", "sites")
+    live = await cluster.send("GET", STACK_DEFINITION, NAME)
+    body = {**live, "spec": make_definition({"layout": "one"})["spec"]}
+    await cluster.send("PUT", STACK_DEFINITION, NAME, body=body)
+    await cluster.wait(lambda status: find_rollout(status).get("phase") == "Paused")
+    assert "timed out" in await stack.expect("rollout", "status", "sites", "--timeout=1s", code=1)
+    await stack.expect("rollout", "resume", "sites")
+    assert f"is with {COUNT} of {COUNT} objects" in await stack.expect("rollout", "status", "sites", "--timeout=60s")
+    assert "already has revision" in await stack.expect("promote", "site/site-0")
+    assert await cluster.list_pages() == pages
+
+
+@pytest.fixture
+def paster(kubeconfig: Path, namespace: str, tmp_path: Path) -> Paster:
+    """In the namespace of the test."""
+    return Paster.make(kubeconfig, namespace, tmp_path)
+
+
+async def test_a_definition_from_its_creation_to_its_end(user: RealUser, workers: Crew, paster: Paster) -> None:
     """Made, changed badly, and well with a death in between, deleted: as its page says."""
     cluster = Cluster(user)
+    await clear(cluster)
     operator = await workers.hire(f"--definition-groups={GROUP}")
     await keep_a_kind_of_another_client(cluster)
     pages = await make_sites(cluster, user.namespace)
     assert len(pages) == COUNT
+    await steer_an_instance(cluster, paster)
     await change_badly(cluster, pages)
+    await steer_a_rollout(cluster, pages, paster)
 
     # A good change reaches all, also if the operator dies in between.
     live = await cluster.send("GET", STACK_DEFINITION, NAME)
     await cluster.send("PUT", STACK_DEFINITION, NAME, body={**live, "spec": make_definition({"layout": "two"})["spec"]})
-    await cluster.wait(lambda status: find_rollout(status).get("updated", 0) > 0)
+    newest = live["status"]["revision"] + 1
+    await cluster.wait(lambda status: is_at(status, newest) and find_rollout(status)["updated"] > 0)
     await operator.kill()
     await workers.hire(f"--definition-groups={GROUP}", "--ignore-leader")
-    await cluster.wait(lambda status: find_reason(status) == "Complete" and find_rollout(status)["ready"] == COUNT)
+    await cluster.wait(lambda status: is_at(status, newest) and find_rollout(status)["ready"] == COUNT)
+    await cluster.wait(lambda status: find_reason(status) == "Complete")
     changed = await cluster.list_pages()
     assert {name: uid for name, (uid, _) in changed.items()} == {name: uid for name, (uid, _) in pages.items()}
     found = await cluster.send("GET", CONFIG_MAP, "site-11-page")

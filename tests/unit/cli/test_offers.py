@@ -8,6 +8,7 @@ SITUATIONS = "tests/integration/cli/test_why_situations.py"
 """Runs what `kubectl stack why` prints, in each of its situations."""
 HELD = "tests/integration/cli/test_held_deletions.py"
 VERBS = "tests/integration/cli/test_offers_of_verbs.py"
+ROLLOUTS = "tests/integration/operator/test_stack_definitions.py"
 NO_ADVICE = "names the program, and offers nothing"
 TRIED = {
     ("cli.stack_views.causes.advice", "kubectl api-resources"): SITUATIONS,
@@ -53,6 +54,9 @@ TRIED = {
     ("plan.state.suspend_record", "kubectl annotate"): VERBS,
     ("plan.status.breakpoint_waits", "kubectl stack …"): VERBS,
     ("plan.target.rollback_notes", "kubectl stack …"): VERBS,
+    ("cli.stack_views.steering.rollouts", "kubectl stack promote"): ROLLOUTS,
+    ("cli.stack_views.steering.rollouts", "kubectl stack rollout"): ROLLOUTS,
+    ("cli.stack_views.steering.rollouts", "kubectl stack why"): ROLLOUTS,
     ("kube.objects.installed_crds", "hearth crds"): "tests/ecosystem/test_crd_upgrade.py",
     ("kube.objects.installed_crds", "kubectl apply"): "tests/ecosystem/test_crd_upgrade.py",
     ("cli.commands.crds", "hearth crds"): NO_ADVICE,

@@ -6,6 +6,7 @@ import asyncio
 from typing import Final
 
 from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.kube.client import api_requests
@@ -56,7 +57,7 @@ class Cluster:
 
     async def take_snapshot(self, namespace: str, name: str) -> StackObjects | None:
         """Return the Stack and its children at this moment, or None if it does not exist."""
-        return await self._reader.read(namespace, name)
+        return await self._reader.read(StackLocation(STACK, namespace, name))
 
     async def _get_definition(self, name: str) -> Object:
         return await self._connection.request("GET", api_requests.object_path(CUSTOM_RESOURCE_DEFINITION, "", name))

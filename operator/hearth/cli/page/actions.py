@@ -162,11 +162,13 @@ def from_result(context: Context, result: VerbResult) -> Decision:
         case Refusal():
             return Decision(refusal=result.said)
         case AlreadySo():
-            return Decision(refusal=f"stack/{context.stack.name} is as requested: {result.said}")
+            return Decision(refusal=f"{context.stack.title} is as requested: {result.said}")
         case Write():
             send = lambda: following.send(context.session, context.stack, result)  # noqa: E731 -- narrowed here only
             return Decision(
-                said=f"stack/{result.stack or context.stack.name} {result.said}", notes=result.notes, send=send
+                said=f"{f'stack/{result.stack}' if result.stack else context.stack.title} {result.said}",
+                notes=result.notes,
+                send=send,
             )
 
 
@@ -230,7 +232,7 @@ async def restore(context: Context) -> Decision:
     """Go back to a snapshot."""
     name = context.form.get("snapshot", "")
     if not name:
-        return Decision(refusal=f"stack/{context.stack.name} has no snapshot to choose")
+        return Decision(refusal=f"{context.stack.title} has no snapshot to choose")
     found = await context.session.get(STACK_SNAPSHOT, context.stack.namespace, name)
     return from_result(context, snapshot_requests.restore(context.stack, found))
 

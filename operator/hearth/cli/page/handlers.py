@@ -22,24 +22,22 @@ from hearth.cli.page.access_rules import ACTION_TOKEN, AccessRules
 from hearth.cli.page.actions import BY_NAME, Action, Context, Decision
 from hearth.cli.page.rendering import Renderer
 from hearth.cli.page.stack_source import StackSource
-from hearth.cli.stack_access import evidence, revisions
+from hearth.cli.stack_access import evidence, revisions, stack_locations
+from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.causes import stack_causes
 from hearth.cli.stack_views.graph import svg_drawing
 from hearth.cli.stack_views.graph.folding import Node
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
-from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
 from hearth.model import errors, limits, value_class
-from hearth.model.kinds import Kind
 from hearth.model.tenancy import Tenancy
 
-KINDS: Final = {kind.plural: kind for kind in (STACK, RESOURCE_GROUP)}
 FRAGMENT: Final = "X-Hearth-Fragment"
 """The header by which the script asks for a dialog's content instead of a whole page."""
 NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 REVISION_DIGITS: Final = 10
-STACK_ROUTE: Final = r"{kind:stacks|resourcegroups}/{namespace}/{name}"
+STACK_ROUTE: Final = r"{kind:[a-z0-9.-]+}/{namespace}/{name}"
 
 
 class Handlers:
@@ -88,9 +86,9 @@ class Handlers:
 
     async def follow_stack(self, request: web.Request) -> web.StreamResponse:
         """Send the parts of one Stack again whenever they change."""
-        kind, namespace, name = find_target(request)
+        location = await self._find_target(request)
         layers = shown_stack.parse_layers(request.query.get("layers", ""))
-        make = functools.partial(self._parts.make_stack, kind, namespace, name, layers)
+        make = functools.partial(self._parts.make_stack, location, layers)
         return await self._updates.follow(request, PartChanges(make))
 
     async def get_static(self, request: web.Request) -> web.StreamResponse:
@@ -102,41 +100,40 @@ class Handlers:
 
     async def show_stack(self, request: web.Request) -> web.StreamResponse:
         """Show one Stack as a live graph."""
-        kind, namespace, name = find_target(request)
+        location = await self._find_target(request)
         layers = shown_stack.parse_layers(request.query.get("layers", ""))
-        found = await self._parts.make_stack(kind, namespace, name, layers)
+        found = await self._parts.make_stack(location, layers)
         values = {
             "parts": found,
-            "kind": kind.plural,
-            "namespace": namespace,
-            "name": name,
-            "is_group": kind is RESOURCE_GROUP,
-            "updates": f"{kind.plural}/{namespace}/{name}/updates?layers={shown_stack.write_layers(layers)}",
+            "namespace": location.namespace,
+            "name": location.name,
+            "title": safe_text.one_line(location.title),
+            "updates": f"{make_path(location)}/updates?layers={shown_stack.write_layers(layers)}",
         }
         return self._reply(request, "stack.html", values)
 
     async def show_resource(self, request: web.Request) -> web.StreamResponse:
         """Show one resource: why, events, live object and manifest."""
-        kind, namespace, name = find_target(request)
+        location = await self._find_target(request)
         resource, object_ = request.query.get("resource", ""), request.query.get("object", "")
-        snapshot = await self._read(kind, namespace, name)
+        snapshot = await self._read(location)
         collected = await evidence.collect_all(await self._source.find_session(snapshot), snapshot)
         found = await asyncio.to_thread(
             shown_resource.describe, snapshot, resource, collected, object_=object_, now=time.time()
         )
         if found is None:
-            raise web.HTTPNotFound(text=f"{name} has no resource {resource!r}")
+            raise web.HTTPNotFound(text=f"{location.name} has no resource {resource!r}")
         offered = actions.list_for(snapshot.stack, with_resource=True)
-        values = {"resource": found, "actions": offered, "path": f"{kind.plural}/{namespace}/{name}", "name": name}
-        values |= {"is_comparable": kind is STACK and bool(found.live), "object": object_}
+        values = {"resource": found, "actions": offered, "path": make_path(location), "name": location.name}
+        values |= {"is_comparable": location.is_stack and bool(found.live), "object": object_}
         if found.nested is not None:
             values |= await asyncio.to_thread(self._parts.draw_nested, found.nested, found.nested_path)
         return self._reply(request, "resource.html", values | {"moment": time.strftime("%H:%M:%S")})
 
     async def explain(self, request: web.Request) -> web.StreamResponse:
         """Show why a Stack as a whole is not ready, and what happened."""
-        kind, namespace, name = find_target(request)
-        snapshot = await self._read(kind, namespace, name)
+        location = await self._find_target(request)
+        snapshot = await self._read(location)
         session, now = self._source.session, time.time()
         there = await self._source.find_session(snapshot)
         causes = stack_causes.find_causes(snapshot, (), await evidence.collect(there, snapshot)) or ()
@@ -145,7 +142,7 @@ class Handlers:
             "causes": [shown_resource.describe_cause(each, now=now) for each in causes],
             "events": shown_resource.describe_timeline(timeline, now=now),
         }
-        return self._reply(request, "why.html", values | self._describe_target(request, snapshot.stack))
+        return self._reply(request, "why.html", values | describe_target(snapshot.stack))
 
     async def confirm(self, request: web.Request) -> web.StreamResponse:
         """Show what an action would write, and ask."""
@@ -155,7 +152,7 @@ class Handlers:
         decision = Decision() if fields else await action.decide(context)
         values = {"action": action, "fields": fields, "decision": decision, "resource": form.get("resource", "")}
         values["chosen"] = form.get("where", "")
-        return self._reply(request, "confirm.html", values | self._describe_target(request, stack))
+        return self._reply(request, "confirm.html", values | describe_target(stack))
 
     async def preview_rollback(self, request: web.Request) -> web.StreamResponse:
         """Show what a rollback would change, by the engine itself; nothing is written."""
@@ -163,43 +160,47 @@ class Handlers:
         from hearth.cli.stack_access.preview import preview_reader
         from hearth.cli.stack_views.preview import preview_lines
 
-        kind, namespace, name = find_target(request)
+        location = await self._find_target(request)
         text = request.query.get("to", "0")
-        if kind is not STACK or not (text.isascii() and text.isdigit() and len(text) < REVISION_DIGITS):
+        if not location.is_stack or not (text.isascii() and text.isdigit() and len(text) < REVISION_DIGITS):
             raise web.HTTPBadRequest(text="there is no such revision")
         preview_reader.silence_engine()
         async with self._previews:
             found = await preview_reader.preview_rollback(
-                self._source.session, namespace, name, int(text), tenancy=Tenancy()
+                self._source.session, location.namespace, location.name, int(text), tenancy=Tenancy()
             )
         lines = ["".join(part for part, _ in line) for line in preview_lines.list_lines(found)]
-        return self._reply(request, "preview.html", {"lines": lines, "path": f"{kind.plural}/{namespace}/{name}"})
+        return self._reply(request, "preview.html", {"lines": lines, "path": make_path(location)})
 
     async def compare(self, request: web.Request) -> web.StreamResponse:
         """Show the fields that a Stack sets of an object: as it wants them, beside the live ones."""
         # It imports the engine, which the other pages need not.
         from hearth.cli.stack_access.preview import preview_reader
 
-        kind, namespace, name = find_target(request)
+        location = await self._find_target(request)
         resource, object_ = request.query.get("resource", ""), request.query.get("object", "")
-        snapshot = await self._read(kind, namespace, name)
+        snapshot = await self._read(location)
         child = shown_resource.find_object(snapshot, resource, object_=object_)
-        if kind is not STACK or child is None:
-            raise web.HTTPNotFound(text=f"{name} has no object of {resource!r}")
+        if not location.is_stack or child is None:
+            raise web.HTTPNotFound(text=f"{location.name} has no object of {resource!r}")
         preview_reader.silence_engine()
         async with self._previews:
-            preview = await preview_reader.preview_present(self._source.session, namespace, name, tenancy=Tenancy())
+            preview = await preview_reader.preview_present(
+                self._source.session, location.namespace, location.name, tenancy=Tenancy()
+            )
         fields = shown_comparison.compare(snapshot, child, preview)
         values = {"fields": fields, "rejection": safe_text.clean(preview.rejection), "subject": str(child)}
-        address = f"{kind.plural}/{namespace}/{name}"
+        address = make_path(location)
         back = f"{address}/resource?{parse.urlencode({'resource': resource, 'object': object_})}"
-        return self._reply(request, "compare.html", values | {"path": address, "back_path": back, "name": name})
+        return self._reply(
+            request, "compare.html", values | {"path": address, "back_path": back, "name": location.name}
+        )
 
     async def show_history(self, request: web.Request) -> web.StreamResponse:
         """Show the newest revisions: who made them, what became of them, and what each changed."""
-        kind, namespace, name = find_target(request)
+        location = await self._find_target(request)
         session = self._source.session
-        stack = StackState(await session.get(kind, namespace, name))
+        stack = await stack_locations.read(session, location)
         stored = await revisions.list_revisions(session, stack)
         numbers = sorted(stored.by_number, reverse=True)[: limits.PAGE_REVISIONS + 1]
         definitions = {}
@@ -208,18 +209,18 @@ class Handlers:
                 definitions[number] = await revisions.get_definition(session, stored.by_number[number])
         shown = shown_stack.describe_history(stack, stored.by_number, definitions, numbers=numbers, now=time.time())
         values = {"revisions": shown, "is_readable": stored.is_readable}
-        return self._reply(request, "history.html", values | self._describe_target(request, stack))
+        return self._reply(request, "history.html", values | describe_target(stack))
 
     async def show_log(self, request: web.Request) -> web.StreamResponse:
         """Show the end of the log of a container, read with the user's own rights."""
-        kind, namespace, name = find_target(request)
+        location = await self._find_target(request)
         query = find_container(request)
         try:
             text, problem = await self._read_log(query), ""
         except errors.ApiStatusError as error:
             text, problem = "", str(error)
-        path = f"{kind.plural}/{namespace}/{name}"
-        values = {"log": text, "problem": safe_text.one_line(problem), **query, "path": path, "name": name}
+        path = make_path(location)
+        values = {"log": text, "problem": safe_text.one_line(problem), **query, "path": path, "name": location.name}
         return self._reply(
             request, "log.html", values | {"updates_path": f"{path}/log/updates?{parse.urlencode(query)}"}
         )
@@ -247,31 +248,34 @@ class Handlers:
         if decision.send is not None:
             await decision.send()
         status = HTTPStatus.OK if decision.send is not None else HTTPStatus.CONFLICT
-        values = {"action": action, "decision": decision} | self._describe_target(request, stack)
+        values = {"action": action, "decision": decision} | describe_target(stack)
         return self._reply(request, "done.html", values, status=status)
 
-    async def _read(self, kind: Kind, namespace: str, name: str) -> StackObjects:
+    async def _find_target(self, request: web.Request) -> StackLocation:
+        """Return which object an address names. Raises HTTPNotFound if it can be none."""
+        match = request.match_info
+        namespace, name = match["namespace"], match["name"]
+        kind = await self._source.find_kind(match["kind"])
+        if kind is None or not (NAME.fullmatch(namespace) and NAME.fullmatch(name)):
+            raise web.HTTPNotFound(text="there is no such Stack")
+        return StackLocation(kind, namespace, name)
+
+    async def _read(self, location: StackLocation) -> StackObjects:
         """Return a snapshot. Raises HTTPNotFound."""
-        snapshot = await self._source.read(kind, namespace, name)
+        snapshot = await self._source.read(location)
         if snapshot is None:
-            raise web.HTTPNotFound(text=f'{kind.plural}.{kind.group} "{name}" not found')
+            raise web.HTTPNotFound(text=f'{location.kind.plural}.{location.kind.group} "{location.name}" not found')
         return snapshot
 
     async def _find_action(
         self, request: web.Request, form: dict[str, str]
     ) -> tuple[StackState, Action, dict[str, str]]:
         """Return the object and action of a request."""
-        kind, namespace, name = find_target(request)
+        location = await self._find_target(request)
         action = BY_NAME.get(form.get("action", ""))
-        if action is None or action.is_for_group != (kind is RESOURCE_GROUP):
+        if action is None or action.is_for_group != location.is_group:
             raise web.HTTPBadRequest(text="there is no such action")
-        return StackState(await self._source.session.get(kind, namespace, name)), action, form
-
-    def _describe_target(self, request: web.Request, stack: StackState) -> dict[str, Any]:
-        """Return the values that name the object of an action."""
-        kind, namespace, name = find_target(request)
-        title = safe_text.one_line(f"{'rg' if stack.is_group else 'stack'}/{name}")
-        return {"path": f"{kind.plural}/{namespace}/{name}", "title": title, "namespace": namespace, "name": name}
+        return await stack_locations.read(self._source.session, location), action, form
 
     def _reply(
         self, request: web.Request, template: str, values: Mapping[str, Any], *, status: int = HTTPStatus.OK
@@ -282,13 +286,19 @@ class Handlers:
         return web.Response(text=text, content_type="text/html", status=status)
 
 
-def find_target(request: web.Request) -> tuple[Kind, str, str]:
-    """Return kind, namespace and name in an address. Raises HTTPNotFound if they cannot be names."""
-    match = request.match_info
-    namespace, name = match["namespace"], match["name"]
-    if not (NAME.fullmatch(namespace) and NAME.fullmatch(name)):
-        raise web.HTTPNotFound(text="there is no such Stack")
-    return KINDS[match["kind"]], namespace, name
+def make_path(location: StackLocation) -> str:
+    """Return the address of an object's page under the root."""
+    return shown_stack.make_path(location.kind, location.namespace, location.name)
+
+
+def describe_target(stack: StackState) -> dict[str, Any]:
+    """Return the values that name the object of an action."""
+    return {
+        "path": shown_stack.make_path(stack.kind, stack.namespace, stack.name),
+        "title": safe_text.one_line(stack.title),
+        "namespace": stack.namespace,
+        "name": stack.name,
+    }
 
 
 def find_container(request: web.Request) -> dict[str, str]:
@@ -491,13 +501,13 @@ class PartRenderer:
         shown = shown_stack.describe_all(await self._source.list())
         return {"stacks": self._render("part_stacks.html", {"stacks": shown, "namespace": self._source.namespace})}
 
-    async def make_stack(self, kind: Kind, namespace: str, name: str, layers: Collection[int]) -> Parts:
+    async def make_stack(self, location: StackLocation, layers: Collection[int]) -> Parts:
         """Return the parts of one Stack; layers: those that are not folded. Raises ApiStatusError and Unreachable."""
-        snapshot = await self._source.read(kind, namespace, name)
+        snapshot = await self._source.read(location)
         if snapshot is None:
-            return {"head": self._render("part_gone.html", {"name": name})}
+            return {"head": self._render("part_gone.html", {"name": location.name})}
         # Large Stacks take half a second, in which other requests are answered.
-        return await asyncio.to_thread(self._render_stack, snapshot, f"{kind.plural}/{namespace}/{name}", layers)
+        return await asyncio.to_thread(self._render_stack, snapshot, make_path(location), layers)
 
     def _render_stack(self, objects: StackObjects, path: str, layers: Collection[int]) -> Parts:
         shown = shown_stack.describe_graph(objects, expanded=layers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hearth.cli import object_fields
+from hearth.cli.page import shown_stack
 from hearth.cli.stack_views import ages, safe_text
 from hearth.cli.stack_views.causes import cause_drawing, stack_causes
 from hearth.cli.stack_views.causes.cause import Cause, Evidence
@@ -15,7 +16,7 @@ from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.cli.stack_views.tree.stack_view import ResourceRow
-from hearth.kube.well_known_kinds import POD, RESOURCE_GROUP, STACK
+from hearth.kube.well_known_kinds import POD
 from hearth.model import limits, value_class
 from hearth.template.text import kubectl_yaml
 
@@ -193,7 +194,7 @@ def find_nested_path(child: FoundChild | None) -> str:
     """Return the page of a nested Stack or group."""
     if child is None or not (child.is_stack or child.is_group):
         return ""
-    return f"{(RESOURCE_GROUP if child.is_group else STACK).plural}/{child.namespace}/{child.name}"
+    return shown_stack.make_path(child.kind, child.namespace, child.name)
 
 
 def write(value: object) -> str:

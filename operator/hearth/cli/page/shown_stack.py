@@ -19,9 +19,9 @@ from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.cli.stack_views.tree.stack_view import StackView
-from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
 from hearth.model import limits, names, value_class
 from hearth.model.child import Object
+from hearth.model.kinds import Kind
 
 SUMMARY: Final = re.compile(r"(\d{1,6})/(\d{1,6})")
 
@@ -63,13 +63,23 @@ class ShownGraph:
     """The expanded layers."""
 
 
+def make_word(kind: Kind) -> str:
+    """Return how addresses name a kind: `stacks`, `webapps.platform.example`."""
+    return kind.plural if kind.group == names.GROUP else f"{kind.plural}.{kind.group}"
+
+
+def make_path(kind: Kind, namespace: str, name: str) -> str:
+    """Return the address of the page of an object."""
+    return f"{make_word(kind)}/{namespace}/{name}"
+
+
 def describe(stack: StackState) -> ShownStack:
     """Describe a Stack."""
     summary = safe_text.one_line(stack.summary)
     progress = SUMMARY.fullmatch(summary)
     return ShownStack(
-        path=f"{(RESOURCE_GROUP if stack.is_group else STACK).plural}/{stack.namespace}/{stack.name}",
-        title=safe_text.one_line(f"rg/{stack.name}" if stack.is_group else stack.name),
+        path=make_path(stack.kind, stack.namespace, stack.name),
+        title=safe_text.one_line(stack.argument),
         namespace=safe_text.one_line(stack.namespace),
         state=find_state(stack),
         phase=safe_text.one_line(stack.phase) or "New",

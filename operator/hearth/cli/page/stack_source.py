@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from typing import Final, TypeAlias
+from typing import Final
 
-from hearth.cli.stack_access import owned_objects
+from hearth.cli.page import shown_stack
+from hearth.cli.stack_access import stack_locations
 from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_access.stack_reader import StackReader
-from hearth.cli.stack_views.lists import stack_list
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
@@ -20,7 +21,6 @@ FRESH_SECONDS: Final = 0.4
 """Age up to which a snapshot is used again, e.g. by two tabs."""
 KEPT: Final = 4
 """Snapshots of this many Stacks are kept: each holds all objects of its Stack."""
-Key: TypeAlias = tuple[str, str, str]
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -40,19 +40,27 @@ class StackSource:
         self.namespace = namespace
         self._reader = StackReader(session, with_groups=True)
         self._lock = asyncio.Lock()
-        self._taken: OrderedDict[Key, Taken] = OrderedDict()
+        self._taken: OrderedDict[StackLocation, Taken] = OrderedDict()
+        self._kinds = {shown_stack.make_word(kind): kind for kind in (STACK, RESOURCE_GROUP)}
 
-    async def read(self, kind: Kind, namespace: str, name: str, *, is_new: bool = False) -> StackObjects | None:
+    async def find_kind(self, word: str) -> Kind | None:
+        """Return the kind of an address: `stacks`, `webapps.platform.example`; None if the server has none of that name."""
+        # Only kinds of StackDefinitions are named with their group.
+        if word not in self._kinds and "." in word:
+            self._kinds = {shown_stack.make_word(kind): kind for kind in await stack_locations.list_kinds(self.session)}
+        return self._kinds.get(word)
+
+    async def read(self, location: StackLocation, *, is_new: bool = False) -> StackObjects | None:
         """Return a snapshot, or None if there is no such object. is_new: do not use one that was taken before.
 
         Raises ApiStatusError and Unreachable.
         """
-        key, loop = (kind.plural, namespace, name), asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         async with self._lock:
-            known = self._taken.pop(key, None)
+            known = self._taken.pop(location, None)
             if known is None or is_new or loop.time() - known.at > FRESH_SECONDS:
-                known = Taken(await self._reader.read(namespace, name, kind=kind), loop.time())
-            self._taken[key] = known
+                known = Taken(await self._reader.read(location), loop.time())
+            self._taken[location] = known
             if len(self._taken) > KEPT:
                 self._taken.popitem(last=False)
             return known.objects
@@ -66,7 +74,6 @@ class StackSource:
         await self._reader.others.close()
 
     async def list(self) -> list[StackState]:
-        """Return all Stacks and ResourceGroups. Raises ApiStatusError and Unreachable."""
-        stacks = await self.session.list(STACK, self.namespace)
-        groups = await owned_objects.list_allowed(self.session, RESOURCE_GROUP, self.namespace)
-        return stack_list.sort(map(StackState, [*stacks, *groups]))
+        """Return all Stacks, ResourceGroups and instances. Raises ApiStatusError and Unreachable."""
+        kinds = await stack_locations.list_kinds(self.session)
+        return await stack_locations.list_all(self.session, self.namespace, kinds)

@@ -103,9 +103,7 @@ async def collect_timeline(
     entries = list(event_timeline.describe_events(events, uids))
     for each in walk(objects):
         stored = await revisions.list_revisions(session, each.stack)
-        entries += event_timeline.describe_revisions(
-            stored.by_number, f"{each.stack.resource_type}.hearth.dev/{each.stack.name}"
-        )
+        entries += event_timeline.describe_revisions(stored.by_number, each.stack.reference)
         entries += event_timeline.describe_deletions(each)
     return entries
 

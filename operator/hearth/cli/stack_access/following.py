@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Callable
 
 from hearth.cli import object_fields
+from hearth.cli.stack_access import stack_locations
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import goals
 from hearth.cli.stack_views.steering.goals import Goal, GoalState, Verdict
 from hearth.cli.stack_views.steering.verbs import Write
-from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
+from hearth.kube.well_known_kinds import STACK
 from hearth.model import value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -21,8 +22,8 @@ from hearth.model.kinds import Kind
 class Followed:
     """What to wait for, on one Stack."""
 
-    kind: Kind = STACK
-    """Or ResourceGroup, which has the same status."""
+    kind: Kind
+    """Stack, or a kind with the same status."""
     namespace: str
     name: str
     goal: Goal
@@ -44,7 +45,7 @@ async def follow(
             async for raw in session.watch_one(followed.kind, followed.namespace, followed.name):
                 if raw is not None and (object_fields.number(raw, "metadata", "generation") or 0) < followed.generation:
                     continue
-                stack = StackState(raw) if raw is not None else None
+                stack = stack_locations.parse(raw, followed.kind) if raw is not None else None
                 reached = goals.assess(stack, followed.goal, handled=followed.handled)
                 show(stack, reached)
                 if reached.verdict is not Verdict.WAITING:
@@ -59,8 +60,8 @@ async def send(session: Session, stack: StackState, write: Write) -> Object:
 
     Each patch names the UID, so that it never meets another Stack of that name.
     """
-    # A nested Stack is one, also within a group.
-    kind = RESOURCE_GROUP if stack.is_group and not write.stack else STACK
+    # A nested Stack is one, also within a group or an instance.
+    kind = STACK if write.stack else stack.kind
     name = write.stack or stack.name
     answer: Object = stack.raw
     for index, patch in enumerate(write.patches):

@@ -14,6 +14,7 @@ from hearth.cli.stack_access import other_clusters, revisions
 from hearth.cli.stack_access.other_clusters import ClusterHidden, OtherClusters
 from hearth.cli.stack_access.revisions import StoredRevisions
 from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import resource_state
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
@@ -46,16 +47,13 @@ class StackReader:
         """Open nothing yet."""
         self.others = OtherClusters(self.session)
 
-    async def read(self, namespace: str, name: str, *, kind: Kind = STACK) -> StackObjects | None:
-        """Return the Stack or ResourceGroup with all that belongs to it, or None if it does not exist.
-
-        Raises ApiStatusError.
-        """
-        raw = await self.session.find(kind, namespace, name)
+    async def read(self, location: StackLocation) -> StackObjects | None:
+        """Return the Stack there with all that belongs to it, or None if it does not exist. Raises ApiStatusError."""
+        raw = await self.session.find(location.kind, location.namespace, location.name)
         self._count = 0
         if raw is None:
             return None
-        stack = StackState(raw)
+        stack = location.parse(raw)
         return await self.complete(stack, definer=await self.find_definer(stack))
 
     async def find_definer(self, stack: StackState) -> StackState | None:

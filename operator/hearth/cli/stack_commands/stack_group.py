@@ -72,6 +72,18 @@ COMMANDS: Mapping[str, Entry] = {
     "suspend": entry("steering.verb_commands", "Scale workloads to nothing.", section=STEER, attribute="suspend"),
     "resume": entry("steering.verb_commands", "Bring suspended workloads back.", section=STEER, attribute="resume"),
     "scale": entry("steering.scale_command", "Set the number of members of a ResourceGroup.", section=STEER),
+    "promote": entry(
+        "steering.rollout_commands",
+        "Move an instance to a revision of its definition.",
+        section=STEER,
+        attribute="promote",
+    ),
+    "rollout": entry(
+        "steering.rollout_commands",
+        "Follow and steer the rollout of a StackDefinition.",
+        section=STEER,
+        attribute="rollout",
+    ),
     "lint": entry("files.file_commands", "Report the mistakes of Stacks in files.", section=FILES, attribute="lint"),
     "diff": entry("preview.diff_command", "Show what a change of a Stack would do.", section=FILES),
     "export": entry("files.export_command", "Write the objects of a Stack as plain manifests.", section=FILES),
@@ -97,5 +109,6 @@ COMMANDS: Mapping[str, Entry] = {
 def stack(cluster: cluster_options.ClusterOptions) -> None:
     """See and steer the Stacks of a cluster, with your own credentials.
 
-    Reads need no running operator. NAME is the name of a Stack, as in `kubectl get stacks`; `stack/NAME` works too.
+    Reads need no running operator. NAME is the name of a Stack, as in `kubectl get stacks`; `stack/NAME` works too, and so do
+    `rg/NAME` for a ResourceGroup and `webapp/NAME` for an object of a kind that a StackDefinition makes.
     """

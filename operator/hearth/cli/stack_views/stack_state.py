@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hearth.cli import object_fields
-from hearth.model import names, value_class
+from hearth.model import instance_fields, names, value_class
 from hearth.model.child import Object
+from hearth.model.kinds import Kind
 
 # The metadata of an object, as the API server returned it. Accepts objects of any shape.
 
@@ -40,6 +41,7 @@ class NamedObject:
 
 
 TRUE: Final = "True"
+PLURALS: Final = {names.STACK: "stacks", names.GROUP_KIND: "resourcegroups"}
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,34 +85,54 @@ ABSENT: Final = Condition()
 
 @value_class.dataclass(frozen=True, slots=True)
 class StackState(NamedObject):
-    """A Stack, read from its object."""
+    """A Stack, read from its object, or from that of an instance of a StackDefinition, which is one in another form."""
 
     raw: Object
+    instance_kind: Kind | None = None
+    """The kind of an instance; None for a Stack or ResourceGroup."""
+
+    @property
+    def kind(self) -> Kind:
+        """Return its kind."""
+        if self.instance_kind is not None:
+            return self.instance_kind
+        name = names.GROUP_KIND if self.is_group else names.STACK
+        return Kind(group=names.GROUP, version=names.VERSION, name=name, plural=PLURALS[name], namespaced=True)
 
     @property
     def is_group(self) -> bool:
         """Return whether it is a ResourceGroup, which has the status of a Stack."""
-        return self.raw.get("kind") == names.GROUP_KIND
+        return self.instance_kind is None and self.raw.get("kind") == names.GROUP_KIND
+
+    @property
+    def is_instance(self) -> bool:
+        """Return whether it is an instance of a StackDefinition."""
+        return self.instance_kind is not None
 
     @property
     def title(self) -> str:
-        """Return how messages name it: `stack/shop`, `rg/queue`."""
-        return f"{'rg' if self.is_group else 'stack'}/{self.name}"
+        """Return how messages name it: `stack/shop`, `rg/queue`, `webapp/shop`."""
+        return f"{'rg' if self.is_group else self.kind.name.lower()}/{self.name}"
 
     @property
     def argument(self) -> str:
-        """Return how commands name it: `shop`, `rg/queue`."""
-        return self.title if self.is_group else self.name
+        """Return how commands name it: `shop`, `rg/queue`, `webapp/shop`."""
+        return self.title if self.is_group or self.is_instance else self.name
 
     @property
     def noun(self) -> str:
         """Return what it is."""
-        return "group" if self.is_group else "Stack"
+        return "group" if self.is_group else self.kind.name
 
     @property
     def resource_type(self) -> str:
-        """Return its kind as kubectl names it."""
-        return "resourcegroup" if self.is_group else "stack"
+        """Return its kind as kubectl names it: `stack`, `webapp.platform.example`."""
+        return f"{self.kind.name.lower()}.{self.kind.group}" if self.is_instance else self.kind.name.lower()
+
+    @property
+    def reference(self) -> str:
+        """Return how kubectl reports what was written: `stack.hearth.dev/shop`."""
+        return f"{self.kind.name.lower()}.{self.kind.group}/{self.name}"
 
     @property
     def annotations(self) -> Mapping[str, Any]:
@@ -119,8 +141,18 @@ class StackState(NamedObject):
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """Return its spec."""
-        return object_fields.mapping(self.raw, "spec")
+        """Return its spec; that of an instance in the form of a Stack, without a template."""
+        stated = object_fields.mapping(self.raw, "spec")
+        return instance_fields.show_as_stack(stated) if self.is_instance else stated
+
+    @property
+    def options_path(self) -> str:
+        """Return where its spec has the options."""
+        return f"spec.{instance_fields.OPTIONS}" if self.is_instance else "spec"
+
+    def patch_options(self, options: Object) -> Object:
+        """Return the merge patch that sets options."""
+        return {"spec": {instance_fields.OPTIONS: options} if self.is_instance else options}
 
     @property
     def status(self) -> Mapping[str, Any]:

@@ -1,6 +1,6 @@
 """An instance of a StackDefinition in the form of a Stack: one revision of the definition, and how it is put together with a spec.
 
-The only module that knows both forms. Must not know which revision an instance has.
+With `hearth.model.instance_fields` the only module that knows both forms. Must not know which revision an instance has.
 """
 
 from __future__ import annotations
@@ -14,19 +14,16 @@ import orjson
 from hearth.model import packing, value_class
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
+from hearth.model.instance_fields import OPTIONS, SECRET
 from hearth.template.chunked_work import ChunkedWork
 from hearth.template.schema import parameters
 
-OPTIONS: Final = "stack"
-"""The field of an instance's spec with the options of a Stack; all others are parameters."""
 USUAL_OPTIONS: Final = ("environment", "healing", "paused", "retry", "rollback", "suspended", "timeout")
 """The options that an instance may state."""
 FURTHER_OPTIONS: Final = ("adoptionPolicy", "deletionPolicy", "revisionHistoryLimit", "serviceAccountName")
 """Those that it may state where its StackDefinition lists them."""
 PIN: Final = "definitionRevision"
 """The option that names the revision to keep to."""
-SECRET: Final = "secretKeyRef"  # noqa: S105 -- the name of a field
-"""How the spec of an instance names the value of a sensitive parameter."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import orjson
 
+from hearth.model import instance_fields
 from hearth.model.api import crd, stack_definition
 from hearth.model.api.stack import STACK_NAME_RULE
 from hearth.model.errors import Mistake
@@ -56,9 +57,9 @@ def find_wrong_names(spec: Mapping[str, Any]) -> Iterator[Mistake]:
     kind = spec["names"]["kind"]
     if kind in RESERVED_KINDS:
         yield Mistake(path="spec.names.kind", message=f"is {kind}, a kind of the operator itself; choose another name")
-    if instance_form.OPTIONS in find_parameters(spec):
+    if instance_fields.OPTIONS in find_parameters(spec):
         message = "is the field with the options of an object; rename the parameter"
-        yield Mistake(path=f"{PARAMETERS}.{instance_form.OPTIONS}", message=message)
+        yield Mistake(path=f"{PARAMETERS}.{instance_fields.OPTIONS}", message=message)
 
 
 def find_wrong_rules(spec: Mapping[str, Any]) -> Iterator[Mistake]:
@@ -268,7 +269,7 @@ def make_schema(spec: Mapping[str, Any]) -> dict[str, Any]:
         fields[name] = make_secret_field(rules) if is_sensitive else convert(rules)
         if isinstance(rules, dict) and "default" not in rules:
             required.append(name)
-    fields[instance_form.OPTIONS] = make_options(spec)
+    fields[instance_fields.OPTIONS] = make_options(spec)
     wanted = {"type": "object", "description": "The desired state.", "properties": fields}
     if required:
         wanted["required"] = required
@@ -300,8 +301,8 @@ def make_secret_field(rules: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
         "description": " ".join([describe(rules), "Sensitive: name the key of a Secret."]).strip(),
-        "properties": {instance_form.SECRET: dict(SECRET_KEY)},
-        "required": [instance_form.SECRET],
+        "properties": {instance_fields.SECRET: dict(SECRET_KEY)},
+        "required": [instance_fields.SECRET],
     }
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from hearth.cli.example_command import ExampleCommand
+from hearth.cli.stack_access import stack_locations
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_commands import cluster_options
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_commands.exit_codes import DONE, FAILED
-from hearth.cli.stack_commands.showing import list_execution
 from hearth.cli.stack_commands.stack_argument import NAME
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.files import stack_export
@@ -41,11 +41,11 @@ def export(cluster: ClusterOptions, name: str, *, include_secrets: bool) -> None
 
 async def execute(session: Session, namespace: str, name: str, *, with_sensitive: bool) -> int:
     """Return the exit code: 1 if the user may not read all objects."""
-    kind, namespace, name = list_execution.locate(namespace, name)
+    location = await stack_locations.locate(session, namespace, name)
     async with StackReader(session) as reader:
-        snapshot = await reader.read(namespace, name, kind=kind)
+        snapshot = await reader.read(location)
     if snapshot is None:
-        cluster_options.complain(cluster_options.describe_absence(kind, namespace, name))
+        cluster_options.complain(cluster_options.describe_absence(location.kind, location.namespace, location.name))
         return FAILED
     if snapshot.unreadable:
         # Half of a Stack would pass for the whole.

@@ -7,13 +7,12 @@ import time
 import click
 
 from hearth.cli.example_command import ExampleCommand
-from hearth.cli.stack_access import evidence
+from hearth.cli.stack_access import evidence, stack_locations
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_commands.exit_codes import DONE, FAILED
-from hearth.cli.stack_commands.showing import list_execution
 from hearth.cli.stack_commands.stack_argument import NAME, Duration
 from hearth.cli.stack_views.lists import event_timeline
 
@@ -51,11 +50,11 @@ async def execute(
     session: Session, namespace: str, name: str, *, since: float | None, only_warnings: bool, output: str | None
 ) -> int:
     """Return the exit code. since: seconds before now."""
-    kind, namespace, name = list_execution.locate(namespace, name)
+    location = await stack_locations.locate(session, namespace, name)
     async with StackReader(session, with_groups=True) as reader:
-        snapshot = await reader.read(namespace, name, kind=kind)
+        snapshot = await reader.read(location)
         if snapshot is None:
-            cluster_options.complain(cluster_options.describe_absence(kind, namespace, name))
+            cluster_options.complain(cluster_options.describe_absence(location.kind, location.namespace, location.name))
             return FAILED
         there = await reader.find_session(snapshot)
         collected = await evidence.collect_timeline(session, snapshot, object_session=there)

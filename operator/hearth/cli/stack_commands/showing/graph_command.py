@@ -40,15 +40,15 @@ def graph(cluster: ClusterOptions, name: str, output: str) -> None:
     """Draw the resources of a Stack with their states; an arrow leads from each to those that require it."""
 
     async def work(session: Session) -> int:
+        from hearth.cli.stack_access import stack_locations
         from hearth.cli.stack_access.stack_reader import StackReader
-        from hearth.cli.stack_commands.showing import list_execution
         from hearth.cli.stack_views.graph import layout, stack_graph, svg_drawing
 
-        kind, namespace, named = list_execution.locate(cluster.find_namespace(), name)
+        location = await stack_locations.locate(session, cluster.find_namespace(), name)
         async with StackReader(session) as reader:
-            snapshot = await reader.read(namespace, named, kind=kind)
+            snapshot = await reader.read(location)
         if snapshot is None:
-            cluster_options.complain(cluster_options.describe_absence(kind, namespace, named))
+            cluster_options.complain(cluster_options.describe_absence(location.kind, location.namespace, location.name))
             return FAILED
         if output == "svg":
             picture = layout.arrange(stack_graph.describe(snapshot))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from hearth.cli.example_command import ExampleCommand
-from hearth.cli.stack_access import revisions
+from hearth.cli.stack_access import revisions, stack_locations
 from hearth.cli.stack_access.revisions import StoredRevisions
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options, text_output
@@ -18,7 +18,6 @@ from hearth.cli.stack_commands.showing import list_execution
 from hearth.cli.stack_commands.stack_argument import NAME
 from hearth.cli.stack_views.lists import revision_history
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.kube.well_known_kinds import STACK
 
 
 @click.command(
@@ -47,10 +46,11 @@ def history(cluster: ClusterOptions, name: str, numbers: tuple[int, ...], output
 
 async def execute(session: Session, namespace: str, name: str, numbers: Sequence[int], *, output: str | None) -> int:
     """Return the exit code."""
-    if refusal := list_execution.find_group_refusal(name, what="history"):
+    location = await stack_locations.locate(session, namespace, name)
+    if refusal := list_execution.find_group_refusal(location, what="history"):
         cluster_options.complain(f"error: {refusal}")
         return FAILED
-    stack = StackState(await session.get(STACK, namespace, name))
+    stack = await stack_locations.read(session, location)
     stored = await revisions.list_revisions(session, stack)
     if not stored.is_readable:
         cluster_options.complain(
@@ -60,7 +60,7 @@ async def execute(session: Session, namespace: str, name: str, numbers: Sequence
     missing = [number for number in numbers if number not in stored.by_number]
     if missing:
         kept = ", ".join(map(str, stored.by_number)) or "none"
-        cluster_options.complain(f"error: stack/{name} has no revision {missing[0]}; stored revisions: {kept}")
+        cluster_options.complain(f"error: {stack.title} has no revision {missing[0]}; stored revisions: {kept}")
         return FAILED
     if numbers:
         await show_definitions(session, stored, numbers, output=output or "yaml")

@@ -42,7 +42,7 @@ def list_(
     all_namespaces: bool,
     watch: bool,
 ) -> None:
-    """List Stacks and ResourceGroups (rg/NAME) with phase, progress, and what needs attention.
+    """List Stacks, ResourceGroups (rg/NAME) and objects of StackDefinitions with phase, progress, and what needs attention.
 
     Sensitive parameters are never shown.
     """
@@ -70,7 +70,7 @@ class Printer:
 
         if self._output == "name":
             for stack in stacks:
-                text_output.write_text(f"{'resourcegroup' if stack.is_group else 'stack'}.hearth.dev/{stack.name}")
+                text_output.write_text(stack.reference)
         elif self._output in ("json", "yaml"):
             is_one = is_single or not is_first
             for content in map(stack_list.to_output, stacks) if is_one else [stack_list.to_list(stacks)]:

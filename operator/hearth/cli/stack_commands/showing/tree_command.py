@@ -10,17 +10,16 @@ from typing import Final
 import click
 
 from hearth.cli.example_command import ExampleCommand
+from hearth.cli.stack_access import stack_locations
 from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_commands.exit_codes import DONE, FAILED
-from hearth.cli.stack_commands.showing import list_execution
 from hearth.cli.stack_commands.stack_argument import NAME
 from hearth.cli.stack_views.tree import stack_view, tree_view
 from hearth.cli.stack_views.tree.stack_view import StackView
-from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
-from hearth.model.kinds import Kind
 
 
 @click.command(
@@ -39,7 +38,7 @@ from hearth.model.kinds import Kind
 def tree(cluster: ClusterOptions, name: str, output: str | None, *, watch: bool) -> None:
     """Show a Stack as a tree: each resource with its object, state, age and reason, nested Stacks and groups below.
 
-    `rg/NAME` is a ResourceGroup.
+    `rg/NAME` is a ResourceGroup, `webapp/NAME` an object of a kind that a StackDefinition makes.
     """
     if watch and output:
         raise click.UsageError("-w draws a tree; leave -o out")
@@ -58,19 +57,19 @@ PAUSE_FACTOR: Final = 3
 
 async def execute(session: Session, namespace: str, name: str, *, watch: bool, output: str | None) -> int:
     """Return the exit code."""
-    kind, namespace, name = list_execution.locate(namespace, name)
+    location = await stack_locations.locate(session, namespace, name)
     async with StackReader(session, with_groups=True) as reader:
-        return await draw(reader, kind, namespace, name, watch=watch, output=output)
+        return await draw(reader, location, watch=watch, output=output)
 
 
-async def draw(reader: StackReader, kind: Kind, namespace: str, name: str, *, watch: bool, output: str | None) -> int:
+async def draw(reader: StackReader, location: StackLocation, *, watch: bool, output: str | None) -> int:
     """Read and show; return the exit code."""
-    view = await observe(reader, kind, namespace, name)
+    view = await observe(reader, location)
     if not view.exists:
-        cluster_options.complain(cluster_options.describe_absence(kind, namespace, name))
+        cluster_options.complain(cluster_options.describe_absence(location.kind, location.namespace, location.name))
         return FAILED
     if watch:
-        await follow(reader, view)
+        await follow(reader, location, view)
     elif output:
         text_output.write_object(dataclasses.asdict(view), output=output)
     else:
@@ -79,15 +78,18 @@ async def draw(reader: StackReader, kind: Kind, namespace: str, name: str, *, wa
     return DONE
 
 
-async def observe(reader: StackReader, kind: Kind, namespace: str, name: str) -> StackView:
+async def observe(reader: StackReader, location: StackLocation) -> StackView:
     """Return the Stack as it is now."""
-    snapshot = await reader.read(namespace, name, kind=kind)
+    snapshot = await reader.read(location)
     if snapshot is None:
-        return StackView(name=name, namespace=namespace, is_group=kind is RESOURCE_GROUP, exists=False)
+        kind = location.kind.name
+        return StackView(
+            name=location.name, namespace=location.namespace, is_group=location.is_group, kind=kind, exists=False
+        )
     return stack_view.describe(snapshot)
 
 
-async def follow(reader: StackReader, view: StackView) -> None:
+async def follow(reader: StackReader, location: StackLocation, view: StackView) -> None:
     """Show the Stack as it changes, until it is deleted or the user ends it."""
     import rich.console
 
@@ -101,6 +103,5 @@ async def follow(reader: StackReader, view: StackView) -> None:
             if not view.exists:
                 return
             started = time.monotonic()
-            kind = RESOURCE_GROUP if view.is_group else STACK
-            view = await observe(reader, kind, view.namespace, view.name)
+            view = await observe(reader, location)
             await asyncio.sleep(max(PAUSE, PAUSE_FACTOR * (time.monotonic() - started)))

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
 from hearth.cli.example_command import ExampleCommand
-from hearth.cli.stack_access import evidence
+from hearth.cli.stack_access import evidence, stack_locations
 from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_commands import cluster_options, stack_argument, text_output
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_commands.exit_codes import DONE, FAILED
-from hearth.cli.stack_commands.showing import list_execution
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.causes import cause_drawing, stack_causes
 from hearth.cli.stack_views.causes.cause import Cause
 from hearth.cli.stack_views.tree import resource_state, stack_view
 from hearth.cli.stack_views.tree.snapshot import StackObjects
-from hearth.model.kinds import Kind
 from hearth.model.text import enumeration
 
 
@@ -32,6 +30,7 @@ from hearth.model.text import enumeration
         "kubectl stack why shop/web",
         "kubectl stack why shop/cache/db",
         "kubectl stack why rg/queue/3",
+        "kubectl stack why webapp/shop",
     ),
 )
 @click.argument("where", type=stack_argument.StackName(), metavar="NAME[/RESOURCE]")
@@ -44,29 +43,23 @@ def why(cluster: ClusterOptions, where: str, output: str | None) -> None:
     """
 
     async def work(session: Session) -> int:
-        within = cluster_options.strip_group_kind(where)
-        name, _, path = within.partition("/")
-        name = name if within == where else f"rg/{name}"
-        parts: list[Any] = path.split("/") if path else []
-        return await execute(session, cluster.find_namespace(), name, parts, output=output)
+        return await execute(session, cluster.find_namespace(), where, output=output)
 
     cluster_options.run(cluster, work)
 
 
-async def execute(session: Session, namespace: str, name: str, path: Sequence[str], *, output: str | None) -> int:
-    """Return the exit code: 0 if there is nothing to explain."""
-    kind, namespace, name = list_execution.locate(namespace, name)
+async def execute(session: Session, namespace: str, argument: str, *, output: str | None) -> int:
+    """Return the exit code: 0 if there is nothing to explain. argument: of a Stack, or of a resource in it."""
+    location, path = await stack_locations.locate_within(session, namespace, argument, has_path=True)
     async with StackReader(session, with_groups=True) as reader:
-        return await explain(reader, kind, namespace, name, path, output=output)
+        return await explain(reader, location, path, output=output)
 
 
-async def explain(
-    reader: StackReader, kind: Kind, namespace: str, name: str, path: Sequence[str], *, output: str | None
-) -> int:
+async def explain(reader: StackReader, location: StackLocation, path: Sequence[str], *, output: str | None) -> int:
     """Read and explain; return the exit code."""
-    snapshot = await reader.read(namespace, name, kind=kind)
+    snapshot = await reader.read(location)
     if snapshot is None:
-        cluster_options.complain(cluster_options.describe_absence(kind, namespace, name))
+        cluster_options.complain(cluster_options.describe_absence(location.kind, location.namespace, location.name))
         return FAILED
     causes = stack_causes.find_causes(
         snapshot, path, await evidence.collect(await reader.find_session(snapshot), snapshot)

@@ -10,13 +10,13 @@ from typing import Any
 import click
 
 from hearth.cli.example_command import ExampleCommand
+from hearth.cli.stack_access import stack_locations
 from hearth.cli.stack_access.following import Followed
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_commands import cluster_options, stack_argument
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_commands.exit_codes import DONE, FAILED
-from hearth.cli.stack_commands.showing import list_execution
 from hearth.cli.stack_commands.stack_argument import NAME, Duration
 from hearth.cli.stack_commands.steering import verb_execution
 from hearth.cli.stack_views import safe_text
@@ -25,7 +25,7 @@ from hearth.cli.stack_views.steering import mark_requests, verbs
 from hearth.cli.stack_views.steering.goals import Goal, GoalType
 from hearth.cli.stack_views.steering.mark_requests import MarkState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
-from hearth.kube.well_known_kinds import HEALTH_MARK, RESOURCE_GROUP, STACK
+from hearth.kube.well_known_kinds import HEALTH_MARK
 from hearth.model import names
 from hearth.model.groups import members
 
@@ -88,8 +88,7 @@ async def execute(
 ) -> int:
     """Return the exit code. where: the Stack and the resource; reason: None to take back a mark."""
     name, resource = where
-    kind, namespace, name = list_execution.locate(namespace, name)
-    stack = StackState(await session.get(kind, namespace, name))
+    stack = await stack_locations.read(session, await stack_locations.locate(session, namespace, name))
     if refusal := mark_requests.find_refusal(stack, resource):
         cluster_options.complain(f"error: {refusal}")
         return FAILED
@@ -125,8 +124,7 @@ async def follow(
     if not state.is_resolved:
         return DONE
     left = None if timeout is None else max(0.0, timeout - (asyncio.get_running_loop().time() - began))
-    kind = RESOURCE_GROUP if stack.is_group else STACK
-    followed = Followed(kind=kind, namespace=stack.namespace, name=stack.name, goal=Goal(type=GoalType.READY))
+    followed = Followed(kind=stack.kind, namespace=stack.namespace, name=stack.name, goal=Goal(type=GoalType.READY))
     return await verb_execution.follow(session, followed, timeout=left)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import click
 
 from hearth.cli.example_command import ExampleCommand
+from hearth.cli.stack_access import stack_locations
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
@@ -17,10 +18,9 @@ from hearth.cli.stack_commands.stack_argument import NAME
 from hearth.cli.stack_commands.steering import progress_output, verb_execution
 from hearth.cli.stack_commands.steering.verb_commands import verb
 from hearth.cli.stack_views import safe_text
-from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import snapshot_requests
 from hearth.cli.stack_views.steering.snapshot_requests import SnapshotState
-from hearth.kube.well_known_kinds import STACK, STACK_SNAPSHOT
+from hearth.kube.well_known_kinds import STACK_SNAPSHOT
 
 
 @click.command(
@@ -67,10 +67,11 @@ async def take(
     timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
 ) -> int:
     """Return the exit code. where: namespace and Stack; name: that of the snapshot, "" for one that is made."""
-    if refusal := list_execution.find_group_refusal(where[1], what="snapshots"):
+    location = await stack_locations.locate(session, *where)
+    if refusal := list_execution.find_group_refusal(location, what="snapshots"):
         cluster_options.complain(f"error: {refusal}")
         return FAILED
-    stack = StackState(await session.get(STACK, *where))
+    stack = await stack_locations.read(session, location)
     if refusal := snapshot_requests.find_refusal(stack):
         cluster_options.complain(f"error: {refusal}")
         return FAILED
@@ -112,10 +113,11 @@ async def restore_snapshot(
     timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
 ) -> int:
     """Return the exit code. where: namespace and Stack; name: that of the snapshot."""
-    if refusal := list_execution.find_group_refusal(where[1], what="snapshots"):
+    location = await stack_locations.locate(session, *where)
+    if refusal := list_execution.find_group_refusal(location, what="snapshots"):
         cluster_options.complain(f"error: {refusal}")
         return FAILED
-    stack = StackState(await session.get(STACK, *where))
+    stack = await stack_locations.read(session, location)
     snapshot = await session.get(STACK_SNAPSHOT, stack.namespace, name)
     result = snapshot_requests.restore(stack, snapshot)
     return await verb_execution.carry_out(session, stack, result, wait=wait, timeout=timeout)

@@ -9,19 +9,17 @@ from typing import assert_never
 import click
 
 from hearth.cli import object_fields
-from hearth.cli.stack_access import following, revisions
+from hearth.cli.stack_access import following, revisions, stack_locations
 from hearth.cli.stack_access.following import Followed
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options
 from hearth.cli.stack_commands.exit_codes import DONE, FAILED
-from hearth.cli.stack_commands.showing import list_execution
 from hearth.cli.stack_commands.steering import progress_output
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import verbs
 from hearth.cli.stack_views.steering.goals import Verdict
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
-from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
 
 
 def make_token() -> str:
@@ -39,8 +37,7 @@ async def execute(
     timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
 ) -> int:
     """Return the exit code."""
-    kind, namespace, name = list_execution.locate(namespace, name)
-    stack = StackState(await session.get(kind, namespace, name))
+    stack = await stack_locations.read(session, await stack_locations.locate(session, namespace, name))
     result = decide(stack)
     return await carry_out(session, stack, result, wait=wait, timeout=timeout)
 
@@ -55,10 +52,11 @@ async def roll_back(
     timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
 ) -> int:
     """Return the exit code. Unlike other verbs this one reads the stored revisions first."""
-    if list_execution.locate(namespace, name)[0] is RESOURCE_GROUP:
+    location = await stack_locations.locate(session, namespace, name)
+    if location.is_group:
         cluster_options.complain("error: a ResourceGroup has no rollback: change its spec back")
         return FAILED
-    stack = StackState(await session.get(STACK, namespace, name))
+    stack = await stack_locations.read(session, location)
     stored = await revisions.list_revisions(session, stack)
     numbers = set(stored.by_number) if stored.is_readable else {to_revision}
     result = verbs.rollback(stack, to_revision=to_revision, stored=numbers)
@@ -74,25 +72,22 @@ async def carry_out(
     timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
 ) -> int:
     """Do what was decided; return the exit code."""
-    kind = RESOURCE_GROUP if stack.is_group else STACK
     match result:
         case Refusal():
             cluster_options.complain(f"error: {result.said}")
             return FAILED
         case AlreadySo():
-            click.echo(f"{stack.resource_type}.hearth.dev/{stack.name} {safe_text.one_line(result.said)}")
-            followed = Followed(kind=kind, namespace=stack.namespace, name=stack.name, goal=result.goal)
+            click.echo(f"{stack.reference} {safe_text.one_line(result.said)}")
+            followed = Followed(kind=stack.kind, namespace=stack.namespace, name=stack.name, goal=result.goal)
         case Write():
             written = await following.send(session, stack, result)
-            written_to = (
-                f"stack.hearth.dev/{result.stack}" if result.stack else f"{stack.resource_type}.hearth.dev/{stack.name}"
-            )
+            written_to = f"stack.hearth.dev/{result.stack}" if result.stack else stack.reference
             click.echo(f"{written_to} {safe_text.one_line(result.said)}")
             for note in result.notes:
                 click.echo(f"note: {safe_text.one_line(note)}", err=True)
             generation = object_fields.number(written, "metadata", "generation") or 0
             followed = Followed(
-                kind=kind,
+                kind=stack.kind,
                 namespace=stack.namespace,
                 name=stack.name,
                 goal=result.goal,

@@ -60,16 +60,16 @@ def wait(cluster: ClusterOptions, name: str, goal: Goal, timeout: float | None) 
     """
 
     async def work(session: Session) -> int:
+        from hearth.cli.stack_access import stack_locations
         from hearth.cli.stack_access.following import Followed
-        from hearth.cli.stack_commands.showing import list_execution
         from hearth.cli.stack_commands.steering import verb_execution
         from hearth.cli.stack_views.steering.goals import GoalType
 
-        kind, namespace, named = list_execution.locate(cluster.find_namespace(), name)
+        location = await stack_locations.locate(session, cluster.find_namespace(), name)
         if goal.type is not GoalType.DELETED:
             # What never existed is not deleted.
-            await session.get(kind, namespace, named)
-        followed = Followed(kind=kind, namespace=namespace, name=named, goal=goal)
+            await stack_locations.read(session, location)
+        followed = Followed(kind=location.kind, namespace=location.namespace, name=location.name, goal=goal)
         return await verb_execution.follow(session, followed, timeout=timeout)
 
     cluster_options.run(cluster, work)

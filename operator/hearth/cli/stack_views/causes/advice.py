@@ -110,7 +110,7 @@ def advise_rollback(stack: StackState, definer: StackState | None) -> str:
         or not verbs.find_other_completed(stack)
     ):
         return ""
-    return join("kubectl stack rollback", stack.name, "-n", stack.namespace)
+    return join("kubectl stack rollback", stack.argument, "-n", stack.namespace)
 
 
 def advise_text(message: str, namespace: str) -> str:

@@ -29,7 +29,7 @@ def make_row(stack: StackState, *, now: float, with_namespace: bool) -> list[Cel
     ready = stack.ready.status or "Unknown"
     phase_color = "green" if stack.is_ready else "red" if stack.is_stalled else "yellow"
     texts: list[Cell] = [
-        (safe_text.one_line(f"rg/{stack.name}" if stack.is_group else stack.name), ""),
+        (safe_text.one_line(stack.argument), ""),
         (safe_text.one_line(stack.phase) or "New", phase_color),
         (safe_text.one_line(ready), phase_color),
         (safe_text.one_line(stack.summary), ""),
@@ -56,8 +56,11 @@ def find_words(stack: StackState) -> Iterator[str]:
 
 
 def sort(stacks: Iterable[StackState]) -> list[StackState]:
-    """Sort by namespace and name; in each namespace, ResourceGroups after Stacks."""
-    return sorted(stacks, key=lambda stack: (stack.namespace, stack.is_group, stack.name))
+    """Sort by namespace and name; in each namespace, ResourceGroups after Stacks, then instances by their kind."""
+    return sorted(
+        stacks,
+        key=lambda stack: (stack.namespace, stack.is_group, stack.kind.key if stack.is_instance else "", stack.name),
+    )
 
 
 def find_hidden(stack: StackState) -> list[str]:
@@ -76,9 +79,12 @@ def find_hidden(stack: StackState) -> list[str]:
 
 
 def hide_unknown(stack: StackState) -> Object:
-    """Return the object without the values in `spec.parameters` if only another object says which are sensitive."""
+    """Return the object without the values in `spec.parameters` if only another object says which are sensitive.
+
+    An instance states no sensitive value.
+    """
     values = object_fields.mapping(stack.spec, "parameters")
-    if not values or "template" in stack.spec:
+    if not values or "template" in stack.spec or stack.is_instance:
         return stack.raw
     hidden = dict.fromkeys(values, redaction.SENSITIVE)
     return {**stack.raw, "spec": {**stack.spec, "parameters": hidden}}

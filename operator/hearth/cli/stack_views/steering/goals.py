@@ -24,6 +24,7 @@ class GoalType(enum.StrEnum):
     STOPPED = "stopped"
     DELETED = "deleted"
     CHECKED = "checked"
+    PROMOTED = "promoted"
     PHASE = "phase"
     CONDITION = "condition"
 
@@ -43,7 +44,7 @@ class Goal:
 
     type: GoalType
     detail: str = ""
-    """The phase, `<type>[=<status>]` of a condition, or the token of a check."""
+    """The phase, `<type>[=<status>]` of a condition, the token of a check, or the revision of a StackDefinition."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ def parse(text: str) -> Goal:
     word, _, detail = text.partition("=")
     if word == "delete":
         word = GoalType.DELETED
-    if word not in list(GoalType) or word == GoalType.CHECKED:
+    if word not in list(GoalType) or word in (GoalType.CHECKED, GoalType.PROMOTED):
         raise ValueError(
             f"{text!r} is none of ready, suspended, stopped, deleted, phase=PHASE, condition=TYPE[=STATUS]"
         )
@@ -90,6 +91,11 @@ def assess(stack: StackState | None, goal: Goal, *, handled: tuple[str, str] | N
         return GoalState(verdict=Verdict.WAITING, message=FIRST_STATUS if stack.is_new else NOT_OBSERVED)
     if handled is not None and stack.handled.get(handled[0]) != handled[1]:
         return GoalState(verdict=Verdict.WAITING, message=f"waits for the operator to take hearth.dev/{handled[0]}")
+    if goal.type is GoalType.PROMOTED:
+        if str(object_fields.number(stack.status, "definitionRevision")) != goal.detail:
+            message = f"waits for the operator to move it to revision {goal.detail} of its definition"
+            return GoalState(verdict=Verdict.WAITING, message=message)
+        return assess_observed(stack, Goal(type=GoalType.READY))
     return assess_observed(stack, goal)
 
 

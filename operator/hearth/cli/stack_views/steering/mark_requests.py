@@ -60,7 +60,7 @@ def find_refusal(stack: StackState, resource: str) -> str:
     first = resource.partition("/")[0].partition("[")[0]
     is_current = not stack.is_rolled_back and stack.is_observed
     if known and is_current and first not in known:
-        return f"stack/{stack.name} has no resource {first!r}; resources: {', '.join(sorted(known))}"
+        return f"{stack.title} has no resource {first!r}; resources: {', '.join(sorted(known))}"
     return ""
 
 

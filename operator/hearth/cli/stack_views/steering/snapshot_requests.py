@@ -59,7 +59,7 @@ class SnapshotState:
 def find_refusal(stack: StackState) -> str:
     """Return why no snapshot of the Stack is taken; "" if it is."""
     if stack.is_deleting:
-        return f"stack/{stack.name} is being deleted; no snapshot is taken any more"
+        return f"{stack.title} is being deleted; no snapshot is taken any more"
     if object_fields.mapping(stack.spec, "kubeConfig"):
         return f"the objects of stack/{stack.name} are in another cluster; a snapshot contains those of this one only"
     return ""
@@ -125,7 +125,7 @@ def explain_unusable(stack: StackState, snapshot: Object) -> str:
     state, name = SnapshotState(snapshot), object_fields.text(snapshot, "metadata", "name")
     of = object_fields.text(snapshot, "spec", "stackName")
     if stack.is_deleting:
-        return f"stack/{stack.name} is being deleted; a deletion cannot be rolled back"
+        return f"{stack.title} is being deleted; a deletion cannot be rolled back"
     if of != stack.name:
         return f"stacksnapshot/{name} is one of stack/{of}, not of stack/{stack.name}"
     if object_fields.text(snapshot, "metadata", "deletionTimestamp"):

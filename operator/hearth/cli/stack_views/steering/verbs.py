@@ -130,15 +130,15 @@ def rollback(stack: StackState, *, to_revision: int, stored: Collection[int]) ->
 def write_rollback(stack: StackState, wanted: int, *, stated: int | None) -> Write:
     """Write the request; a number that is already there is removed first, because only a new one counts."""
     # The API server rejects both beside each other.
-    patch: Object = {"spec": {"rollback": {"toRevision": wanted, "toSnapshot": None}}}
-    removal: Object = {"spec": {"rollback": {"toRevision": None}}}
+    patch = stack.patch_options({"rollback": {"toRevision": wanted, "toSnapshot": None}})
+    removal = stack.patch_options({"rollback": {"toRevision": None}})
     source = (
         "the definition in spec stays and is not applied; the next change of template or parameters is newer, and wins"
     )
     return Write(
         patches=(removal, patch) if stated == wanted else (patch,),
-        said=f"patched: spec.rollback.toRevision={wanted}",
-        notes=(source, *note_paused(stack), *note_suspended(stack), *note_git(stack, "spec.rollback")),
+        said=f"patched: {stack.options_path}.rollback.toRevision={wanted}",
+        notes=(source, *note_paused(stack), *note_suspended(stack), *note_git(stack, f"{stack.options_path}.rollback")),
     )
 
 
@@ -191,7 +191,7 @@ def explain_no_wait(stack: StackState, where: str, waiting: Sequence[BreakpointE
     if not waiting:
         return (
             f"no resource of {describe(stack)} waits at a breakpoint (phase {stack.phase or 'unknown'}); "
-            "a breakpoint in spec.environment.breakpoints can be continued once its resource has reached it"
+            f"a breakpoint in {stack.options_path}.environment.breakpoints can be continued once its resource has reached it"
         )
     named = ", ".join(str(each) for each in waiting[:NAMED_AT_MOST])
     first = f"kubectl stack continue {stack.argument} {waiting[0]} -n {stack.namespace}"
@@ -205,9 +205,9 @@ def set_paused(stack: StackState, *, paused: bool) -> VerbResult:
         return AlreadySo(said="already paused" if paused else "not paused")
     notes = ("the condition Paused lists what the operator would do",) if paused else ()
     return Write(
-        patches=({"spec": {"paused": True if paused else None}},),
-        said=f"patched: spec.paused={str(paused).lower()}",
-        notes=(*notes, *note_git(stack, "spec.paused")),
+        patches=(stack.patch_options({"paused": True if paused else None}),),
+        said=f"patched: {stack.options_path}.paused={str(paused).lower()}",
+        notes=(*notes, *note_git(stack, f"{stack.options_path}.paused")),
         goal=Goal(type=GoalType.CONDITION, detail="Paused=True") if paused else READY,
     )
 
@@ -218,10 +218,27 @@ def set_suspended(stack: StackState, *, suspended: bool) -> VerbResult:
     if stack.is_suspended == suspended:
         return AlreadySo(said="already suspended" if suspended else "not suspended", goal=goal)
     return Write(
-        patches=({"spec": {"suspended": suspended}},),
-        said=f"patched: spec.suspended={str(suspended).lower()}",
-        notes=(*note_paused(stack), *note_git(stack, "spec.suspended")),
+        patches=(stack.patch_options({"suspended": suspended}),),
+        said=f"patched: {stack.options_path}.suspended={str(suspended).lower()}",
+        notes=(*note_paused(stack), *note_git(stack, f"{stack.options_path}.suspended")),
         goal=goal,
+    )
+
+
+def promote(stack: StackState, *, revision: int) -> VerbResult:
+    """Move an instance to a revision of its StackDefinition."""
+    if revision and object_fields.number(stack.status, "definitionRevision") == revision:
+        return AlreadySo(said=f"already has revision {revision} of its definition")
+    pin = object_fields.number(stack.spec, "definitionRevision")
+    if pin is not None:
+        where = f"{stack.options_path}.definitionRevision"
+        return Refusal(said=f"{describe(stack)} keeps to revision {pin}: change or remove its {where}")
+    text = str(revision)
+    return Write(
+        patches=({"metadata": {"annotations": {names.PROMOTE: text}}},),
+        said=f"annotated: {names.PROMOTE}={text}",
+        notes=note_paused(stack),
+        goal=Goal(type=GoalType.PROMOTED, detail=text),
     )
 
 

@@ -17,7 +17,7 @@ from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import requirements, resource_state
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
-from hearth.model import limits, value_class
+from hearth.model import limits, names, value_class
 from hearth.model.groups import group_members, members
 from hearth.model.text import enumeration
 
@@ -61,6 +61,7 @@ class StackView:
     name: str
     namespace: str
     is_group: bool = False
+    kind: str = names.STACK
     exists: bool = True
     phase: str = ""
     summary: str = ""
@@ -77,8 +78,8 @@ class StackView:
 
     @property
     def title(self) -> str:
-        """Return `stack/shop` or `rg/queue`."""
-        return f"{'rg' if self.is_group else 'stack'}/{self.name}"
+        """Return `stack/shop`, `rg/queue` or `webapp/shop`."""
+        return f"{'rg' if self.is_group else self.kind.lower()}/{self.name}"
 
 
 def describe(objects: StackObjects) -> StackView:
@@ -89,6 +90,7 @@ def describe(objects: StackObjects) -> StackView:
         name=safe_text.one_line(stack.name),
         namespace=safe_text.one_line(stack.namespace),
         is_group=stack.is_group,
+        kind=stack.kind.name,
         phase=safe_text.one_line(stack.phase) or "New",
         summary=safe_text.one_line(stack.summary),
         revision=stack.revision,

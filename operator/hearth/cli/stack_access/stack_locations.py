@@ -1,0 +1,167 @@
+"""Which object an argument names: `shop` is a Stack, `rg/queue` a ResourceGroup, `webapp/shop` an instance of a StackDefinition."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+from hearth.cli import object_fields
+from hearth.cli.stack_access import owned_objects
+from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_views.lists import stack_list
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.kube.discovery.discovery import AGGREGATED, is_well_formed
+from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
+from hearth.model import errors, names, value_class
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from hearth.model.text import enumeration
+
+CATEGORY: Final = "hearth"
+"""The category that the operator gives to each kind of a StackDefinition."""
+STACK_WORDS: Final = frozenset({"stack", "stacks", "stk", "stack.hearth.dev", "stacks.hearth.dev"})
+GROUP_WORDS: Final = frozenset(
+    {"rg", "resourcegroup", "resourcegroups", "resourcegroup.hearth.dev", "resourcegroups.hearth.dev"}
+)
+
+
+class UnknownType(errors.HearthError):
+    """Error for the type of an argument that no Stack has."""
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class InstanceKind:
+    """The kind of a StackDefinition, and the words for it."""
+
+    kind: Kind
+    words: frozenset[str]
+    """In lower case, as kubectl takes them: `webapp`, `webapps`, `wa`, `webapps.platform.example`."""
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class StackLocation:
+    """Where an object is."""
+
+    kind: Kind
+    namespace: str
+    name: str
+
+    @property
+    def is_group(self) -> bool:
+        """Return whether it is that of a ResourceGroup."""
+        return self.kind == RESOURCE_GROUP
+
+    @property
+    def is_stack(self) -> bool:
+        """Return whether it is that of a Stack, not of a ResourceGroup or an instance."""
+        return self.kind == STACK
+
+    @property
+    def title(self) -> str:
+        """Return how messages name it, whether it exists or not."""
+        return self.parse({"kind": self.kind.name, "metadata": {"name": self.name}}).title
+
+    def parse(self, raw: Object) -> StackState:
+        """Return the object that was read there."""
+        return parse(raw, self.kind)
+
+
+def parse(raw: Object, kind: Kind) -> StackState:
+    """Return an object of that kind as a Stack."""
+    return StackState(raw, None if kind.group == names.GROUP else kind)
+
+
+async def locate(session: Session, namespace: str, argument: str) -> StackLocation:
+    """Return where the object is that an argument names. Raises UnknownType, ApiStatusError and Unreachable."""
+    found, path = await locate_within(session, namespace, argument)
+    if path:
+        raise UnknownType(f"{argument!r} names no Stack: names have no slash, apart from that of TYPE/NAME")
+    return found
+
+
+async def locate_within(
+    session: Session, namespace: str, argument: str, *, has_path: bool = False
+) -> tuple[StackLocation, Sequence[str]]:
+    """Return where the object is that an argument names first, and what it names within. Raises as `locate`.
+
+    has_path: whether `shop/web` may be a resource of the Stack `shop`.
+    """
+    first, *rest = argument.split("/")
+    if not rest:
+        return StackLocation(STACK, namespace, first), ()
+    word = first.lower()
+    if word in STACK_WORDS or word in GROUP_WORDS:
+        kind = STACK if word in STACK_WORDS else RESOURCE_GROUP
+        return StackLocation(kind, namespace, rest[0]), rest[1:]
+    known = await list_instance_kinds(session)
+    found = [each.kind for each in known if word in each.words]
+    if len(found) > 1:
+        listed = enumeration.enumerate_names(sorted(f"{kind.plural}.{kind.group}/{rest[0]}" for kind in found))
+        raise UnknownType(f"{first} may be one of several types; name one of {listed}")
+    if found:
+        return StackLocation(found[0], namespace, rest[0]), rest[1:]
+    if has_path:
+        return StackLocation(STACK, namespace, first), rest
+    types = sorted(f"{kind.plural}.{kind.group}" for kind in (STACK, RESOURCE_GROUP, *(each.kind for each in known)))
+    raise UnknownType(f"the server has no type {first!r} of Stacks; it has {enumeration.enumerate_names(types)}")
+
+
+async def read(session: Session, location: StackLocation) -> StackState:
+    """Return the object. Raises ApiStatusError and Unreachable."""
+    return location.parse(await session.get(location.kind, location.namespace, location.name))
+
+
+async def list_instance_kinds(session: Session) -> Sequence[InstanceKind]:
+    """Return the kinds of all StackDefinitions that the server serves, one version of each."""
+    answer = await session.connection.request("GET", "/apis", accept=AGGREGATED)
+    return [found for group in object_fields.entries(answer, "items") for found in find_instance_kinds(group)]
+
+
+def find_instance_kinds(group: Mapping[str, Any]) -> Sequence[InstanceKind]:
+    """Return those of one group, as discovery describes it."""
+    name = object_fields.text(group, "metadata", "name")
+    if name == names.GROUP:
+        return ()
+    found: dict[str, InstanceKind] = {}
+    # The server names the version that it prefers first.
+    for version in object_fields.entries(group, "versions"):
+        for resource in object_fields.entries(version, "resources"):
+            if CATEGORY in object_fields.texts(resource, "categories"):
+                each = parse_instance_kind(name, object_fields.text(version, "version"), resource)
+                if is_well_formed(each.kind):
+                    found.setdefault(each.kind.plural, each)
+    return list(found.values())
+
+
+def parse_instance_kind(group: str, version: str, resource: Any) -> InstanceKind:
+    """Return the kind that discovery describes."""
+    plural, kind = object_fields.text(resource, "resource"), object_fields.text(resource, "responseKind", "kind")
+    words = {plural, kind, object_fields.text(resource, "singularResource")}
+    words |= {f"{each}.{group}" for each in words} | set(object_fields.texts(resource, "shortNames"))
+    found = Kind(group=group, version=version, name=kind, plural=plural, namespaced=True)
+    return InstanceKind(found, frozenset(each.lower() for each in words if each))
+
+
+async def list_kinds(session: Session) -> Collection[Kind]:
+    """Return all kinds of Stacks: our own, and those of StackDefinitions."""
+    return [STACK, RESOURCE_GROUP, *(each.kind for each in await list_instance_kinds(session))]
+
+
+async def list_all(
+    session: Session, namespace: str, kinds: Collection[Kind], *, selector: str = ""
+) -> list[StackState]:
+    """Return the objects of all these kinds, sorted; namespace: "" for all. Raises ApiStatusError and Unreachable.
+
+    What the user may not list is left out, except for Stacks.
+    """
+
+    async def list_of(kind: Kind) -> list[StackState]:
+        if kind == STACK:
+            found = await session.list(kind, namespace, selector=selector)
+        else:
+            found = await owned_objects.list_allowed(session, kind, namespace, selector=selector)
+        return [parse(raw, kind) for raw in found]
+
+    found = await asyncio.gather(*map(list_of, kinds))
+    return stack_list.sort(each for stacks in found for each in stacks)

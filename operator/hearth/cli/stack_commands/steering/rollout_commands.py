@@ -1,0 +1,231 @@
+"""`kubectl stack rollout …`: the rollout of a StackDefinition; and `promote`, which moves one of its instances."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final, assert_never
+
+import click
+
+from hearth.cli import lazy_group, object_fields
+from hearth.cli.example_command import ExampleCommand
+from hearth.cli.lazy_group import Entry
+from hearth.cli.stack_access import stack_locations
+from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_commands import cluster_options
+from hearth.cli.stack_commands.cluster_options import ClusterOptions
+from hearth.cli.stack_commands.exit_codes import DONE, FAILED
+from hearth.cli.stack_commands.stack_argument import NAME, Duration
+from hearth.cli.stack_commands.steering import progress_output, verb_execution
+from hearth.cli.stack_commands.steering.verb_commands import verb
+from hearth.cli.stack_views import safe_text
+from hearth.cli.stack_views.steering import rollouts, verbs
+from hearth.cli.stack_views.steering.goals import Verdict
+from hearth.cli.stack_views.steering.rollouts import DefinitionState
+from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
+from hearth.kube.well_known_kinds import STACK_DEFINITION
+from hearth.model import errors
+from hearth.model.text import enumeration
+
+MODULE: Final = "hearth.cli.stack_commands.steering.rollout_commands"
+DEFINITION: Final = click.argument("definition", metavar="DEFINITION")
+
+
+class NoSuchDefinition(errors.HearthError):
+    """Error for an argument that names no StackDefinition, or several."""
+
+
+def entry(attribute: str, summary: str) -> Entry:
+    """Return the entry of a subcommand of this module."""
+    return Entry(module=MODULE, attribute=attribute, summary=summary)
+
+
+ROLLOUT_COMMANDS: Mapping[str, Entry] = {
+    "status": entry("status", "Follow a rollout to its end."),
+    "pause": entry("pause", "Move no further instance."),
+    "resume": entry("resume", "Continue what was paused."),
+    "promote": entry("promote_wave", "End the pause after the present wave."),
+    "undo": entry("undo", "Take back the revision that is under way."),
+    "restart": entry("restart", "Begin again with what was stopped or taken back."),
+}
+
+
+class ExampleGroup(ExampleCommand, lazy_group.LazyGroup):
+    """A group whose help ends with examples."""
+
+
+@click.group(cls=ExampleGroup, entries=ROLLOUT_COMMANDS, examples=("kubectl stack rollout status webapps",))
+def rollout() -> None:
+    """Follow and steer how a change of a StackDefinition reaches its instances.
+
+    DEFINITION is the name of a StackDefinition, or one of the names of its kind: `webapps.platform.example`, `webapp`.
+    """
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=("kubectl stack rollout status webapps", "kubectl stack rollout status webapps --watch=false"),
+)
+@DEFINITION
+@click.option("--watch", type=bool, default=True, show_default=True, help="Follow it until it ends.")
+@click.option("--timeout", type=Duration(), help="The time limit, e.g. 90s or 10m. Default: none.")
+@cluster_options.cluster_options
+def status(cluster: ClusterOptions, definition: str, timeout: float | None, *, watch: bool) -> None:
+    """Follow a rollout; end with 0 once all instances have the revision, with 1 as soon as it needs a person."""
+
+    async def work(session: Session) -> int:
+        found = await find_definition(session, definition)
+        if watch:
+            return await follow(session, found, timeout=timeout)
+        click.echo(safe_text.clean(f"{found.reference}: {rollouts.assess(found).message}"))
+        return DONE
+
+    cluster_options.run(cluster, work)
+
+
+@click.command(cls=ExampleCommand, examples=("kubectl stack rollout pause webapps",))
+@DEFINITION
+@cluster_options.cluster_options
+def pause(cluster: ClusterOptions, definition: str) -> None:
+    """Move no further instance. What was moved stays as it is."""
+    act(cluster, definition, lambda found: rollouts.set_paused(found, paused=True))
+
+
+@click.command(cls=ExampleCommand, examples=("kubectl stack rollout resume webapps",))
+@DEFINITION
+@cluster_options.cluster_options
+def resume(cluster: ClusterOptions, definition: str) -> None:
+    """Continue a rollout that was paused."""
+    act(cluster, definition, lambda found: rollouts.set_paused(found, paused=False))
+
+
+@click.command("promote", cls=ExampleCommand, examples=("kubectl stack rollout promote webapps",))
+@DEFINITION
+@cluster_options.cluster_options
+def promote_wave(cluster: ClusterOptions, definition: str) -> None:
+    """End the pause after the present wave: the next one begins."""
+    act(cluster, definition, rollouts.promote)
+
+
+@click.command(cls=ExampleCommand, examples=("kubectl stack rollout undo webapps",))
+@DEFINITION
+@cluster_options.cluster_options
+def undo(cluster: ClusterOptions, definition: str) -> None:
+    """Take back the revision that is under way: all instances that have it go back to the last completed one."""
+    act(cluster, definition, rollouts.undo)
+
+
+@click.command(cls=ExampleCommand, examples=("kubectl stack rollout restart webapps",))
+@DEFINITION
+@cluster_options.cluster_options
+def restart(cluster: ClusterOptions, definition: str) -> None:
+    """Begin again with the first wave of what was stopped or taken back."""
+    token = verb_execution.make_token()
+    act(cluster, definition, lambda found: rollouts.restart(found, token=token))
+
+
+@click.command(cls=ExampleCommand, examples=("kubectl stack promote webapp/shop --wait",))
+@NAME
+@click.option(
+    "--to", "revision", type=click.IntRange(min=1), help="The revision of the definition. Default: the newest."
+)
+@verb
+def promote(cluster: ClusterOptions, name: str, revision: int | None, *, wait: bool, timeout: float | None) -> None:
+    """Move an instance of a StackDefinition whose strategy is Manual to a revision of the definition."""
+
+    async def work(session: Session) -> int:
+        location = await stack_locations.locate(session, cluster.find_namespace(), name)
+        stack = await stack_locations.read(session, location)
+        if not stack.is_instance:
+            cluster_options.complain(
+                f"error: {stack.title} follows no StackDefinition; name an instance of one: TYPE/NAME"
+            )
+            return FAILED
+        number = revision
+        if number is None:
+            definition = await session.get(STACK_DEFINITION, "", f"{stack.kind.plural}.{stack.kind.group}")
+            number = object_fields.number(definition, "status", "revision") or 0
+        result = verbs.promote(stack, revision=number)
+        return await verb_execution.carry_out(session, stack, result, wait=wait, timeout=timeout)
+
+    cluster_options.run(cluster, work)
+
+
+async def find_definition(session: Session, argument: str) -> DefinitionState:
+    """Return the StackDefinition of that name, or whose kind is named so. Raises NoSuchDefinition, ApiStatusError."""
+    word = argument.rpartition("/")[2].lower()
+    found = [DefinitionState(raw) for raw in await session.list(STACK_DEFINITION)]
+    fitting = [each for each in found if word in list_words(each)]
+    if len(fitting) == 1:
+        return fitting[0]
+    listed = enumeration.enumerate_names(sorted(each.name for each in fitting or found)) or "none"
+    problem = "names several StackDefinitions" if fitting else "names no StackDefinition; there are"
+    raise NoSuchDefinition(f"{argument!r} {problem}: {listed}")
+
+
+def list_words(definition: DefinitionState) -> set[str]:
+    """Return the words for a StackDefinition and its kind, in lower case."""
+    stated = object_fields.mapping(definition.raw, "spec", "names")
+    words = {object_fields.text(stated, each) for each in ("plural", "singular", "kind")}
+    return {each.lower() for each in (definition.name, *words, *object_fields.texts(stated, "shortNames")) if each}
+
+
+def act(cluster: ClusterOptions, argument: str, decide: Callable[[DefinitionState], VerbResult]) -> None:
+    """Read the StackDefinition, decide, and write."""
+
+    async def work(session: Session) -> int:
+        definition = await find_definition(session, argument)
+        return await carry_out(session, definition, decide(definition))
+
+    cluster_options.run(cluster, work)
+
+
+async def carry_out(session: Session, definition: DefinitionState, result: VerbResult) -> int:
+    """Do what was decided; return the exit code."""
+    match result:
+        case Refusal():
+            cluster_options.complain(f"error: {definition.reference}: {result.said}")
+            return FAILED
+        case AlreadySo():
+            pass
+        case Write():
+            for patch in result.patches:
+                metadata = {**patch["metadata"], "uid": definition.uid}
+                await session.patch(STACK_DEFINITION, "", definition.name, body={**patch, "metadata": metadata})
+        case _:
+            assert_never(result)
+    click.echo(f"{definition.reference} {safe_text.one_line(result.said)}")
+    for note in result.notes if isinstance(result, Write) else ():
+        click.echo(f"note: {safe_text.one_line(note)}", err=True)
+    return DONE
+
+
+async def follow(
+    session: Session,
+    definition: DefinitionState,
+    *,
+    timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
+) -> int:
+    """Show progress until the rollout ends; return the exit code."""
+    last: DefinitionState | None = definition
+    reached = rollouts.assess(definition)
+    with progress_output.opened() as progress:
+        try:
+            async with asyncio.timeout(timeout):
+                async for raw in session.watch_one(STACK_DEFINITION, "", definition.name):
+                    last = DefinitionState(raw) if raw is not None else None
+                    reached = rollouts.assess(last)
+                    if reached.verdict is not Verdict.WAITING:
+                        break
+                    progress.report(reached.message)
+        except TimeoutError:
+            cluster_options.complain(f"error: timed out waiting for {definition.reference}: {progress.last}")
+            return FAILED
+    if reached.verdict is Verdict.REACHED:
+        click.echo(safe_text.clean(f"{definition.reference}: {reached.message}"))
+        return DONE
+    cluster_options.complain(f"error: {definition.reference}: {reached.message}")
+    for command in rollouts.advise(last) if last is not None else ():
+        click.echo(f"  {safe_text.one_line(command)}", err=True)
+    return FAILED

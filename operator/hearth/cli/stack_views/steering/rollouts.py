@@ -1,0 +1,186 @@
+"""The rollout of a StackDefinition as its object reports it, and what each verb of `kubectl stack rollout` writes onto it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from hearth.cli import object_fields
+from hearth.cli.stack_views.stack_state import NamedObject
+from hearth.cli.stack_views.steering import goals
+from hearth.cli.stack_views.steering.goals import GoalState, Verdict
+from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
+from hearth.model import names, value_class
+from hearth.model.child import Object
+from hearth.plan.rollouts.rollout_decision import RolloutPhase
+
+TRUE: Final = "True"
+UNDER_WAY: Final = (RolloutPhase.PROGRESSING, RolloutPhase.PAUSED)
+FAILURES: Final = ("RolloutStopped", "RolledBack")
+"""The reasons of `Ready` after a rollout that failed."""
+REVERTED: Final = (RolloutPhase.ROLLING_BACK, RolloutPhase.ROLLED_BACK)
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class DefinitionState(NamedObject):
+    """A StackDefinition, read from its object."""
+
+    raw: Object
+
+    @property
+    def reference(self) -> str:
+        """Return how kubectl reports what was written."""
+        return f"stackdefinition.hearth.dev/{self.name}"
+
+    @property
+    def kind_name(self) -> str:
+        """Return the kind of its instances as arguments name it: `webapp`."""
+        return object_fields.text(self.raw, "spec", "names", "kind").lower()
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """Return its annotations."""
+        return object_fields.mapping(self.raw, "metadata", "annotations")
+
+    @property
+    def strategy(self) -> str:
+        """Return how its revisions reach the instances."""
+        return object_fields.text(self.raw, "spec", "rollout", "strategy") or "Progressive"
+
+    @property
+    def rollout(self) -> Mapping[str, Any]:
+        """Return how far its newest revision is; empty before the operator has reported on it."""
+        return object_fields.mapping(self.raw, "status", "rollout")
+
+    @property
+    def phase(self) -> str:
+        """Return the phase of the rollout, "" before the first one."""
+        return object_fields.text(self.rollout, "phase")
+
+    @property
+    def revision(self) -> int:
+        """Return the revision that is rolled out; 0 for none."""
+        return object_fields.number(self.rollout, "revision") or 0
+
+    @property
+    def completed(self) -> int:
+        """Return the last revision that completed its rollout; 0 for none."""
+        return object_fields.number(self.rollout, "completed") or 0
+
+    @property
+    def wave(self) -> str:
+        """Return the present wave, "" for none."""
+        return object_fields.text(self.rollout, "wave")
+
+    @property
+    def is_paused(self) -> bool:
+        """Return whether its user paused the rollout."""
+        return self.annotations.get(names.ROLLOUT_PAUSED) == "true"
+
+    @property
+    def is_observed(self) -> bool:
+        """Return whether the status describes the present spec and requests."""
+        generation = object_fields.number(self.raw, "metadata", "generation")
+        restart = object_fields.text(self.annotations, names.ROLLOUT_RESTART)
+        is_begun = not restart or not self.phase or restart == object_fields.text(self.rollout, "restart")
+        is_undone = self.annotations.get(names.ROLLOUT_UNDO) != str(self.revision) or self.phase not in (
+            *UNDER_WAY,
+            RolloutPhase.STOPPED,
+        )
+        return object_fields.number(self.raw, "status", "observedGeneration") == generation and is_begun and is_undone
+
+    @property
+    def ready(self) -> Mapping[str, Any]:
+        """Return the condition `Ready`."""
+        return self._find_condition("Ready")
+
+    @property
+    def is_stalled(self) -> bool:
+        """Return whether the operator waits for a change by somebody."""
+        return self._find_condition("Stalled").get("status") == TRUE
+
+    def _find_condition(self, type_: str) -> Mapping[str, Any]:
+        conditions = object_fields.entries(self.raw, "status", "conditions")
+        return next((each for each in conditions if each.get("type") == type_), {})
+
+    @property
+    def message(self) -> str:
+        """Return what the operator says of it."""
+        return object_fields.text(self.ready, "message") or "no operator has processed it yet"
+
+
+def assess(definition: DefinitionState | None) -> GoalState:
+    """Return how far a rollout is: reached, or failed once it needs a person."""
+    if definition is None:
+        return GoalState(verdict=Verdict.FAILED, message="it was deleted")
+    if not definition.is_observed:
+        return GoalState(verdict=Verdict.WAITING, message=goals.NOT_OBSERVED)
+    if definition.ready.get("status") == TRUE:
+        return GoalState(verdict=Verdict.REACHED, message=definition.message)
+    if definition.is_stalled and definition.phase != RolloutPhase.PAUSED:
+        return GoalState(verdict=Verdict.FAILED, message=definition.message)
+    return GoalState(verdict=Verdict.WAITING, message=definition.message)
+
+
+def advise(definition: DefinitionState) -> Iterator[str]:
+    """Yield the commands that help after a rollout failed; none where the definition itself was refused."""
+    if definition.ready.get("reason") not in FAILURES:
+        return
+    first = next(iter(object_fields.entries(definition.rollout, "instances")), None)
+    if first is not None:
+        name, namespace = object_fields.text(first, "name"), object_fields.text(first, "namespace")
+        yield f"kubectl stack why {definition.kind_name}/{name} -n {namespace}"
+    if definition.phase == RolloutPhase.STOPPED and definition.completed:
+        yield f"kubectl stack rollout undo {definition.name}"
+    yield f"kubectl stack rollout restart {definition.name}"
+
+
+def set_paused(definition: DefinitionState, *, paused: bool) -> VerbResult:
+    """Stop moving instances, or continue."""
+    if definition.is_paused == paused:
+        return AlreadySo(said="already paused" if paused else "not paused")
+    notes = () if not paused or definition.phase in UNDER_WAY else ("no rollout is under way; the next one waits",)
+    return annotate(names.ROLLOUT_PAUSED, "true" if paused else None, notes=notes)
+
+
+def promote(definition: DefinitionState) -> VerbResult:
+    """End the pause after the present wave."""
+    if definition.strategy == "Manual":
+        said = f"its strategy is Manual: name the instance to move: kubectl stack promote {definition.kind_name}/NAME"
+        return Refusal(said=said)
+    if not object_fields.text(definition.rollout, "readySince"):
+        return Refusal(said=f"no wave is followed by a pause now: {definition.message}")
+    return annotate(names.ROLLOUT_PROMOTE, f"{definition.revision}/{definition.wave}")
+
+
+def undo(definition: DefinitionState) -> VerbResult:
+    """Take back the revision that is under way."""
+    if definition.phase in REVERTED:
+        return AlreadySo(said=f"already taken back: {definition.message}")
+    if definition.phase == RolloutPhase.COMPLETE:
+        said = (
+            f"revision {definition.revision} has completed its rollout; apply the definition as it was before instead"
+        )
+        return Refusal(said=said)
+    if not definition.completed or not definition.phase:
+        return Refusal(said="no earlier revision has completed its rollout, so there is none to go back to")
+    note = f"the spec still states revision {definition.revision}: change it, or `kubectl stack rollout restart`"
+    return annotate(names.ROLLOUT_UNDO, str(definition.revision), notes=(note,))
+
+
+def restart(definition: DefinitionState, *, token: str) -> VerbResult:
+    """Begin again with what was stopped or taken back."""
+    if definition.phase not in (RolloutPhase.STOPPED, *REVERTED):
+        return Refusal(said=f"nothing was stopped or taken back: {definition.message}")
+    # Else it would be taken back again.
+    removed = (names.ROLLOUT_UNDO,) if names.ROLLOUT_UNDO in definition.annotations else ()
+    return annotate(names.ROLLOUT_RESTART, token, removed=removed)
+
+
+def annotate(
+    annotation: str, value: str | None, *, notes: tuple[str, ...] = (), removed: tuple[str, ...] = ()
+) -> Write:
+    """Return the write of a request. value: None to take it back; removed: further annotations that are."""
+    said = f"annotated: {annotation}={value}" if value is not None else f"annotation removed: {annotation}"
+    patch: Object = {"metadata": {"annotations": {annotation: value, **dict.fromkeys(removed)}}}
+    return Write(patches=(patch,), said=said, notes=notes)
