@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from hearth.model import limits, value_class
 from hearth.model.sharding import BUCKETS, WHOLE, Place, Share
-from hearth.model.tenancy import Mode, Tenancy
+from hearth.model.tenancy import ACCOUNT_NAME, Mode, Tenancy
 
 LogFormat: TypeAlias = Literal["text", "json"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
@@ -31,6 +31,7 @@ ORDINAL = re.compile(r"-(\d+)$")
 """At the end of the name of a StatefulSet's pod."""
 KIND = re.compile(r"[A-Z][A-Za-z0-9]*(\.[a-z0-9][a-z0-9.-]*)?")
 GROUP = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
+DEFINER_ACCOUNT = re.compile(rf"[a-z0-9]([-a-z0-9]{{0,61}}[a-z0-9])?:{ACCOUNT_NAME}")
 DURATION = re.compile(r"(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?(?:(?P<seconds>\d+)s)?")
 
 
@@ -65,6 +66,8 @@ class Settings:
     """What Stacks may do with the operator's own rights."""
     definition_groups: frozenset[str] = frozenset()
     """The API groups in which StackDefinitions may make kinds; none: StackDefinitions are not served."""
+    definition_accounts: frozenset[str] = frozenset()
+    """The ServiceAccounts that StackDefinitions may name, as `namespace:name`."""
     default_service_account: str | None = None
     """The ServiceAccount of Stacks that name none."""
     allow_loopback_clusters: bool = False
@@ -134,7 +137,12 @@ class Settings:
     def make_tenancy(self) -> Tenancy:
         """Return the tenancy. An operator that serves only its own namespace cannot close that namespace."""
         closed = self.operator_namespace if self.namespace != self.operator_namespace else ""
-        return Tenancy(mode=self.tenancy, closed=closed, default_account=self.default_service_account or "")
+        return Tenancy(
+            mode=self.tenancy,
+            closed=closed,
+            default_account=self.default_service_account or "",
+            definer_accounts=self.definition_accounts,
+        )
 
     def validate(self) -> str:
         """Return which settings contradict each other, in a sentence; "" if none do."""
@@ -148,6 +156,8 @@ class Settings:
             )
         if self.definition_groups and not self.share.has_all_buckets:
             return "--definition-groups is for an operator without --shards; remove one of them"
+        if self.definition_accounts and not self.definition_groups:
+            return "--definition-accounts has no effect without --definition-groups; set both, or neither"
         if not self.leader_election or self.retry_period < self.renew_deadline < self.lease_duration:
             return ""
         return (
@@ -184,6 +194,15 @@ def parse_groups(text: str) -> frozenset[str]:
     for each in found:
         if not GROUP.fullmatch(each):
             raise ValueError(f"{each!r} is not an API group of your own: write a domain, e.g. platform.example")
+    return found
+
+
+def parse_accounts(text: str) -> frozenset[str]:
+    """Parse a list of ServiceAccounts, e.g. `platform-system:webapps`. Raises ValueError."""
+    found = frozenset(part.strip() for part in text.split(","))
+    for each in found:
+        if not DEFINER_ACCOUNT.fullmatch(each):
+            raise ValueError(f"{each!r} is not a ServiceAccount: write namespace:name, e.g. platform-system:webapps")
     return found
 
 

@@ -33,6 +33,7 @@ EXAMPLES: dict[str, Any] = {
     "serveOperatorNamespace": True,
     "tenancy": "trusted",
     "definitionGroups": "platform.example",
+    "definitionAccounts": "platform:webapps",
     "defaultServiceAccount": "deployer",
     "otherClusters": False,
     "clustersMemory": 300,
@@ -57,8 +58,8 @@ EXAMPLES: dict[str, Any] = {
     "profile": "{folder}/profile",
 }
 """A value for each flag that is not its default."""
-ALONE = "definitionGroups"
-"""The one that cannot be beside shards."""
+ALONE = ("definitionGroups", "definitionAccounts")
+"""Those that cannot be beside shards."""
 
 
 def test_helm_is_the_version_that_is_pinned(helm: Helm) -> None:
@@ -86,10 +87,10 @@ def test_every_flag_reaches_the_program(helm: Helm, tmp_path: Path) -> None:
     seen, alone = (
         read_settings(find_args(helm.render(f"--set-json=settings={text}", "--set=replicas=1")))
         for text in (
-            json.dumps({name: None if name == ALONE else each for name, each in EXAMPLES.items()}).replace(
+            json.dumps({name: None if name in ALONE else each for name, each in EXAMPLES.items()}).replace(
                 "{folder}", str(tmp_path)
             ),
-            json.dumps({ALONE: EXAMPLES[ALONE]}),
+            json.dumps({name: EXAMPLES[name] for name in ALONE}),
         )
     )
     defaults = read_settings(["run"])
@@ -97,8 +98,10 @@ def test_every_flag_reaches_the_program(helm: Helm, tmp_path: Path) -> None:
     assert list(EXAMPLES) == list(chart_files.read_values()["settings"])
     # The shard is a part of `share`.
     same = {name for name in seen.__dataclass_fields__ if getattr(seen, name) == getattr(defaults, name)}
-    assert same == {"leader_election", "definition_groups"}, "a process outside of a pod has none by default"
-    assert alone.definition_groups == {EXAMPLES[ALONE]}
+    assert same == {"leader_election", "definition_groups", "definition_accounts"}, (
+        "a process outside of a pod has none by default"
+    )
+    assert (alone.definition_groups, alone.definition_accounts) == ({"platform.example"}, {"platform:webapps"})
     assert (seen.tenancy, seen.share.index, seen.max_concurrent_writes) == (Mode.TRUSTED, 2, 7)
 
 

@@ -11,6 +11,7 @@ import orjson
 from hearth.model import names, stack_tree, value_class
 from hearth.model.child import Object
 from hearth.model.stack_tree import Node
+from hearth.model.tenancy import DefinerAccount
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,8 @@ class StackObject:
     """The field manager of the last spec write: `kubectl-client-side-apply`, `kustomize-controller` …"""
     service_account: str = ""
     """The ServiceAccount that the spec names; "" for none."""
+    definer: DefinerAccount | None = None
+    """Of an instance: the ServiceAccount that its StackDefinition names, which counts instead; None for none."""
     kubeconfig: KubeconfigRef | None = None
     """What the spec says of another cluster; None for this one."""
     packed_spec: bytes = field(repr=False)

@@ -156,7 +156,7 @@ class ReadRights:
         verb: str = tenancy.READING,
     ) -> bool | None:
         """Return the answer, None while it is unknown. name: of the object, "" for all."""
-        key = (boundary.namespace, boundary.account, verb, kind.key, namespace, name)
+        key = (boundary.account_namespace, boundary.account, verb, kind.key, namespace, name)
         question = self._questions.get(key)
         if question is None:
             question = Question(boundary=boundary, verb=verb, kind=kind, namespace=namespace, name=name)

@@ -107,7 +107,9 @@ class Services:
     def find_boundary(self, stack: StackObject) -> Boundary:
         """Return where the objects of the Stack may be."""
         is_remote = self.find_link(stack.uid).is_remote
-        return self.tenancy.find_boundary(stack.namespace, stack.service_account, is_remote=is_remote)
+        return self.tenancy.find_boundary(
+            stack.namespace, stack.service_account, is_remote=is_remote, definer=stack.definer
+        )
 
     def find_cluster(self, stack: StackObject) -> WorkloadCluster:
         """Return the cluster of the Stack's objects as the account of the Stack accesses it."""

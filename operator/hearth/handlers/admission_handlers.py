@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hearth.engine.admission.review import ReviewResult
     from hearth.handlers.callbacks import AdmissionCallbacks
 
-REVIEWED = ("stacks", "resourcegroups", "healthmarks", "stacksnapshots", "stacktemplates")
+REVIEWED = ("stacks", "resourcegroups", "healthmarks", "stacksnapshots", "stacktemplates", "stackdefinitions")
 INVALID = 422
 
 

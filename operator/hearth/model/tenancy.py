@@ -41,6 +41,21 @@ class Mode(enum.StrEnum):
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class DefinerAccount:
+    """The ServiceAccount that a StackDefinition names: the objects of all instances are written with its rights."""
+
+    namespace: str
+    name: str
+    definition: str
+    """The name of the StackDefinition."""
+    is_confined: bool = True
+    """Whether the objects must be in the namespace of the instance. The tenancy of the operator does not count."""
+
+    def __str__(self) -> str:
+        return f"{self.namespace}:{self.name}"
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Boundary:
     """The boundary of one Stack. Each of its objects must be inside."""
 
@@ -51,22 +66,30 @@ class Boundary:
     closed: str = ""
     """The namespace that is closed to every Stack: that of the operator. "" for none."""
     account: str = ""
-    """The ServiceAccount, in the namespace of the Stack, that all requests about its objects and sources are made as; ""
-    for the operator's own."""
+    """The ServiceAccount that all requests about the Stack's objects and sources are made as; "" for the operator's own."""
+    definer: DefinerAccount | None = None
+    """The account, if a StackDefinition names it; None if the Stack does, and it is in the Stack's namespace."""
+    is_definer_denied: bool = False
+    """Whether the operator may not act as that account."""
     lacks_account: bool = False
     """Whether the Stack must name an account and names none."""
 
     @property
+    def account_namespace(self) -> str:
+        """Return the namespace of the account."""
+        return self.definer.namespace if self.definer is not None else self.namespace
+
+    @property
     def user(self) -> str:
         """Return the user name of the account; "" for the operator's own."""
-        return f"system:serviceaccount:{self.namespace}:{self.account}" if self.account else ""
+        return f"system:serviceaccount:{self.account_namespace}:{self.account}" if self.account else ""
 
     @property
     def groups(self) -> tuple[str, ...]:
         """Return the groups of the account, as the API server sets them; () for the operator's own."""
         if not self.account:
             return ()
-        return ("system:serviceaccounts", f"system:serviceaccounts:{self.namespace}", "system:authenticated")
+        return ("system:serviceaccounts", f"system:serviceaccounts:{self.account_namespace}", "system:authenticated")
 
     @property
     def stack_denial(self) -> str:
@@ -75,6 +98,12 @@ class Boundary:
             return (
                 f"the Stack is in namespace {self.closed}, which belongs to the operator and is closed to every Stack; "
                 f"create it in another namespace"
+            )
+        if self.definer is not None and self.is_definer_denied:
+            return (
+                f"StackDefinition {self.definer.definition} acts as ServiceAccount {self.account} in namespace "
+                f"{self.account_namespace}, which the operator may not; let an administrator start the operator with "
+                f"--definition-accounts={self.definer}"
             )
         if self.lacks_account:
             return (
@@ -99,6 +128,11 @@ class Boundary:
         if not self.is_confined or ref.namespace == self.namespace:
             return ""
         found = f"is in namespace {ref.namespace}" if ref.namespace else "is cluster-scoped"
+        if self.definer is not None:
+            return (
+                f"{found}, but StackDefinition {self.definer.definition} may only make objects in the namespace of each of its "
+                f"instances, {self.namespace}; change its template, or let it state spec.boundary: Cluster"
+            )
         return (
             f"{found}, but a Stack may only have objects in its own namespace, {self.namespace}; "
             f"{self._find_way_out(ref)}, or let an administrator start the operator with --tenancy=trusted"
@@ -116,9 +150,14 @@ class Boundary:
         """Return why the objects of a kind must not be listed for the Stack, or "". namespace: "" for all."""
         if namespace or not kind.namespaced or not self.is_confined or self.stack_denial:
             return self.find_denial(ObjectRef(group=kind.group, kind=kind.name, namespace=namespace, name=""))
+        way_out = (
+            "set spec.serviceAccountName to a ServiceAccount with the required rights"
+            if self.definer is None
+            else f"let StackDefinition {self.definer.definition} state spec.boundary: Cluster"
+        )
         return (
-            f"covers all namespaces, but a Stack may only read its own namespace, {self.namespace}; set "
-            f"spec.serviceAccountName to a ServiceAccount with the required rights, or remove allNamespaces"
+            f"covers all namespaces, but a Stack may only read its own namespace, {self.namespace}; {way_out}, or remove "
+            "allNamespaces"
         )
 
     def is_closed(self, ref: ObjectRef) -> bool:
@@ -146,7 +185,7 @@ class Boundary:
         resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
         return (
             f"kubectl create {scope} {role} --verb={verbs} --resource={resource}{within} && "
-            f"kubectl create {scope}binding {role} --{scope}={role} --serviceaccount={self.namespace}:{self.account}{within}"
+            f"kubectl create {scope}binding {role} --{scope}={role} --serviceaccount={self.account_namespace}:{self.account}{within}"
         )
 
 
@@ -164,13 +203,32 @@ class Tenancy:
     """The namespace that is closed to every Stack, "" for none."""
     default_account: str = ""
     """The ServiceAccount of Stacks that name none; "" for none."""
+    definer_accounts: frozenset[str] = frozenset()
+    """The ServiceAccounts that StackDefinitions may name, as `namespace:name`."""
 
-    def find_boundary(self, namespace: str, account: str = "", *, is_remote: bool = False) -> Boundary:
+    def find_boundary(
+        self, namespace: str, account: str = "", *, is_remote: bool = False, definer: DefinerAccount | None = None
+    ) -> Boundary:
         """Return the boundary of a Stack in that namespace. account: the ServiceAccount that it names, "" for none.
 
-        is_remote: whether its objects are in another cluster. There, the rights of its kubeconfig are the boundary.
+        is_remote: whether its objects are in another cluster. There, the rights of its kubeconfig are the boundary;
+        definer: the account that its StackDefinition names, which counts instead.
         """
+        if definer is not None:
+            return _make_definer_boundary(self.closed, namespace, definer, str(definer) not in self.definer_accounts)
         return _make_boundary(self.mode, self.closed, namespace, account or self.default_account, is_remote)
+
+
+@functools.lru_cache(maxsize=BOUNDARIES_KEPT)
+def _make_definer_boundary(closed: str, namespace: str, definer: DefinerAccount, is_denied: bool) -> Boundary:
+    return Boundary(
+        namespace=namespace,
+        is_confined=definer.is_confined,
+        closed=closed,
+        account=definer.name,
+        definer=definer,
+        is_definer_denied=is_denied,
+    )
 
 
 @functools.lru_cache(maxsize=BOUNDARIES_KEPT)

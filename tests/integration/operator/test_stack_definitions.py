@@ -236,7 +236,7 @@ async def steer_an_instance(cluster: Cluster, paster: Paster) -> None:
     assert "page" in await stack.expect("tree", "site/site-0")
     assert "nothing is wrong" in await stack.expect("why", f"{SITE.plural}.{GROUP}/site-0")
     assert "no resource 'nothing'" in await stack.expect("why", "site/site-0/nothing", code=1)
-    assert "no type 'sight'" in await stack.expect("tree", "sight/site-0", code=1)
+    assert "no type 'spot'" in await stack.expect("tree", "spot/site-0", code=1)
     paused = await stack.expect("pause", "site/site-0")
     assert paused.startswith(f"site.{GROUP}/site-0 patched: spec.stack.paused=true"), paused
     await cluster.wait(lambda status: "paused" in status.get("state", ""), SITE, "site-0")

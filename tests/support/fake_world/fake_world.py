@@ -260,6 +260,9 @@ class FakeWorld:
     find_latency: Callable[[], float] | None = None
     """The same for each request by itself; None: each takes as long as any other."""
 
+    definer_accounts: frozenset[str] = frozenset()
+    """The accounts that StackDefinitions may name, of operators that start from now on."""
+
     def __init__(self, *, namespace: str = "default", shards: int = 1, is_shared: bool = False) -> None:
         """shards: how many operators divide the Stacks; they live and die together.
 
@@ -330,7 +333,11 @@ class FakeWorld:
                 self.traffic,
                 share,
                 concurrency=self.concurrency,
-                tenancy=Tenancy(mode=self.tenancy, default_account=self.default_account),
+                tenancy=Tenancy(
+                    mode=self.tenancy,
+                    default_account=self.default_account,
+                    definer_accounts=self.definer_accounts,
+                ),
                 evaluate=self.evaluate,
                 others=self.others,
                 hasher=self.hasher,

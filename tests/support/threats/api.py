@@ -25,6 +25,8 @@ HOME = {
     "HealthMark": (STACK_VERSION, "healthmarks"),
     "StackSnapshot": (STACK_VERSION, "stacksnapshots"),
     "StackTemplate": (STACK_VERSION, "stacktemplates"),
+    "StackDefinition": (STACK_VERSION, "stackdefinitions"),
+    "Site": ("platform.example/v1alpha1", "sites"),
     "VolumeSnapshot": ("snapshot.storage.k8s.io/v1", "volumesnapshots"),
     "ControllerRevision": ("apps/v1", "controllerrevisions"),
     "Deployment": ("apps/v1", "deployments"),

@@ -35,6 +35,7 @@ class TextType(click.ParamType[Any]):
 
 ADDRESS = TextType("host:port", settings_module.parse_address)
 DURATION = TextType("duration", settings_module.parse_duration)
+ACCOUNTS = TextType("namespace:name,namespace:name", settings_module.parse_accounts)
 GROUPS = TextType("group,group", settings_module.parse_groups)
 KINDS = TextType("kind,kind.group", settings_module.parse_kinds)
 PROFILE = TextType("file", profiling.claim)
@@ -92,6 +93,13 @@ PROFILE = TextType("file", profiling.claim)
     show_default="none: StackDefinitions are not served",
     show_envvar=True,
     help="API groups in which StackDefinitions may make kinds, e.g. platform.example.",
+)
+@click.option(
+    "--definition-accounts",
+    type=ACCOUNTS,
+    show_default="none",
+    show_envvar=True,
+    help="ServiceAccounts as which StackDefinitions may write the objects of their instances, e.g. platform-system:webapps.",
 )
 @click.option(
     "--default-service-account",

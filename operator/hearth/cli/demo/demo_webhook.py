@@ -37,6 +37,7 @@ WEBHOOKS: Final = {
         ("healthmarks.hearth.dev", ["healthmarks"], ["CREATE", "UPDATE"], CHANGES_SPEC),
         ("stacksnapshots.hearth.dev", ["stacksnapshots"], ["CREATE", "UPDATE"], CHANGES_SPEC),
         ("stacktemplates.hearth.dev", ["stacktemplates"], ["CREATE", "UPDATE"], CHANGES_SPEC),
+        ("stackdefinitions.hearth.dev", ["stackdefinitions"], ["CREATE", "UPDATE"], CHANGES_SPEC),
     ),
     "MutatingWebhookConfiguration": (
         ("finalizer.hearth.dev", ["stacks", "resourcegroups"], ["CREATE"], LACKS_FINALIZER),
@@ -99,7 +100,7 @@ def make_webhook(
         "apiVersions": [names.VERSION],
         "operations": operations,
         "resources": resources,
-        "scope": "Cluster" if resources == ["stacktemplates"] else "Namespaced",
+        "scope": "Cluster" if resources in (["stacktemplates"], ["stackdefinitions"]) else "Namespaced",
     }
     return {
         "name": name,

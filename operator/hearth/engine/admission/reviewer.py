@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
@@ -63,6 +64,8 @@ class Reviewer:
                 return await self.review_mark(review)
             case "StackSnapshot":
                 return await self.review_snapshot(review)
+            case names.DEFINITION_KIND:
+                return await self.review_definition(review)
             case source_kinds.STACK_TEMPLATE.name:
                 return await self.review_template(review)
             case _:
@@ -86,6 +89,30 @@ class Reviewer:
     async def review_template(self, review: Review) -> ReviewResult:
         """Review a StackTemplate."""
         return await self._review(review, stack_review.TemplateReviewer(self.builder).review)
+
+    async def review_definition(self, review: Review) -> ReviewResult:
+        """Review a StackDefinition: the author first."""
+        denial = await self._find_definer_denial(review)
+        if denial:
+            return ReviewResult(denial=denial)
+        # It imports the models of the API, and most operators serve no StackDefinitions.
+        from hearth.engine.admission.definition_review import DefinitionReviewer
+
+        return await self._review(review, DefinitionReviewer(self.builder).review)
+
+    async def _find_definer_denial(self, review: Review) -> str:
+        """Return why the author may not make a revision that acts as the account which it names; "" if he may."""
+        account = review.spec.get("account")
+        is_kept = review.old is not None and review_module.read_spec(review.old) == review.spec
+        if self.author_check is None or not isinstance(account, dict) or is_kept:
+            return ""
+        check = self.author_check.find_definer_denial(
+            review.author, namespace=str(account.get("namespace")), account=str(account.get("name"))
+        )
+        try:
+            return await asyncio.wait_for(check, self.seconds / 2)
+        except TimeoutError:
+            return UNCHECKED.replace("spec.serviceAccountName", "spec.account")
 
     async def _find_author_denial(self, review: Review) -> str:
         account = review.spec.get("serviceAccountName")
@@ -255,4 +282,18 @@ class AuthorCheck:
         return (
             f"spec.serviceAccountName: user {author.name} may not use ServiceAccount {account}; this needs the verb "
             f"impersonate on it, or the right to create Pods in namespace {namespace}"
+        )
+
+    async def find_definer_denial(self, author: Author, *, namespace: str, account: str) -> str:
+        """Return why the author may not let instances act as that ServiceAccount, or "". A fault is a denial."""
+        try:
+            if await self.access.may(author, "impersonate", "serviceaccounts", namespace=namespace, name=account):
+                return ""
+        except (errors.ApiStatusError, errors.Unreachable):
+            return f"spec.account: cannot check whether {author.name} may act as {namespace}:{account}; try again"
+        return (
+            f"spec.account: user {author.name} may not act as ServiceAccount {account} in namespace {namespace}; to allow it, "
+            f"run: kubectl create role {account}-definer --verb=impersonate --resource=serviceaccounts "
+            f"--resource-name={account} --namespace={namespace} && kubectl create rolebinding {account}-definer "
+            f"--role={account}-definer --user={shlex.quote(author.name)} --namespace={namespace}"
         )

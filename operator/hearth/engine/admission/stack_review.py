@@ -106,7 +106,9 @@ class StackReviewer:
     def _find_boundary(self, stack: StackObject) -> Boundary:
         """Return where the objects of the Stack may be."""
         is_remote = stack.kubeconfig is not None
-        return self.builder.tenancy.find_boundary(stack.namespace, stack.service_account, is_remote=is_remote)
+        return self.builder.tenancy.find_boundary(
+            stack.namespace, stack.service_account, is_remote=is_remote, definer=stack.definer
+        )
 
 
 @dataclass(slots=True)

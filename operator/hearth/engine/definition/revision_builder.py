@@ -155,7 +155,8 @@ class RevisionBuilder:
 
     def find_reader(self, stack: StackObject) -> SourceReader:
         """Return the reader of the Stack's sources."""
-        return SourceReader(self.management_cluster, self.tenancy.find_boundary(stack.namespace, stack.service_account))
+        boundary = self.tenancy.find_boundary(stack.namespace, stack.service_account, definer=stack.definer)
+        return SourceReader(self.management_cluster, boundary)
 
     async def read_spec(
         self, namespace: str, spec: Object, *, reader: SourceReader | None = None, removed: Collection[int] = ()

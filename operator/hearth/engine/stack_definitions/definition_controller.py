@@ -17,11 +17,10 @@ import structlog
 
 from hearth import supervision
 from hearth.engine import cooperative_work
-from hearth.engine.admission.stack_review import compile_fully
+from hearth.engine.admission import definition_review
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import rejections
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.engine.definition.sources import parameter_sources, template_sources
 from hearth.engine.services import Services
 from hearth.engine.stack_definition_ports import StackDefinitionClient
 from hearth.engine.stack_definitions import definition_kind
@@ -37,8 +36,7 @@ from hearth.plan.rollouts import instance_state, rollout_decision, rollout_polic
 from hearth.plan.rollouts.instance_state import InstanceState
 from hearth.plan.rollouts.rollout_decision import RolloutDecision, RolloutPhase
 from hearth.plan.status import conditions
-from hearth.template.blueprint import Definition
-from hearth.template.instances import instance_form, instance_schema
+from hearth.template.instances import instance_form
 from hearth.template.instances.instance_form import InstanceForms
 
 logger = structlog.get_logger(__name__)
@@ -216,17 +214,8 @@ class StackDefinitionController:
 
     async def _find_mistakes(self, raw: Object, owner_stack: StackObject) -> Sequence[Mistake]:
         spec = raw["spec"]
-        mistakes = [*self._find_wrong_group(spec), *instance_schema.find_mistakes(spec)]
-        mistakes += rollout_policy.find_mistakes(spec.get("rollout") or {})
-        definition = Definition(template=spec.get("template") or {}, parameters={})
-        try:
-            template_sources.check(definition.template, path=template_sources.INLINE_PATH)
-            await compile_fully(self._builder, definition, owner_stack)
-        except InvalidDefinition as error:
-            mistakes += parameter_sources.find_certain(error, definition)
-        finally:
-            self._builder.evaluations.forget(owner_stack.uid)
-        return mistakes
+        found = await definition_review.find_mistakes(self._builder, spec, owner_stack)
+        return [*self._find_wrong_group(spec), *self._find_wrong_account(spec), *found]
 
     async def _find_unfit(self, served: ServedDefinition, spec: Object) -> list[tuple[StackObject, Mistake]]:
         """Find the instances whose parameters fit their own revision, and not the definition as it would be."""
@@ -259,6 +248,20 @@ class StackDefinitionController:
                 path="spec.group",
                 message=f"is {group}, but the operator may not make kinds of it ({listed}); use another group, or let an "
                 f"administrator start the operator with --definition-groups={','.join(sorted({*self._groups, group}))}",
+            )
+
+    def _find_wrong_account(self, spec: Object) -> Iterator[Mistake]:
+        stated = spec.get("account")
+        if not isinstance(stated, dict):
+            return
+        account, known = f"{stated.get('namespace')}:{stated.get('name')}", self._services.tenancy.definer_accounts
+        if account not in known:
+            allowed = enumeration.enumerate_names(sorted(known))
+            listed = f"it may act as {allowed}" if allowed else "it may act as none"
+            yield Mistake(
+                path="spec.account",
+                message=f"is {account}, but the operator may not act as that ServiceAccount ({listed}); name another one, or "
+                f"let an administrator start the operator with --definition-accounts={','.join(sorted({*known, account}))}",
             )
 
     async def _read_forms(self, owner_stack: StackObject) -> InstanceForms:

@@ -25,7 +25,7 @@ async def refuse(step: Apply, *, cluster: WorkloadCluster, boundary: Boundary) -
     create Pods that run as it.
     """
     named, namespace = find_account(step), step.ref.namespace
-    if not boundary.account or not named or (namespace, named) == (boundary.namespace, boundary.account):
+    if not boundary.account or not named or (namespace, named) == (boundary.account_namespace, boundary.account):
         return None
     if await cluster.is_allowed("impersonate", kind=ACCOUNTS, namespace=namespace, name=named):
         return None
@@ -36,7 +36,7 @@ async def refuse(step: Apply, *, cluster: WorkloadCluster, boundary: Boundary) -
         f"cannot apply {step.ref}: it names ServiceAccount {named}, which ServiceAccount {boundary.account} may not use; to "
         f"allow it, run: kubectl create role {role} --verb=impersonate --resource=serviceaccounts --resource-name={named} "
         f"--namespace={namespace} && kubectl create rolebinding {role} --role={role} "
-        f"--serviceaccount={boundary.namespace}:{boundary.account} --namespace={namespace}"
+        f"--serviceaccount={boundary.account_namespace}:{boundary.account} --namespace={namespace}"
     )
     return StepFailure(
         reason=REASON, message=message, causes=(RetryTrigger(type=TriggerType.RIGHTS, namespace=namespace),)

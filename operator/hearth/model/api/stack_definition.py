@@ -42,6 +42,16 @@ ONE_FIELD: JsonDict = {
     "message": "exactly one of output and parameter must be given",
 }
 
+ACCOUNT_ALONE: JsonDict = {
+    "rule": "!has(self.account) || (!(has(self.options) && 'serviceAccountName' in self.options)"
+    " && !(has(self.defaults) && has(self.defaults.serviceAccountName)))",
+    "message": "account takes the place of serviceAccountName; remove that from options and defaults, or remove account",
+}
+BOUNDARY_OF_ACCOUNT: JsonDict = {
+    "rule": "!has(self.boundary) || has(self.account)",
+    "message": "boundary is that of account, which is missing",
+}
+
 FieldName: TypeAlias = Annotated[str, pydantic.Field(max_length=40, pattern=NAME_RULE)]
 FurtherOption: TypeAlias = Literal["adoptionPolicy", "deletionPolicy", "revisionHistoryLimit", "serviceAccountName"]
 AnyOption: TypeAlias = Literal[
@@ -137,6 +147,15 @@ class InstanceMachinery(InstanceOptions):
     """The revision of the StackDefinition that this object keeps to. Default: the operator moves it to new ones."""
 
 
+class DefinerAccount(ApiModel):
+    """A ServiceAccount."""
+
+    namespace: str = pydantic.Field(pattern=PLURAL, max_length=63)
+    """Its namespace."""
+    name: ServiceAccountName
+    """Its name."""
+
+
 class InstanceSelector(ApiModel):
     """Labels that instances have."""
 
@@ -198,7 +217,9 @@ class Rollout(ApiModel):
 class StackDefinitionSpec(ApiModel):
     """The kind, and what each of its objects becomes."""
 
-    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [SAME_KIND]})
+    model_config = pydantic.ConfigDict(
+        json_schema_extra={"x-kubernetes-validations": [SAME_KIND, ACCOUNT_ALONE, BOUNDARY_OF_ACCOUNT]}
+    )
 
     group: str = pydantic.Field(pattern=GROUP, max_length=150)
     """The API group of the kind: `platform.example`. The operator may only make kinds of groups that its flag
@@ -228,6 +249,13 @@ class StackDefinitionSpec(ApiModel):
         default=None, max_length=ENTRIES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "set"}
     )
     """Options that `spec.stack` of an object may state besides the usual ones."""
+    account: DefinerAccount | None = None
+    """The ServiceAccount that the objects of all instances are written as, so that developers need no rights on these. The
+    operator may only act as accounts that its flag `--definition-accounts` lists. Default: each instance may do what a
+    Stack in its namespace may do."""
+    boundary: Literal["Namespace", "Cluster"] | None = None
+    """With `account`, where the objects of an instance may be. `Namespace`: in the namespace of the instance. `Cluster`:
+    wherever the account may write. Default: `Namespace`."""
     rollout: Rollout | None = None
 
 

@@ -15,6 +15,7 @@ from hearth.model import packing, value_class
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.instance_fields import OPTIONS, SECRET
+from hearth.model.tenancy import DefinerAccount
 from hearth.template.chunked_work import ChunkedWork
 from hearth.template.schema import parameters
 
@@ -22,6 +23,9 @@ USUAL_OPTIONS: Final = ("environment", "healing", "paused", "retry", "rollback",
 """The options that an instance may state."""
 FURTHER_OPTIONS: Final = ("adoptionPolicy", "deletionPolicy", "revisionHistoryLimit", "serviceAccountName")
 """Those that it may state where its StackDefinition lists them."""
+FORM_FIELDS: Final = ("account", "boundary", "defaults", "final", "options", "scale")
+"""The fields of a StackDefinition, besides the template, that a revision of it has."""
+CLUSTER_BOUNDARY: Final = "Cluster"
 PIN: Final = "definitionRevision"
 """The option that names the revision to keep to."""
 
@@ -40,6 +44,8 @@ class InstanceForm:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     allowed: frozenset[str] = frozenset(USUAL_OPTIONS)
     """The options that an instance may state."""
+    definer: DefinerAccount | None = None
+    """The ServiceAccount that the objects of instances are written as; None: what a Stack in their namespace may do."""
     scale: str = ""
     """The parameter behind the scale subresource; "" for none."""
     usual_scale: int | None = None
@@ -88,6 +94,7 @@ def make_form(definition: str, number: int, content: Mapping[str, Any]) -> Insta
     template, stated = content["template"], content.get("form") or {}
     rules = template.get("parameters") or {}
     scale = str((stated.get("scale") or {}).get("parameter") or "")
+    account = stated.get("account")
     further = [each for each in stated.get("options") or () if each in FURTHER_OPTIONS]
     return InstanceForm(
         definition=definition,
@@ -96,6 +103,14 @@ def make_form(definition: str, number: int, content: Mapping[str, Any]) -> Insta
         sensitive=frozenset(find_sensitive(rules)),
         defaults=stated.get("defaults") or {},
         allowed=frozenset([*USUAL_OPTIONS, *further]) - frozenset(stated.get("final") or ()),
+        definer=DefinerAccount(
+            namespace=account["namespace"],
+            name=account["name"],
+            definition=definition,
+            is_confined=stated.get("boundary") != CLUSTER_BOUNDARY,
+        )
+        if account
+        else None,
         scale=scale,
         usual_scale=rules[scale].get("default") if isinstance(rules.get(scale), dict) else None,
     )
@@ -103,7 +118,7 @@ def make_form(definition: str, number: int, content: Mapping[str, Any]) -> Insta
 
 def make_content(spec: Mapping[str, Any]) -> Object:
     """Return what a revision stores of the spec of a StackDefinition: all that its instances depend on."""
-    form = {key: spec[key] for key in ("defaults", "final", "options", "scale") if spec.get(key)}
+    form = {key: spec[key] for key in FORM_FIELDS if spec.get(key)}
     return {"template": spec.get("template") or {}, "parameters": {}, **({"form": form} if form else {})}
 
 

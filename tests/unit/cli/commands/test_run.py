@@ -14,7 +14,7 @@ from hearth.model.tenancy import Mode
 from hearth.settings import Address, Settings
 
 FLAGS = ["kubeconfig", "context", "namespace", "namespaced-watches", "operator-namespace"]
-FLAGS += ["serve-operator-namespace", "tenancy", "definition-groups"]
+FLAGS += ["serve-operator-namespace", "tenancy", "definition-groups", "definition-accounts"]
 FLAGS += [
     "default-service-account",
     "other-clusters",
@@ -79,6 +79,7 @@ def test_every_flag_is_heard(tmp_path: Path) -> None:
         *("--http-address", "[::1]:9", "--log-format", "json", "--log-level", "debug", "--max-concurrent-writes", "5"),
         *("--max-backoff", "90s", "--leader-election", "--lease-name", "mine", "--lease-duration", "1m"),
         *("--renew-deadline", "30s", "--retry-period", "5s", "--definition-groups", "platform.example,shop.example"),
+        *("--definition-accounts", "platform:webapps,platform:shops"),
         *("--profile", str(tmp_path / "profile"), "--tenancy", "trusted", "--default-service-account", "deployer"),
         *("--allow-loopback-clusters", "--no-other-clusters", "--clusters-memory", "300"),
         *("--namespaced-watches", "Secret,Certificate.cert-manager.io", "--serve-operator-namespace"),
@@ -111,6 +112,7 @@ def test_every_flag_is_heard(tmp_path: Path) -> None:
         renew_deadline=timedelta(seconds=30),
         retry_period=timedelta(seconds=5),
         definition_groups=frozenset({"platform.example", "shop.example"}),
+        definition_accounts=frozenset({"platform:webapps", "platform:shops"}),
         profile=str(tmp_path / "profile"),
     )
 

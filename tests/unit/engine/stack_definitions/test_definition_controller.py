@@ -208,3 +208,50 @@ def test_a_definition_with_instances_stays_and_ends_with_the_last_one() -> None:
         assert await world.user.find(PAGE) is None
 
     fake_world.run(test)
+
+
+def test_objects_are_written_as_the_account_of_the_definition_and_beside_the_instance_alone() -> None:
+    async def test(world: FakeWorld) -> None:
+        world.definer_accounts = frozenset({"platform:webapps"})
+        await world.start_controller()
+        spec = make_spec(where={"type": "string"})
+        spec["template"]["resources"]["page"]["manifest"]["metadata"] = {"namespace": "${params.where}"}
+        await define(world, spec | {"account": {"namespace": "platform", "name": "webapps"}})
+        await make_site(world, where="default")
+        users = {each.user for each in world.traffic.requests if each.verb == "apply"}
+        assert users == {"system:serviceaccount:platform:webapps"}
+
+        await world.user.replace_spec(SITE, {"where": "vault"})
+        await rest(world)
+        reason, message = find_ready(await read(world, SITE))
+        assert reason == "NamespaceNotAllowed"
+        assert (
+            f"StackDefinition {NAME} may only make objects in the namespace of each of its instances, default"
+            in message
+        )
+
+    fake_world.run(test)
+
+
+def test_an_account_that_the_operator_may_not_use_any_more_is_not_used() -> None:
+    async def test(world: FakeWorld) -> None:
+        world.definer_accounts = frozenset({"platform:webapps"})
+        await world.start_controller()
+        spec = make_spec() | {"account": {"namespace": "platform", "name": "webapps"}}
+        await define(world, spec)
+        await make_site(world)
+        page = await read(world, PAGE)
+
+        await world.kill_controller()
+        world.definer_accounts = frozenset({"platform:others"})
+        await world.user.patch(PAGE, {"data": {"layout": "drifted"}})
+        await world.start_controller()
+        await rest(world)
+        assert "--definition-accounts=platform:webapps" in find_ready(await read(world, SITE))[1]
+        assert (await read(world, PAGE))["data"] == {"layout": "drifted"}
+        reason, message = find_ready(await read(world, DEFINITION))
+        assert reason == "InvalidDefinition"
+        assert "--definition-accounts=platform:others,platform:webapps" in message
+        assert page["metadata"]["uid"] == (await read(world, PAGE))["metadata"]["uid"]
+
+    fake_world.run(test)

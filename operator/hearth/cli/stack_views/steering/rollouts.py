@@ -96,7 +96,7 @@ class DefinitionState(NamedObject):
 
     @property
     def is_stalled(self) -> bool:
-        """Return whether the operator waits for a change by somebody."""
+        """Return whether the operator waits for a person."""
         return self._find_condition("Stalled").get("status") == TRUE
 
     def _find_condition(self, type_: str) -> Mapping[str, Any]:

@@ -59,5 +59,5 @@ class SourceReader:
         return (
             f"{found} by ServiceAccount {account}; grant it: kubectl create role {role} --verb=get --resource={resource} "
             f"--resource-name={ref.name} {within} && kubectl create rolebinding {role} --role={role} "
-            f"--serviceaccount={self.boundary.namespace}:{account} {within}"
+            f"--serviceaccount={self.boundary.account_namespace}:{account} {within}"
         )

@@ -1,0 +1,53 @@
+"""Review of a StackDefinition: all its mistakes at once, and whether its author may act as the account that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hearth.engine.admission import review as review_module
+from hearth.engine.admission.review import Review, ReviewResult
+from hearth.engine.admission.stack_review import compile_fully
+from hearth.engine.cluster_objects import StackObject
+from hearth.engine.definition import rejections
+from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.engine.definition.sources import parameter_sources, template_sources
+from hearth.model.child import Object
+from hearth.model.errors import InvalidDefinition, Mistake
+from hearth.plan.rollouts import rollout_policy
+from hearth.template.blueprint import Definition
+from hearth.template.instances import instance_schema
+
+CONSEQUENCE = "the definition is not stored"
+
+
+@dataclass(slots=True)
+class DefinitionReviewer:
+    """The reviewer of StackDefinitions. What only the operator that serves them knows, it reports in their status."""
+
+    builder: RevisionBuilder
+
+    async def review(self, review: Review) -> ReviewResult:
+        """Return the denial with all mistakes."""
+        owner_stack = review_module.make_stack({**review.new, "spec": {}}, namespace="")
+        mistakes = await find_mistakes(self.builder, review.spec, owner_stack)
+        if not mistakes or review_module.is_deleting(review.new):
+            return review_module.ALLOWED
+        return ReviewResult(denial=rejections.describe_mistakes(InvalidDefinition(mistakes), consequence=CONSEQUENCE))
+
+
+async def find_mistakes(builder: RevisionBuilder, spec: Object, owner_stack: StackObject) -> Sequence[Mistake]:
+    """Find all that is wrong with the spec of a StackDefinition with any parameters.
+
+    owner_stack: the definition as an owner of revisions; nothing is kept of it.
+    """
+    mistakes = [*instance_schema.find_mistakes(spec), *rollout_policy.find_mistakes(spec.get("rollout") or {})]
+    definition = Definition(template=spec.get("template") or {}, parameters={})
+    try:
+        template_sources.check(definition.template, path=template_sources.INLINE_PATH)
+        await compile_fully(builder, definition, owner_stack)
+    except InvalidDefinition as error:
+        mistakes += parameter_sources.find_certain(error, definition)
+    finally:
+        builder.evaluations.forget(owner_stack.uid)
+    return mistakes
