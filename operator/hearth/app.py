@@ -82,6 +82,9 @@ class Runtime(Protocol):
     def count_conditions(self) -> Mapping[str, float]:
         """Count the Stacks by true condition."""
 
+    def count_definitions(self) -> Mapping[str, float]:
+        """Count the StackDefinitions by the reason of their condition `Ready`."""
+
     def measure_actions(self) -> Mapping[str, float]:
         """Age of the oldest action in progress, by phase, in seconds."""
 
@@ -177,6 +180,7 @@ def sample(metrics: Metrics, runtime: Runtime) -> None:
         stacks=runtime.count_stacks,
         conditions=runtime.count_conditions,
         actions=runtime.measure_actions,
+        definitions=runtime.count_definitions,
         writes=runtime.count_writes,
         clusters=runtime.measure_clusters,
     )

@@ -262,6 +262,11 @@ class KubeRuntime:
         """Return the age of the oldest action in progress, by phase, in seconds."""
         return stack_measures.find_oldest(self._list_stacks(), now=time.time())
 
+    def count_definitions(self) -> Mapping[str, float]:
+        """Count the StackDefinitions by the reason of their condition `Ready`."""
+        definitions = self._controller.definitions if self._controller is not None else None
+        return definitions.count_reasons() if definitions is not None else {}
+
     def _list_stacks(self) -> Iterable[StackObject]:
         found = (self._management_cluster.find_stack(uid) for uid in self._management_cluster.stacks())
         return (stack for stack in found if stack is not None)

@@ -19,6 +19,8 @@ SLOW = {f'hearth_event_to_write_seconds_bucket{{le="{le}"}}': "0+0x60" for le in
 CASES: dict[str, tuple[dict[str, str], int]] = {
     "HearthStackFailed": ({'hearth_stacks{phase="UpdateFailed"}': "0x3 1x60"}, 10),
     "HearthStackRolledBack": ({f'{CONDITION}{{condition="RolledBack"}}': "0x3 1x60"}, 6),
+    "HearthRolloutStopped": ({'hearth_definitions{reason="RolloutStopped"}': "0x3 1x60"}, 6),
+    "HearthDefinitionRefused": ({'hearth_definitions{reason="InvalidDefinition"}': "0x3 1x60"}, 10),
     "HearthStackInProgressForLong": ({'hearth_oldest_action_seconds{phase="UpdateInProgress"}': "60+60x120"}, 70),
     "HearthDeletionBlocked": ({f'{CONDITION}{{condition="DeletionBlocked"}}': "0x3 1x60"}, 16),
     "HearthStackStopped": ({f'{CONDITION}{{condition="Stopped"}}': "0x3 1x60"}, 40),

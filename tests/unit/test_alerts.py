@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from hearth.model.phases import Phase
+from hearth.plan.rollouts.definition_reasons import EVENT_TYPES, WARNING, DefinitionReason
 from hearth.plan.status import condition_summary
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,6 +50,15 @@ def test_every_failed_phase_has_an_alert() -> None:
     assert {each for each in Phase if re.fullmatch(pattern, each)} == {
         each for each in Phase if each.endswith("Failed")
     }
+
+
+def test_every_reason_of_a_definition_that_is_a_warning_has_an_alert() -> None:
+    """Apart from what passes by itself, and what its deletion meets."""
+    patterns = find_selected("reason")
+    warnings = {reason for reason, type_ in EVENT_TYPES.items() if type_ == WARNING}
+    caught = {reason for reason in warnings if any(re.fullmatch(pattern, reason) for pattern in patterns)}
+
+    assert warnings - caught == {DefinitionReason.ROLLING_BACK, DefinitionReason.DELETION_BLOCKED}
 
 
 def test_every_metric_of_a_rule_is_documented() -> None:

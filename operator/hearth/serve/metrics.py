@@ -209,12 +209,13 @@ class Metrics:
         writes: Sample,
         conditions: Sample = dict,
         actions: Sample = dict,
+        definitions: Sample = dict,
         clusters: Callable[[], Mapping[str, Mapping[str, float]]] = dict,
     ) -> None:
         """Set the functions that a scrape calls: for cached objects and bytes (by kind), Stacks (by phase) and writes.
 
         conditions: Stacks by true condition; actions: seconds of the oldest action in progress by phase; clusters:
-        measures of the other clusters, by their hosts.
+        measures of the other clusters, by their hosts; definitions: StackDefinitions by the reason of their condition `Ready`.
         """
         self._sampler.clusters = clusters
         self._sampler.samples = (
@@ -223,6 +224,7 @@ class Metrics:
             ("hearth_stacks", "Stacks by phase.", "phase", stacks),
             ("hearth_stack_conditions", "Stacks by condition that is True.", "condition", conditions),
             ("hearth_oldest_action_seconds", "Age of the oldest action in progress, by phase.", "phase", actions),
+            ("hearth_definitions", "StackDefinitions by the reason of their condition Ready.", "reason", definitions),
             ("hearth_writes", "Writes of children: limit of those in flight, in flight, and queued.", "state", writes),
         )
 

@@ -114,7 +114,7 @@ def test_what_an_account_is_used_for(threats: ThreatWorld, platform: str) -> Non
     developer.create(make_site(tenant.namespace, "loot", vault))
     wait_ready(threats, "Site", tenant.namespace, "loot", "may only make objects in the namespace of each of its")
     assert list_pages(threats, vault) == []
-    # No option of the instance counts that would be another account, and nobody else reaches the account by its name.
+    # No option of the instance counts that would be another account, and no one else reaches the account by its name.
     stored = developer.create(make_site(tenant.namespace, "other", vault, serviceAccountName="default"))
     assert stored["spec"] == {"where": vault, "stack": {}}
     forged = {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "metadata": {"name": "as", "namespace": vault}}

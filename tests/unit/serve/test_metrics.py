@@ -131,6 +131,7 @@ def test_the_table_for_users_tells_of_every_metric() -> None:
         stacks=lambda: {"Ready": 1.0},
         conditions=lambda: {"Drifted": 1.0},
         actions=lambda: {"UpdateInProgress": 90.0},
+        definitions=lambda: {"Complete": 1.0},
         writes=lambda: {"queued": 1.0},
         clusters=lambda: {measure: {"east:6443": 1.0} for measure in CLUSTER_MEASURES},
     )

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import orjson
@@ -33,6 +34,7 @@ from hearth.model.kinds import Kind
 from hearth.model.phases import PhaseConditions
 from hearth.model.text import enumeration, times
 from hearth.plan.rollouts import instance_state, rollout_decision, rollout_policy, rollout_report
+from hearth.plan.rollouts.definition_reasons import EVENT_TYPES, DefinitionReason
 from hearth.plan.rollouts.instance_state import InstanceState
 from hearth.plan.rollouts.rollout_decision import RolloutDecision, RolloutPhase
 from hearth.plan.status import conditions
@@ -92,6 +94,8 @@ class StackDefinitionController:
         self._kinds = DefinitionKinds(client, services.hashes)
         self._served: dict[str, ServedDefinition] = {}
         """By name of the StackDefinition."""
+        self._reasons: dict[str, DefinitionReason] = {}
+        """By name of the StackDefinition, the last reason of `Ready`."""
         self._known: set[str] = set()
         """The names of all StackDefinitions, served or not."""
         self._locks: dict[str, asyncio.Lock] = {}
@@ -116,6 +120,10 @@ class StackDefinitionController:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def count_reasons(self) -> Mapping[str, float]:
+        """Count the StackDefinitions by the reason of their condition `Ready`."""
+        return Counter(self._reasons.values())
 
     def on_definition(self, name: str) -> None:
         """Reconcile a definition that was created, changed or deleted, and retry that until it succeeds."""
@@ -165,10 +173,12 @@ class StackDefinitionController:
         # 2. Mistakes: all at once, and nothing changes.
         if mistakes := await self._find_mistakes(raw, owner_stack):
             message = rejections.describe_mistakes(InvalidDefinition(mistakes), consequence=CONSEQUENCE)
-            await self._report(raw, reason="InvalidDefinition", message=message, is_stalled=True)
+            await self._report(raw, reason=DefinitionReason.INVALID_DEFINITION, message=message, is_stalled=True)
             return None
         if known is not None and (unfit := await self._find_unfit(known, raw["spec"])):
-            await self._report(raw, reason="InstancesDoNotFit", message=describe_unfit(unfit), is_stalled=True)
+            await self._report(
+                raw, reason=DefinitionReason.INSTANCES_DO_NOT_FIT, message=describe_unfit(unfit), is_stalled=True
+            )
             return None
         # 3. Revision: immutable, and stored before the kind knows a field of it.
         if names.DEFINITION_FINALIZER not in owner_stack.finalizers:
@@ -179,15 +189,15 @@ class StackDefinitionController:
         try:
             newest = await self._revisions.store(owner_stack, raw["spec"])
         except TamperedRevision as error:
-            await self._report(raw, reason="RevisionTampered", message=str(error), is_stalled=True)
+            await self._report(raw, reason=DefinitionReason.REVISION_TAMPERED, message=str(error), is_stalled=True)
             return SLOW_RETRY
         # 4. Kind.
         state = await self._kinds.make(raw)
         if state.refusal:
-            await self._report(raw, reason="KindTaken", message=state.refusal, is_stalled=True)
+            await self._report(raw, reason=DefinitionReason.KIND_TAKEN, message=state.refusal, is_stalled=True)
             return None
         if not state.is_served:
-            await self._report(raw, reason="KindNotServed", message=state.waits_for)
+            await self._report(raw, reason=DefinitionReason.KIND_NOT_SERVED, message=state.waits_for)
             return KIND_RETRY
         # 5. Instances: watched with all revisions that they may have.
         served = known
@@ -338,11 +348,11 @@ class StackDefinitionController:
                 (f"{each.namespace}/{each.name}" for each in instances[:NAMED]), count=len(instances)
             )
             message = f"objects of the kind exist, {len(instances)} in all: {first}; delete them first"
-            await self._report(raw, reason="DeletionBlocked", message=message, is_stalled=True)
+            await self._report(raw, reason=DefinitionReason.DELETION_BLOCKED, message=message, is_stalled=True)
             return None
         if (left := await self._kinds.delete(raw)) is not None:
             if left.refusal:
-                await self._report(raw, reason="DeletionBlocked", message=left.refusal, is_stalled=True)
+                await self._report(raw, reason=DefinitionReason.DELETION_BLOCKED, message=left.refusal, is_stalled=True)
             return None if left.refusal else KIND_RETRY
         await self._client.write_finalizers(raw, [each for each in finalizers if each != names.DEFINITION_FINALIZER])
         await self._forget(name)
@@ -350,6 +360,7 @@ class StackDefinitionController:
 
     async def _forget(self, name: str) -> None:
         self._known.discard(name)
+        self._reasons.pop(name, None)
         served = self._served.pop(name, None)
         if served is not None:
             await self._client.withdraw(served.kind)
@@ -437,14 +448,19 @@ class StackDefinitionController:
         self,
         raw: Object,
         *,
-        reason: str,
+        reason: DefinitionReason,
         message: str,
         is_ready: bool = False,
         is_stalled: bool = False,
         counts: Object | None = None,
     ) -> bool:
         """Write the status if it changes; return whether it did."""
-        before, generation = raw.get("status") or {}, raw["metadata"].get("generation", 0)
+        name, before, generation = (
+            raw["metadata"]["name"],
+            raw.get("status") or {},
+            raw["metadata"].get("generation", 0),
+        )
+        self._reasons[name] = reason
         row = PhaseConditions(
             ready="True" if is_ready else "False",
             reconciling=not is_ready and not is_stalled,
@@ -466,10 +482,23 @@ class StackDefinitionController:
             return False
         await self._client.write_definition_status(raw, status)
         raw["status"] = {**before, **status}
+        if is_news(before, reason, message) and (type_ := EVENT_TYPES.get(reason)) is not None:
+            owner_stack, emit = self._make_owner(raw), self._services.management_cluster.emit_event
+            await emit(owner_stack, type_=type_, reason=reason, message=message)
         return True
 
     def _make_owner(self, raw: Object) -> StackObject:
         return make_owner(raw, namespace=self._services.own_namespace)
+
+
+def is_news(status: Object, reason: DefinitionReason, message: str) -> bool:
+    """Return whether the reason differs from that in a status, or is a mistake that the status does not tell.
+
+    The message of a rollout changes with each instance, its reason only when that matters.
+    """
+    ready = conditions.find(status, "Ready")
+    has_own_message = reason in (DefinitionReason.INVALID_DEFINITION, DefinitionReason.INSTANCES_DO_NOT_FIT)
+    return ready.get("reason") != reason or (has_own_message and ready.get("message") != message)
 
 
 def describe_unfit(unfit: Sequence[tuple[StackObject, Mistake]]) -> str:

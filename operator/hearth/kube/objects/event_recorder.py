@@ -143,16 +143,17 @@ def name_event(name: str, uid: str, event: EventContent) -> str:
 
 
 def about_stack(stack: StackObject) -> InvolvedObject:
-    """Place the Event in the Stack's namespace, where `kubectl describe` finds it."""
+    """Place the Event where `kubectl describe` finds it: in the Stack's namespace, or in one for what has none."""
+    is_scoped = stack.kind != names.DEFINITION_KIND
     involved: Object = {
         "apiVersion": stack.api_version,
         "kind": stack.kind_name,
         "name": stack.name,
-        "namespace": stack.namespace,
+        **({"namespace": stack.namespace} if is_scoped else {}),
         "uid": stack.uid,
         "resourceVersion": str(stack.resource_version),
     }
-    return InvolvedObject(namespace=stack.namespace, involved=involved)
+    return InvolvedObject(namespace=stack.namespace if is_scoped else UNSCOPED, involved=involved)
 
 
 def about_namespace(name: str) -> InvolvedObject:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from hearth.model import limits, names
 from hearth.model.child import Object
 from hearth.model.text import enumeration, times
+from hearth.plan.rollouts.definition_reasons import DefinitionReason
 from hearth.plan.rollouts.rollout_decision import (
     UNWELL,
     RolloutDecision,
@@ -92,7 +93,7 @@ def read_number(text: Any) -> int:
     return int(text) if is_number else 0
 
 
-def explain(decision: RolloutDecision) -> tuple[str, str]:
+def explain(decision: RolloutDecision) -> tuple[DefinitionReason, str]:
     """Return the reason and the message of `Ready`."""
     record = decision.record
     revision, where = record.revision, f"wave {decision.wave}: " if decision.wave else ""
@@ -100,26 +101,38 @@ def explain(decision: RolloutDecision) -> tuple[str, str]:
     match record.phase:
         case RolloutPhase.COMPLETE:
             held = f"; {len(decision.held)} stay as they are" if decision.held else ""
-            return "Complete", f"revision {revision} is with {decision.updated} of {decision.instances} objects{held}"
+            return (
+                DefinitionReason.COMPLETE,
+                f"revision {revision} is with {decision.updated} of {decision.instances} objects{held}",
+            )
         case RolloutPhase.PAUSED:
-            return "RolloutPaused", f"{far}; paused by the annotation {names.ROLLOUT_PAUSED}"
+            return DefinitionReason.ROLLOUT_PAUSED, f"{far}; paused by the annotation {names.ROLLOUT_PAUSED}"
         case RolloutPhase.STOPPED:
             way = f"correct the definition, or begin again with the annotation {names.ROLLOUT_RESTART}"
-            return "RolloutStopped", f"{far}; {describe_failed(decision)}; no further object is changed: {way}"
+            return (
+                DefinitionReason.ROLLOUT_STOPPED,
+                f"{far}; {describe_failed(decision)}; no further object is changed: {way}",
+            )
         case RolloutPhase.ROLLING_BACK:
             return (
-                "RollingBack",
+                DefinitionReason.ROLLING_BACK,
                 f"{decision.updated} objects still have revision {revision}; {describe_failed(decision)}",
             )
         case RolloutPhase.ROLLED_BACK:
             back = f"all objects are back at revision {record.completed}"
-            return "RolledBack", f"revision {revision} was taken back: {back}; correct the definition"
+            return DefinitionReason.ROLLED_BACK, f"revision {revision} was taken back: {back}; correct the definition"
         case RolloutPhase.PROGRESSING:
             if decision.is_window_closed:
-                return "RollingOut", f"{far}; {decision.waiting} wait for the window in spec.rollout.window"
+                return (
+                    DefinitionReason.ROLLING_OUT,
+                    f"{far}; {decision.waiting} wait for the window in spec.rollout.window",
+                )
             if record.ready_since is not None:
-                return "RollingOut", f"{far}; the next wave begins after the pause of spec.rollout.pause"
-            return "RollingOut", far
+                return (
+                    DefinitionReason.ROLLING_OUT,
+                    f"{far}; the next wave begins after the pause of spec.rollout.pause",
+                )
+            return DefinitionReason.ROLLING_OUT, far
 
 
 def describe_failed(decision: RolloutDecision) -> str:

@@ -255,3 +255,28 @@ def test_an_account_that_the_operator_may_not_use_any_more_is_not_used() -> None
         assert page["metadata"]["uid"] == (await read(world, PAGE))["metadata"]["uid"]
 
     fake_world.run(test)
+
+
+def test_an_event_says_what_became_of_a_definition_once_for_each_reason() -> None:
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        await define(world, make_spec())
+        await make_site(world)
+        await world.user.replace_spec(DEFINITION, make_spec(layout="two"))
+        await rest(world)
+        broken = make_spec(layout="${params.nothing}")
+        await world.user.replace_spec(DEFINITION, broken)
+        await rest(world)
+        await world.user.replace_spec(DEFINITION, make_spec(layout="${params.other}"))
+        await rest(world)
+
+        said = [(type_, reason) for name, type_, reason, _ in world.traffic.events if name == NAME]
+        assert said == [
+            ("Normal", "Complete"),
+            ("Normal", "RollingOut"),
+            ("Normal", "Complete"),
+            ("Warning", "InvalidDefinition"),
+            ("Warning", "InvalidDefinition"),
+        ]
+
+    fake_world.run(test)

@@ -12,11 +12,12 @@ from hearth.cli.stack_views.steering.goals import GoalState, Verdict
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
 from hearth.model import names, value_class
 from hearth.model.child import Object
+from hearth.plan.rollouts.definition_reasons import DefinitionReason
 from hearth.plan.rollouts.rollout_decision import RolloutPhase
 
 TRUE: Final = "True"
 UNDER_WAY: Final = (RolloutPhase.PROGRESSING, RolloutPhase.PAUSED)
-FAILURES: Final = ("RolloutStopped", "RolledBack")
+FAILURES: Final = (DefinitionReason.ROLLOUT_STOPPED, DefinitionReason.ROLLED_BACK)
 """The reasons of `Ready` after a rollout that failed."""
 REVERTED: Final = (RolloutPhase.ROLLING_BACK, RolloutPhase.ROLLED_BACK)
 
