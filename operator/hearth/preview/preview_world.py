@@ -21,7 +21,7 @@ from hearth.kube.cache import stack_cache
 from hearth.model import value_class
 from hearth.model.api import status_fields
 from hearth.model.child import Object
-from hearth.model.kinds import ObjectRef
+from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import Tenancy
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.plan.retry.backoff import BackoffPolicy
@@ -31,6 +31,7 @@ from hearth.preview.copies.copied_management_cluster import CopiedManagementClus
 from hearth.preview.copies.copied_workload_cluster import CopiedWorkloadCluster
 from hearth.preview.copies.object_copies import ObjectCopies
 from hearth.preview.live_cluster import LiveCluster
+from hearth.template.instances.instance_form import InstanceForm, InstanceForms
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,10 @@ class PreviewRequest:
     tenancy: Tenancy = field(default_factory=Tenancy)
     accounts: Collection[str] = ()
     """Users that the user of the preview may impersonate."""
+    form: InstanceForm | None = None
+    """Of an instance: the revision of its StackDefinition that it would have; None for a Stack or ResourceGroup."""
+    kind: Kind | None = None
+    """Of an instance: its kind."""
 
 
 class StandingClock:
@@ -139,7 +144,7 @@ def _make_clusters(
     """Make the ports whose writes stay in the copies."""
     management = CopiedManagementCluster(
         live,
-        parse_wanted(request.wanted),
+        parse(request, {"resourceVersion": "0", "generation": 1}, request.wanted),
         others=request.stacks,
         beside=request.beside,
         accounts=request.accounts,
@@ -162,10 +167,13 @@ def _make_builder(services: Services, assumptions: Assumptions) -> PreviewRevisi
     )
 
 
-def parse_wanted(raw: Object) -> StackObject:
-    """Return the Stack as it would be; a dry run gives a new one no version."""
-    metadata = {"resourceVersion": "0", "generation": 1, **raw["metadata"]}
-    return stack_cache.parse_stack({**raw, "metadata": metadata}, kind=str(raw["kind"]))
+def parse(request: PreviewRequest, usual: Object, raw: Object) -> StackObject:
+    """Return the Stack in an object. usual: metadata that it may lack; a dry run gives a new one no version."""
+    whole = {**raw, "metadata": {**usual, **raw["metadata"]}}
+    if request.form is None or request.kind is None:
+        return stack_cache.parse_stack(whole, kind=str(raw["kind"]))
+    forms = InstanceForms(request.form.definition, {request.form.number: request.form}, request.form.number)
+    return stack_cache.parse_instance(whole, kind=request.kind, forms=forms)
 
 
 async def read_children(world: PreviewWorld) -> None:
@@ -184,7 +192,7 @@ async def read_children(world: PreviewWorld) -> None:
 def parse_present(world: PreviewWorld) -> StackObject | None:
     """Return the Stack as it is."""
     present = world.request.present
-    return stack_cache.parse_stack(present, kind=str(present["kind"])) if present is not None else None
+    return parse(world.request, {}, present) if present is not None else None
 
 
 def translate_status(status: Mapping[str, Any], hashes: Mapping[str, str]) -> Object:

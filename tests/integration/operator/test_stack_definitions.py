@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -249,6 +250,33 @@ async def steer_an_instance(cluster: Cluster, paster: Paster) -> None:
     assert "site-0-page" in await stack.expect("graph", "site/site-0")
 
 
+async def preview_a_change(cluster: Cluster, pages: Pages, paster: Paster, folder: Path) -> None:
+    """`diff` says what would change in which instances, and which do not fit; nothing is written."""
+    file = folder / "definition.json"
+
+    async def diff(definition: dict[str, Any], *, code: int) -> str:
+        file.write_text(json.dumps(definition))
+        return await paster.stack.expect("diff", "-f", str(file), code=code)
+
+    assert f"0 of {COUNT} objects change" in await diff(make_definition({"layout": "one"}), code=0)
+    changed = await diff(make_definition({"layout": "${params.title}"}), code=1)
+    assert f"{COUNT} of {COUNT} objects change" in changed
+    assert "1 object: " in changed
+    changed = await diff(make_definition({"layout": "two"}), code=1)
+    assert f"{COUNT} objects: {paster.stack.namespace}/site-0, " in changed
+    assert "data.layout: one" in changed
+    assert "data.layout: two" in changed
+    assert changed.count("~ change") == 1, changed
+    stricter = make_definition({"layout": "one"})
+    stricter["spec"]["template"]["parameters"]["title"]["maxLength"] = 6
+    unfit = await diff(stricter, code=2)
+    assert f"{paster.stack.namespace}/site-10: spec.title" in unfit
+    assert "site-1:" not in unfit
+    mistaken = await diff(make_definition({"more": "${params.titel}"}), code=2)
+    assert "spec.template.resources.page.manifest.data.more" in mistaken
+    assert await cluster.list_pages() == pages
+
+
 async def steer_a_rollout(cluster: Cluster, pages: Pages, paster: Paster) -> None:
     """It is followed to where it stops, which says what helps; it goes back, begins again, and pauses."""
     stack = paster.stack
@@ -289,7 +317,9 @@ def paster(kubeconfig: Path, namespace: str, tmp_path: Path) -> Paster:
     return Paster.make(kubeconfig, namespace, tmp_path)
 
 
-async def test_a_definition_from_its_creation_to_its_end(user: RealUser, workers: Crew, paster: Paster) -> None:
+async def test_a_definition_from_its_creation_to_its_end(
+    user: RealUser, workers: Crew, paster: Paster, tmp_path: Path
+) -> None:
     """Made, changed badly, and well with a death in between, deleted: as its page says."""
     cluster = Cluster(user)
     await clear(cluster)
@@ -298,6 +328,7 @@ async def test_a_definition_from_its_creation_to_its_end(user: RealUser, workers
     pages = await make_sites(cluster, user.namespace)
     assert len(pages) == COUNT
     await steer_an_instance(cluster, paster)
+    await preview_a_change(cluster, pages, paster, tmp_path)
     await change_badly(cluster, pages)
     await steer_a_rollout(cluster, pages, paster)
 

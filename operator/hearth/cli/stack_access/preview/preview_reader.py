@@ -24,12 +24,13 @@ from hearth.kube.cache import revision_cache, stack_cache
 from hearth.kube.well_known_kinds import STACK
 from hearth.model import errors
 from hearth.model.child import Object
-from hearth.model.kinds import ObjectRef
-from hearth.model.tenancy import Tenancy
+from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.tenancy import DefinerAccount, Tenancy
 from hearth.preview import previews
 from hearth.preview.changes import Preview
 from hearth.preview.preview_world import PreviewRequest
 from hearth.sandbox.pool import Pool
+from hearth.template.instances.instance_form import InstanceForm
 
 
 def silence_engine() -> None:
@@ -65,16 +66,19 @@ async def make_preview(
     wanted: Object,
     tenancy: Tenancy,
     beside: Mapping[ObjectRef, Object],
+    instance: tuple[Kind, InstanceForm] | None = None,
 ) -> Preview:
     """Return the preview. Raises ApiStatusError or Unreachable.
 
-    present, wanted: the Stack as it is and would be; beside: sources that the user states with it.
+    present, wanted: the Stack as it is and would be; beside: sources that the user states with it; instance: the kind of an
+    instance, and the revision of its StackDefinition that it would have.
     """
+    kind, form = instance if instance is not None else (None, None)
     cluster = DryRunCluster(session, namespace=wanted["metadata"]["namespace"])
     stored, stacks, accounts, _ = await asyncio.gather(
         read_revisions(session, present),
         read_stacks(session, wanted),
-        find_accounts(cluster, wanted, tenancy),
+        find_accounts(cluster, wanted, tenancy, form.definer if form is not None else None),
         session.kinds.refresh(),
     )
     request = PreviewRequest(
@@ -85,6 +89,8 @@ async def make_preview(
         beside=beside,
         tenancy=tenancy,
         accounts=accounts,
+        form=form,
+        kind=kind,
     )
     pools: list[Pool] = []
 
@@ -131,13 +137,15 @@ async def read_stacks(session: Session, wanted: Object) -> list[str] | None:
         return None
 
 
-async def find_accounts(cluster: DryRunCluster, wanted: Object, tenancy: Tenancy) -> list[str]:
-    """Return the account of the Stack, if it has one and the user may impersonate it."""
+async def find_accounts(
+    cluster: DryRunCluster, wanted: Object, tenancy: Tenancy, definer: DefinerAccount | None = None
+) -> list[str]:
+    """Return the account of the Stack, if it has one and the user may impersonate it. definer: as in its StackDefinition."""
     namespace = object_fields.text(wanted, "metadata", "namespace")
-    boundary = tenancy.find_boundary(namespace, stack_cache.find_account(wanted["spec"]))
+    boundary = tenancy.find_boundary(namespace, stack_cache.find_account(wanted["spec"]), definer=definer)
     if not boundary.account:
         return []
     may = await cluster.is_allowed(
-        "impersonate", kind=nested_accounts.ACCOUNTS, namespace=namespace, name=boundary.account
+        "impersonate", kind=nested_accounts.ACCOUNTS, namespace=boundary.account_namespace, name=boundary.account
     )
     return [boundary.user] if may else []

@@ -187,7 +187,7 @@ def list_kinds(stack_file: StackFile) -> list[tuple[str, str]]:
     return [(object_fields.text(each, "apiVersion"), object_fields.text(each, "kind")) for each in manifests]
 
 
-LINTED: Final = (*names.STACK_KINDS, source_kinds.STACK_TEMPLATE.name)
+LINTED: Final = (*names.STACK_KINDS, source_kinds.STACK_TEMPLATE.name, names.DEFINITION_KIND)
 """The kinds that `lint` checks."""
 
 
@@ -257,6 +257,8 @@ def check_template(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) ->
     """Return the mistakes of the template and its parameters."""
     if stack_file.is_template:
         return stack_files.find_template_mistakes(stack_file, kinds, evaluator)
+    if stack_file.is_definition:
+        return stack_files.find_definition_mistakes(stack_file, kinds, evaluator)
     try:
         blueprint = stack_files.compile_stack(stack_file, kinds, evaluator=evaluator)
     except errors.InvalidDefinition as error:

@@ -9,22 +9,24 @@ import click
 
 from hearth.cli import object_fields
 from hearth.cli.example_command import ExampleCommand
-from hearth.cli.stack_access.preview import preview_reader, wanted_stack
+from hearth.cli.stack_access.preview import definition_preview, preview_reader, wanted_stack
 from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_commands.files import file_commands
 from hearth.cli.stack_commands.stack_argument import StackName
+from hearth.cli.stack_commands.steering import progress_output
 from hearth.cli.stack_views.files import stack_files
 from hearth.cli.stack_views.files.stack_files import StackFile
-from hearth.cli.stack_views.preview import preview_lines, preview_output
+from hearth.cli.stack_views.preview import grouped_lines, preview_lines, preview_output
 from hearth.kube.well_known_kinds import STACK
-from hearth.model import errors, source_kinds
+from hearth.model import errors, names, source_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.model.tenancy import Mode, Tenancy
 from hearth.preview.changes import Preview
+from hearth.template.cel import evaluation
 
 
 @click.command(
@@ -33,6 +35,7 @@ from hearth.preview.changes import Preview
         "kubectl stack diff -f stack.yaml",
         "kubectl stack diff shop --to 3",
         "kubectl stack diff -f stack.yaml -o markdown",
+        "kubectl stack diff -f webapps.yaml",
     ),
 )
 @click.argument("name", type=StackName(), metavar="[NAME]", required=False)
@@ -73,6 +76,8 @@ def diff(  # noqa: PLR0913 -- each is an option
 ) -> None:
     """Show what an apply of a file, or a rollback, would do: by the engine itself, with dry runs. Writes nothing.
 
+    A StackDefinition is shown by what it changes in each of its objects; equal changes are shown once.
+
     Exit code 0: no change; 1: changes; 2: an error, or a definition with mistakes.
     """
     from hearth.model.tenancy import Tenancy
@@ -89,6 +94,8 @@ def diff(  # noqa: PLR0913 -- each is an option
 
 
 NO_CHANGE, CHANGES, FAILED = 0, 1, 2
+PREVIEWED: Final = (names.STACK, names.DEFINITION_KIND)
+"""The kinds in files whose changes are shown."""
 DEFINITION: Final = frozenset({400, 422, 500})
 """Codes with which the API server refuses the content of a Stack; 500 for a server-side apply of fields without schema."""
 
@@ -103,24 +110,59 @@ def execute(
 ) -> NoReturn:
     """Write the previews, and end the program. rollback: the Stack and the revision."""
     try:
-        stacks = file_commands.read_stacks(files) if files else []
+        found_files = file_commands.read_stacks(files, kinds=PREVIEWED) if files else []
     except click.ClickException as error:
         error.show()
         raise SystemExit(FAILED) from error
 
+    stacks = [each for each in found_files if not each.is_definition]
+
     async def work(session: Session) -> int:
         namespace = cluster.find_namespace()
+        codes = [
+            await preview_definition(session, each, output=output, tenancy=tenancy)
+            for each in found_files
+            if each.is_definition
+        ]
         found: list[Preview | None] = [
             await preview_file(session, each, namespace=namespace, tenancy=tenancy) for each in stacks
         ]
         if rollback is not None:
             found.append(await preview_reader.preview_rollback(session, namespace, *rollback, tenancy=tenancy))
         previews = [each for each in found if each is not None]
-        write(previews, output=output)
-        return find_code(found)
+        if found:
+            write(previews, output=output)
+        return max([*codes, *([find_code(found)] if found else [])])
 
     preview_reader.silence_engine()
     cluster_options.run(cluster, work, failure=FAILED)
+
+
+async def preview_definition(session: Session, file: StackFile, *, output: str, tenancy: Tenancy) -> int:
+    """Write the preview of a StackDefinition over all its instances; return the exit code."""
+    await session.kinds.refresh()
+    if mistakes := stack_files.find_definition_mistakes(file, session.kinds, evaluation.ALONE):
+        for line in grouped_lines.list_refusal(file.identity.name, mistakes, ()):
+            text_output.write_segments(line)
+        return FAILED
+    try:
+        with progress_output.opened() as progress:
+            made = await definition_preview.make_preview(session, file.manifest, tenancy=tenancy, show=progress.report)
+    except errors.ApiStatusError as refused:
+        if refused.code not in DEFINITION:
+            raise
+        cluster_options.complain(cluster_options.describe_refusal(refused))
+        return FAILED
+    if made.unfit:
+        for line in grouped_lines.list_refusal(made.name, (), made.unfit):
+            text_output.write_segments(line)
+        return FAILED
+    if output == "text":
+        for line in grouped_lines.list_lines(made.name, made.previews, pinned=made.pinned):
+            text_output.write_segments(line)
+    else:
+        write(made.previews, output=output)
+    return find_code(made.previews)
 
 
 def find_code(found: Sequence[Preview | None]) -> int:

@@ -16,6 +16,7 @@ from hearth.model import names
 from hearth.model.api.base import ApiModel
 from hearth.model.api.resource_group import ResourceGroup
 from hearth.model.api.stack import Stack, StackTemplate
+from hearth.model.api.stack_definition import StackDefinition
 from hearth.model.child import Object
 from hearth.model.errors import Mistake
 from hearth.template.parser import object_metadata
@@ -30,7 +31,9 @@ WITHHELD: Final = frozenset({"missing", "union_tag_invalid"})
 """Types of errors that a value elsewhere explains, or the compiler."""
 
 
-MODELS: Final[Mapping[str, type[ApiModel]]] = {model.__name__: model for model in (Stack, ResourceGroup, StackTemplate)}
+MODELS: Final[Mapping[str, type[ApiModel]]] = {
+    model.__name__: model for model in (Stack, ResourceGroup, StackTemplate, StackDefinition)
+}
 
 
 def find_mistakes(manifest: Object) -> Iterator[Mistake]:

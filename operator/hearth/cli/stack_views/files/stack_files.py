@@ -50,6 +50,11 @@ class StackFile:
         return object_fields.text(self.manifest, "kind") == names.GROUP_KIND
 
     @property
+    def is_definition(self) -> bool:
+        """Return whether it is a StackDefinition."""
+        return object_fields.text(self.manifest, "kind") == names.DEFINITION_KIND
+
+    @property
     def is_template(self) -> bool:
         """Return whether it is a StackTemplate, whose parameters have no values."""
         return object_fields.text(self.manifest, "kind") == source_kinds.STACK_TEMPLATE.name
@@ -128,8 +133,21 @@ def compile_read(stack_file: StackFile, definition: Definition, kinds: Kinds, ev
     return compiler.compile_template(definition, stack=identity, kinds=kinds, evaluator=evaluator)
 
 
+def find_definition_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> list[Mistake]:
+    """Return what is wrong with a StackDefinition for all objects of its kind."""
+    from hearth.plan.rollouts import rollout_policy
+    from hearth.template.instances import instance_schema
+
+    spec = object_fields.mapping(stack_file.manifest, "spec")
+    return [
+        *instance_schema.find_mistakes(dict(spec)),
+        *rollout_policy.find_mistakes(object_fields.mapping(spec, "rollout")),
+        *find_template_mistakes(stack_file, kinds, evaluator),
+    ]
+
+
 def find_template_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> list[Mistake]:
-    """Return what is wrong with a StackTemplate for all values of its parameters."""
+    """Return what is wrong with a StackTemplate or StackDefinition for all values of its parameters."""
     definition = Definition(template=find_template(stack_file), parameters={})
     try:
         compiler.compile_template(definition, stack=stack_file.identity, kinds=kinds, evaluator=evaluator)

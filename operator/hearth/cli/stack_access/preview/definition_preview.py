@@ -1,0 +1,122 @@
+"""What a StackDefinition in a file would change: the preview of each of its instances, by the engine itself."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from hearth.cli import object_fields
+from hearth.cli.stack_access.preview import preview_reader
+from hearth.cli.stack_access.session import Session
+from hearth.kube.well_known_kinds import STACK_DEFINITION
+from hearth.model import errors, value_class
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from hearth.model.tenancy import Tenancy
+from hearth.preview.changes import Preview
+from hearth.template import chunked_work
+from hearth.template.instances import instance_form
+from hearth.template.instances.instance_form import InstanceForm
+
+CONCURRENCY: Final = 4
+"""Previews at the same time: each runs the engine, and sends a dry run for each object."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class DefinitionPreview:
+    """What a change of one StackDefinition does."""
+
+    name: str
+    previews: tuple[Preview, ...] = ()
+    """Of each instance that follows it."""
+    unfit: tuple[str, ...] = ()
+    """Instances that do not fit it, each with the reason; then it is refused."""
+    pinned: int = 0
+    """Instances that keep to their revision."""
+
+
+async def make_preview(
+    session: Session, stated: Object, *, tenancy: Tenancy, show: Callable[[str], None]
+) -> DefinitionPreview:
+    """Return the preview of a StackDefinition. Raises ApiStatusError or Unreachable. show: gets how far it is."""
+    name = object_fields.text(stated, "metadata", "name")
+    present = await session.find(STACK_DEFINITION, "", name)
+    spec = await try_definition(session, stated, present)
+    newest = object_fields.number(present, "status", "revision") or 0 if present is not None else 0
+    form = instance_form.make_form(name, newest + 1, instance_form.make_content(spec))
+    if form.definer is not None:
+        tenancy = dataclasses.replace(tenancy, definer_accounts=frozenset({str(form.definer)}))
+    version = spec["versions"][0]["name"]
+    kind = Kind(
+        group=spec["group"],
+        version=version,
+        name=spec["names"]["kind"],
+        plural=spec["names"]["plural"],
+        namespaced=True,
+    )
+    instances = await list_instances(session, kind)
+    following = [each for each in instances if instance_form.find_pin(each.get("spec")) is None]
+    unfit = [text for each in following for text in find_unfit(form, each)]
+    if unfit:
+        return DefinitionPreview(name=name, unfit=tuple(unfit))
+    previews = await preview_all(session, following, (kind, form), tenancy=tenancy, show=show)
+    return DefinitionPreview(name=name, previews=tuple(previews), pinned=len(instances) - len(following))
+
+
+async def try_definition(session: Session, stated: Object, present: Object | None) -> Object:
+    """Return the spec as the API server would store it. Raises ApiStatusError with the mistakes that it finds."""
+    metadata = {"name": object_fields.text(stated, "metadata", "name")}
+    body = {"apiVersion": STACK_DEFINITION.api_version, "kind": STACK_DEFINITION.name, "spec": stated.get("spec")}
+    if present is None:
+        stored = await session.try_write("POST", STACK_DEFINITION, "", "", body={**body, "metadata": metadata})
+    else:
+        metadata["resourceVersion"] = present["metadata"]["resourceVersion"]
+        stored = await session.try_write(
+            "PUT", STACK_DEFINITION, "", metadata["name"], body={**body, "metadata": metadata}
+        )
+    spec: Object = stored["spec"]
+    return spec
+
+
+async def list_instances(session: Session, kind: Kind) -> list[Object]:
+    """Return all instances; none before the kind is made."""
+    try:
+        return await session.list(kind)
+    except errors.ApiStatusError as refused:
+        if not refused.is_not_found:
+            raise
+        return []
+
+
+def find_unfit(form: InstanceForm, instance: Object) -> list[str]:
+    """Return what of an instance does not fit, with its name."""
+    rules = instance_form.read_rules(form)
+    mistakes = chunked_work.finish(instance_form.find_mistakes(form, rules, instance.get("spec")))
+    metadata = instance["metadata"]
+    return [f"{metadata['namespace']}/{metadata['name']}: {each}" for each in mistakes]
+
+
+async def preview_all(
+    session: Session,
+    instances: Sequence[Object],
+    instance: tuple[Kind, InstanceForm],
+    *,
+    tenancy: Tenancy,
+    show: Callable[[str], None],
+) -> list[Preview]:
+    """Return the previews, some at a time."""
+    slots, done = asyncio.Semaphore(CONCURRENCY), 0
+
+    async def preview(each: Object) -> Preview:
+        nonlocal done
+        async with slots:
+            made = await preview_reader.make_preview(
+                session, present=each, wanted=each, tenancy=tenancy, beside={}, instance=instance
+            )
+        done += 1
+        show(f"{done} of {len(instances)} objects previewed")
+        return made
+
+    return list(await asyncio.gather(*map(preview, instances)))
