@@ -19,7 +19,7 @@ from hearth.cli.stack_commands.stack_argument import StackName
 from hearth.cli.stack_commands.steering import progress_output
 from hearth.cli.stack_views.files import stack_files
 from hearth.cli.stack_views.files.stack_files import StackFile
-from hearth.cli.stack_views.preview import grouped_lines, preview_lines, preview_output
+from hearth.cli.stack_views.preview import preview_lines, preview_output
 from hearth.kube.well_known_kinds import STACK
 from hearth.model import errors, names, source_kinds
 from hearth.model.child import Object
@@ -142,7 +142,7 @@ async def preview_definition(session: Session, file: StackFile, *, output: str, 
     """Write the preview of a StackDefinition over all its instances; return the exit code."""
     await session.kinds.refresh()
     if mistakes := stack_files.find_definition_mistakes(file, session.kinds, evaluation.ALONE):
-        for line in grouped_lines.list_refusal(file.identity.name, mistakes, ()):
+        for line in preview_lines.list_refusal(file.identity.name, mistakes, ()):
             text_output.write_segments(line)
         return FAILED
     try:
@@ -154,11 +154,11 @@ async def preview_definition(session: Session, file: StackFile, *, output: str, 
         cluster_options.complain(cluster_options.describe_refusal(refused))
         return FAILED
     if made.unfit:
-        for line in grouped_lines.list_refusal(made.name, (), made.unfit):
+        for line in preview_lines.list_refusal(made.name, (), made.unfit):
             text_output.write_segments(line)
         return FAILED
     if output == "text":
-        for line in grouped_lines.list_lines(made.name, made.previews, pinned=made.pinned):
+        for line in preview_lines.list_of_definition(made.name, made.previews, pinned=made.pinned):
             text_output.write_segments(line)
     else:
         write(made.previews, output=output)
