@@ -212,6 +212,9 @@ class ManagementCluster(Protocol):
     def has_listed(self, kind: str) -> bool:
         """Return whether all Stacks, or all ResourceGroups, are known. The operator may lack the right to one of them."""
 
+    def complete_kind(self, name: str) -> str:
+        """Return `Kind.group` of the one kind of that name which a StackDefinition makes; "" if there is none, or several."""
+
     def is_other_shard_uid(self, uid: str) -> bool:
         """Return whether another process is responsible for a Stack of this UID."""
 

@@ -79,6 +79,11 @@ class KubeManagementCluster:
         cache = self._caches.get(kind)
         return cache is not None and cache.is_synced
 
+    def complete_kind(self, name: str) -> str:
+        """Return `Kind.group` of the one kind of that name which a StackDefinition makes; "" if there is none, or several."""
+        found = [key for key in self._caches if key.startswith(f"{name}.")]
+        return found[0] if len(found) == 1 else ""
+
     def _find_cache(self, stack: StackObject) -> StackCache:
         """Return the cache of its kind."""
         return self._caches[stack.kind]

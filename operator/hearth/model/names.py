@@ -164,8 +164,9 @@ def split_owner(key: str) -> tuple[str, str]:
 
 
 def describe_owner(key: str) -> str:
-    """Return the owner for messages: `Stack shop`, `ResourceGroup workers`."""
-    return " ".join(split_owner(key))
+    """Return the owner for messages: `Stack shop`, `ResourceGroup workers`, `WebApp shop`."""
+    kind, name = split_owner(key)
+    return f"{kind.partition('.')[0]} {name}"
 
 
 def stack_label(stack: str) -> str:

@@ -12,13 +12,14 @@ from typing import Any
 
 from hearth.model import names, value_class
 from hearth.model.child import Child, Object
+from hearth.model.kinds import make_key
 from hearth.model.text import times
 from hearth.plan.state.steps import WriteHealthMark
 from hearth.plan.status import conditions
 
 READY = "Ready"
 RESOLVED = "Resolved"
-ROUTE = ("stackName", "groupName", "resource")
+ROUTE = ("stackName", "groupName", "stackRef", "resource")
 """The fields of a status that name the owner and the resource of the object, or how far a path was followed."""
 
 
@@ -237,6 +238,9 @@ def describe(marked: MarkedResource) -> str:
 def write_owner(key: str) -> Object:
     """Return the fields of a HealthMark that name the owner with that key."""
     kind, name = names.split_owner(key)
+    if kind not in names.STACK_KINDS:
+        kind, _, group = kind.partition(".")
+        return {"stackRef": {"kind": kind, "group": group, "name": name}}
     return {"groupName" if kind == names.GROUP_KIND else "stackName": name}
 
 
@@ -244,6 +248,11 @@ def read_owner(fields: Mapping[str, Any]) -> str:
     """Return the key of the owner that a spec or status of a HealthMark names; "" if it names none."""
     if group := fields.get("groupName", ""):
         return names.owner_key(names.GROUP_KIND, str(group))
+    reference = fields.get("stackRef")
+    if isinstance(reference, dict):
+        kind, group = str(reference.get("kind", "")), str(reference.get("group") or "")
+        is_own = kind in names.STACK_KINDS and group in ("", names.GROUP)
+        return names.owner_key(kind if is_own else make_key(group, kind), str(reference.get("name", "")))
     return str(fields.get("stackName", ""))
 
 

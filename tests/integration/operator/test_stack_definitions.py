@@ -249,6 +249,14 @@ async def steer_an_instance(cluster: Cluster, paster: Paster) -> None:
     assert "kind: ConfigMap" in await stack.expect("export", "site/site-0")
     assert "site-0-page" in await stack.expect("graph", "site/site-0")
 
+    before = await cluster.list_pages()
+    assert "is not marked" in await stack.expect("unmark", "site/site-1", "page")
+    marked = await stack.expect("mark", "site/site-1", "page", "--reason", "stale", "--wait", "--timeout=60s")
+    assert "page is unhealthy: stale" in marked
+    after = await cluster.list_pages()
+    assert len(after) == COUNT
+    assert {uid for uid, _ in before.values()} - {uid for uid, _ in after.values()} == {before["site-1-page"][0]}
+
 
 async def preview_a_change(cluster: Cluster, pages: Pages, paster: Paster, folder: Path) -> None:
     """`diff` says what would change in which instances, and which do not fit; nothing is written."""
@@ -263,10 +271,12 @@ async def preview_a_change(cluster: Cluster, pages: Pages, paster: Paster, folde
     assert f"{COUNT} of {COUNT} objects change" in changed
     assert "1 object: " in changed
     changed = await diff(make_definition({"layout": "two"}), code=1)
-    assert f"{COUNT} objects: {paster.stack.namespace}/site-0, " in changed
+    # The object of the one that was replaced has another name.
+    assert f"{COUNT - 1} objects: {paster.stack.namespace}/site-0, " in changed
+    assert f"1 object: {paster.stack.namespace}/site-1\n" in changed
     assert "data.layout: one" in changed
     assert "data.layout: two" in changed
-    assert changed.count("~ change") == 1, changed
+    assert changed.count("~ change") == 2, changed
     stricter = make_definition({"layout": "one"})
     stricter["spec"]["template"]["parameters"]["title"]["maxLength"] = 6
     unfit = await diff(stricter, code=2)
@@ -328,6 +338,7 @@ async def test_a_definition_from_its_creation_to_its_end(
     pages = await make_sites(cluster, user.namespace)
     assert len(pages) == COUNT
     await steer_an_instance(cluster, paster)
+    pages = await cluster.list_pages()
     await preview_a_change(cluster, pages, paster, tmp_path)
     await change_badly(cluster, pages)
     await steer_a_rollout(cluster, pages, paster)

@@ -119,6 +119,11 @@ class FakeManagementCluster:
         """As the port says."""
         return True
 
+    def complete_kind(self, name: str) -> str:
+        """As the port says."""
+        found = [key for key in self._instances if key.startswith(f"{name}.")]
+        return found[0] if len(found) == 1 else ""
+
     def is_other_shard_uid(self, uid: str) -> bool:
         """As the port says."""
         return any(each.has_uid(uid) for each in self._others.values())

@@ -203,6 +203,9 @@ class MarkReviewer:
     async def _find_denial(self, namespace: str, spec: Object, *, owner: str) -> str:
         """Return why the mark cannot apply to anything; "" if it can, or if that is unknown."""
         kind, name = names.split_owner(owner)
+        if kind not in names.STACK_KINDS:
+            # Only the operator that serves the StackDefinition knows its instances.
+            return ""
         stack = await snapshot_review.find(self.builder, kind, namespace=namespace, name=name)
         if stack is None:
             (field,) = health_mark_decision.write_owner(owner)

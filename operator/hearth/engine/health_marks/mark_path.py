@@ -81,7 +81,7 @@ def _walk(mark: HealthMarkObject, locator: ResourceLocator, start_key: ResourceK
         problem = _find_problem(view, mark)
         if problem is not None or view.current is None:
             whole = MarkedResource(
-                stack=health_mark_decision.read_owner(mark.spec),
+                stack=locator.find_owner(mark),
                 resource=mark.spec["resource"],
                 is_wanted=view.is_wanted and not _is_other(view.current),
                 problem=problem,

@@ -54,8 +54,7 @@ class ResourceLocator:
         """Return the marked resource, or why it is unknown."""
         spec, status = mark.spec, mark.status
         if "target" not in spec:
-            owner = health_mark_decision.read_owner(spec)
-            return ResourceKey(namespace=mark.namespace, stack=owner, resource=spec["resource"])
+            return self.find_start(mark)
         if self.is_plain(mark):
             # If the object is gone, only the status still names its owner.
             owner = health_mark_decision.read_owner(status)
@@ -64,8 +63,15 @@ class ResourceLocator:
 
     def find_start(self, mark: HealthMarkObject) -> ResourceKey:
         """Return the Stack and the path in it that the mark names."""
+        return ResourceKey(namespace=mark.namespace, stack=self.find_owner(mark), resource=mark.spec["resource"])
+
+    def find_owner(self, mark: HealthMarkObject) -> str:
+        """Return the key of the Stack that the mark names, see `hearth.model.names.owner_key`."""
         owner = health_mark_decision.read_owner(mark.spec)
-        return ResourceKey(namespace=mark.namespace, stack=owner, resource=mark.spec["resource"])
+        kind, name = names.split_owner(owner)
+        if kind in names.STACK_KINDS or "." in kind:
+            return owner
+        return names.owner_key(self.services.management_cluster.complete_kind(kind) or kind, name)
 
     def find_forwarded(self, mark: HealthMarkObject) -> ResourceKey | None:
         """Return the Stack that a process found on the path, or that has the bound object, and the rest of the path."""
@@ -110,14 +116,9 @@ class ResourceLocator:
     def observe(self, mark: HealthMarkObject, key: ResourceKey) -> MarkedResource | None:
         """Return the state of a resource; None if too little is known."""
         stack = self.find_stack(key)
-        gone = MarkedResource(stack=key.stack, resource=key.resource, is_wanted=False)
         if stack is None:
-            kind, _ = names.split_owner(key.stack)
-            if not self.services.management_cluster.has_listed(kind):
-                return None
-            known = self.services.management_cluster.tree.list_names(key.namespace, kind=kind)
-            there = f"there are: {enumerate_names(known)}" if known else "there is none"
-            return _without(gone, "StackNotFound", f"namespace {key.namespace} has no {key.owner}; {there}")
+            return self._explain_absence(key)
+        gone = MarkedResource(stack=key.stack, resource=key.resource, is_wanted=False)
         reconciler = self.find_reconciler(stack.uid)
         if reconciler is None:
             return None
@@ -149,6 +150,19 @@ class ResourceLocator:
             is_wanted=key.resource in wanted,
             problem=find_write_block(reconciler, key) or explain_unnamed(mark, key, named, children),
         )
+
+    def _explain_absence(self, key: ResourceKey) -> MarkedResource | None:
+        """Return why there is no such Stack; None if it may just not be known yet."""
+        gone = MarkedResource(stack=key.stack, resource=key.resource, is_wanted=False)
+        kind, _ = names.split_owner(key.stack)
+        if kind not in names.STACK_KINDS and "." not in kind:
+            message = f"no StackDefinition makes the kind {kind}, or several do; state spec.stackRef.group"
+            return _without(gone, "StackNotFound", message)
+        if not self.services.management_cluster.has_listed(kind):
+            return None
+        known = self.services.management_cluster.tree.list_names(key.namespace, kind=kind)
+        there = f"there are: {enumerate_names(known)}" if known else "there is none"
+        return _without(gone, "StackNotFound", f"namespace {key.namespace} has no {key.owner}; {there}")
 
     def add_stack(self, stack: StackObject) -> None:
         """Record an existing Stack."""

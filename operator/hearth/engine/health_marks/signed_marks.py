@@ -24,6 +24,7 @@ PURPOSE = "health mark"
 MEMORY = ("observedGeneration", "observedUID", "stackName", "resource")
 """The fields that are read back, besides the states of the conditions."""
 GROUP = "groupName"
+REFERENCE = "stackRef"
 """The same, instead of `stackName`."""
 
 
@@ -69,6 +70,7 @@ class SignedMarks:
         is_done = status.get("observedGeneration") == mark.generation
         is_done = is_done and conditions.find(status, health_mark_decision.RESOLVED).get("status") == "True"
         is_readable = all(isinstance(status.get(key, ""), str) for key in (*MEMORY[1:], GROUP))
+        is_readable = is_readable and isinstance(status.get(REFERENCE, {}), dict)
         return dataclasses.replace(mark, status=status if is_done and is_readable else {})
 
     def _is_signed(self, mark: HealthMarkObject, status: Object, signature: str) -> bool:
@@ -85,5 +87,5 @@ def describe(mark: HealthMarkObject, status: Mapping[str, Any]) -> list[Any]:
         for type_ in (health_mark_decision.READY, health_mark_decision.RESOLVED)
     ]
     # A status without a group is signed as before there were groups.
-    group = [status[GROUP]] if GROUP in status else []
-    return [mark.uid, [status.get(key) for key in MEMORY], states, *group]
+    other = [status[key] for key in (GROUP, REFERENCE) if key in status]
+    return [mark.uid, [status.get(key) for key in MEMORY], states, *other]

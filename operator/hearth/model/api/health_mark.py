@@ -23,15 +23,18 @@ ResourcePath: TypeAlias = Annotated[str, pydantic.Field(max_length=663, pattern=
 ObjectName: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=253)]
 
 ONE_TARGET: JsonDict = {
-    "rule": "has(self.target) ? !has(self.stackName) && !has(self.groupName) && !has(self.resource)"
-    " : has(self.stackName) != has(self.groupName) && has(self.resource)",
-    "message": "exactly one of them must be given: target, or stackName and resource, or groupName and resource",
+    "rule": "(has(self.target) ? 1 : 0) + (has(self.stackName) ? 1 : 0) + (has(self.groupName) ? 1 : 0)"
+    " + (has(self.stackRef) ? 1 : 0) == 1 && has(self.target) != has(self.resource)",
+    "message": "exactly one of them must be given: target, or stackName and resource, or groupName and resource, or stackRef"
+    " and resource",
 }
 SAME_TARGET: JsonDict = {
     "rule": "has(self.target) == has(oldSelf.target)"
     " && (has(self.target) ? self.target == oldSelf.target"
     " : has(self.stackName) == has(oldSelf.stackName) && has(self.groupName) == has(oldSelf.groupName)"
-    " && (has(self.stackName) ? self.stackName == oldSelf.stackName : self.groupName == oldSelf.groupName)"
+    " && has(self.stackRef) == has(oldSelf.stackRef)"
+    " && (has(self.stackName) ? self.stackName == oldSelf.stackName"
+    " : has(self.groupName) ? self.groupName == oldSelf.groupName : self.stackRef == oldSelf.stackRef)"
     " && has(self.resource) && has(oldSelf.resource) && self.resource == oldSelf.resource)",
     "message": "the target of a mark is immutable; create another HealthMark for another target",
 }
@@ -48,6 +51,17 @@ class MarkedObject(ApiModel):
     """Its name."""
 
 
+class StackReference(ApiModel):
+    """A Stack of any kind: a Stack, a ResourceGroup, or an object of a kind that a StackDefinition makes."""
+
+    kind: str = pydantic.Field(min_length=1, max_length=63)
+    """Its kind: `WebApp`."""
+    group: str | None = pydantic.Field(default=None, max_length=150)
+    """The API group of the kind. Default: that of the StackDefinition with this kind."""
+    name: ObjectName
+    """Its name."""
+
+
 class HealthMarkSpec(ApiModel):
     """The object, whether it is unhealthy, and why."""
 
@@ -59,10 +73,12 @@ class HealthMarkSpec(ApiModel):
     """The ResourceGroup, in the namespace of the mark, instead of `stackName`. `resource` is then the index of a
     member, for example `3`.
     """
+    stack_ref: StackReference | None = None
+    """The Stack of any kind, in the namespace of the mark, instead of `stackName` or `groupName`."""
     resource: ResourcePath | None = None
     """The name of the resource in the Stack's template; `workers[a]` is a member of a collection, `cache/db` is the resource `db` of the Stack that `cache` is."""
     target: MarkedObject | None = None
-    """The object itself, instead of `stackName` or `groupName` and `resource`."""
+    """The object itself, instead of `stackName`, `groupName` or `stackRef` and `resource`."""
     mark_unhealthy: bool
     """Whether the object is unhealthy. `false` removes an earlier mark of any author, and changes nothing for a healthy object."""
     reason: str | None = pydantic.Field(default=None, max_length=REASON_LIMIT)
@@ -95,6 +111,8 @@ class HealthMarkStatus(ApiModel):
     """The Stack that this object belongs to."""
     group_name: str | None = None
     """The ResourceGroup that this object belongs to, instead of a Stack."""
+    stack_ref: StackReference | None = None
+    """The instance of a StackDefinition that this object belongs to, instead of a Stack."""
     resource: str | None = None
     """The resource whose object it is."""
     replaced_by: Successor | None = None

@@ -61,6 +61,10 @@ class CopiedManagementCluster:
         """Return True: a preview reads what it needs."""
         return True
 
+    def complete_kind(self, name: str) -> str:  # noqa: ARG002 -- the port
+        """Return "": no HealthMark asks."""
+        return ""
+
     def is_other_shard_uid(self, uid: str) -> bool:
         """Return whether another Stack of this UID may exist."""
         return self._others is None or uid in self._others

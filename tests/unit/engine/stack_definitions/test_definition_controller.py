@@ -280,3 +280,54 @@ def test_an_event_says_what_became_of_a_definition_once_for_each_reason() -> Non
         ]
 
     fake_world.run(test)
+
+
+def make_mark(**reference: str) -> Object:
+    metadata = {"name": "-".join(reference.values()).lower(), "namespace": "default"}
+    spec = {"stackRef": reference, "resource": "page", "markUnhealthy": True, "reason": "stale"}
+    return {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": "HealthMark", "metadata": metadata, "spec": spec}
+
+
+def test_a_mark_names_an_instance_by_its_kind_and_name() -> None:
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        await define(world, make_spec())
+        await make_site(world)
+        await world.user.create(make_mark(kind="Site", name="two"))
+        await world.user.create(make_mark(kind="Spot", name="one"))
+        await rest(world)
+        page = await read(world, PAGE)
+        said = [await read_mark(world, name) for name in ("site-two", "spot-one")]
+        assert said[0] == "namespace default has no Site two; there are: one"
+        assert said[1] == "no StackDefinition makes the kind Spot, or several do; state spec.stackRef.group"
+
+        await world.user.create(make_mark(kind="Site", name="one"))
+        await rest(world)
+        status = (await read(world, address_of_mark("site-one")))["status"]
+        assert status["stackRef"] == {"kind": "Site", "group": GROUP, "name": "one"}
+        assert status["observedUID"] == page["metadata"]["uid"]
+        (replaced,) = await find_pages(world)
+        assert replaced != page["metadata"]["uid"]
+
+        # Nothing is replaced twice, and a new process reads its own status.
+        await world.kill_controller()
+        await world.start_controller()
+        await rest(world)
+        assert await find_pages(world) == [replaced]
+
+    fake_world.run(test)
+
+
+async def find_pages(world: FakeWorld) -> list[str]:
+    """The UIDs of the objects of the instance."""
+    uid = (await read(world, SITE))["metadata"]["uid"]
+    return [each["metadata"]["uid"] for each in await world.user.find_children(uid, frozenset({"ConfigMap"}))]
+
+
+def address_of_mark(name: str) -> Address:
+    return Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="HealthMark", namespace="default", name=name)
+
+
+async def read_mark(world: FakeWorld, name: str) -> str:
+    """What `Ready` says of a mark."""
+    return find_ready(await read(world, address_of_mark(name)))[1]
