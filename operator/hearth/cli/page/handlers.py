@@ -151,7 +151,7 @@ class Handlers:
         context = Context(session=self._source.session, stack=stack, form=form, token=actions.make_token())
         decision = Decision() if fields else await action.decide(context)
         values = {"action": action, "fields": fields, "decision": decision, "resource": form.get("resource", "")}
-        values["chosen"] = form.get("where", "")
+        values |= {"chosen": form.get("where", ""), "is_previewed": not (stack.is_group or stack.is_instance)}
         return self._reply(request, "confirm.html", values | describe_target(stack))
 
     async def preview_rollback(self, request: web.Request) -> web.StreamResponse:

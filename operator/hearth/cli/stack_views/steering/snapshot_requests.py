@@ -60,8 +60,10 @@ def find_refusal(stack: StackState) -> str:
     """Return why no snapshot of the Stack is taken; "" if it is."""
     if stack.is_deleting:
         return f"{stack.title} is being deleted; no snapshot is taken any more"
+    if stack.is_instance:
+        return f"{stack.title} is an object of a StackDefinition; only Stacks have snapshots"
     if object_fields.mapping(stack.spec, "kubeConfig"):
-        return f"the objects of stack/{stack.name} are in another cluster; a snapshot contains those of this one only"
+        return f"the objects of {stack.title} are in another cluster; a snapshot contains those of this one only"
     return ""
 
 
