@@ -18,9 +18,7 @@ from support.threats import installation
 from support.threats.operator import Operator
 
 NAMESPACE = "hearth-system"
-CRDS = tuple(
-    f"{each}.hearth.dev" for each in ("stacks", "resourcegroups", "healthmarks", "stacksnapshots", "stacktemplates")
-)
+CRDS = tuple(sorted(path.stem for path in (ROOT / "crds").glob("*.hearth.dev.yaml")))
 NAMES = "custom-columns=:metadata.namespace,:metadata.name"
 
 
