@@ -181,28 +181,27 @@ def parse_address(text: str) -> Address:
 
 def parse_kinds(text: str) -> frozenset[str]:
     """Parse a list of kinds, e.g. `Secret,Certificate.cert-manager.io`. Raises ValueError."""
-    found = frozenset(part.strip() for part in text.split(","))
-    for each in found:
-        if not KIND.fullmatch(each):
-            raise ValueError(f"{each!r} is not a kind: write Kind or Kind.group, e.g. Secret or Deployment.apps")
-    return found
+    return parse_list(text, KIND, "is not a kind: write Kind or Kind.group, e.g. Secret or Deployment.apps")
 
 
 def parse_groups(text: str) -> frozenset[str]:
     """Parse a list of API groups, e.g. `platform.example,shop.example`. Raises ValueError."""
-    found = frozenset(part.strip() for part in text.split(","))
-    for each in found:
-        if not GROUP.fullmatch(each):
-            raise ValueError(f"{each!r} is not an API group of your own: write a domain, e.g. platform.example")
-    return found
+    return parse_list(text, GROUP, "is not an API group of your own: write a domain, e.g. platform.example")
 
 
 def parse_accounts(text: str) -> frozenset[str]:
     """Parse a list of ServiceAccounts, e.g. `platform-system:webapps`. Raises ValueError."""
+    return parse_list(
+        text, DEFINER_ACCOUNT, "is not a ServiceAccount: write namespace:name, e.g. platform-system:webapps"
+    )
+
+
+def parse_list(text: str, pattern: re.Pattern[str], problem: str) -> frozenset[str]:
+    """Parse a list with commas. Raises ValueError for an entry that does not match, with the problem."""
     found = frozenset(part.strip() for part in text.split(","))
     for each in found:
-        if not DEFINER_ACCOUNT.fullmatch(each):
-            raise ValueError(f"{each!r} is not a ServiceAccount: write namespace:name, e.g. platform-system:webapps")
+        if not pattern.fullmatch(each):
+            raise ValueError(f"{each!r} {problem}")
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from hearth.cli import object_fields
 from hearth.cli.stack_access import owned_objects
 from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_views import type_words
 from hearth.cli.stack_views.lists import stack_list
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.kube.discovery.discovery import AGGREGATED, is_well_formed
@@ -20,10 +21,6 @@ from hearth.model.text import enumeration
 
 CATEGORY: Final = "hearth"
 """The category that the operator gives to each kind of a StackDefinition."""
-STACK_WORDS: Final = frozenset({"stack", "stacks", "stk", "stack.hearth.dev", "stacks.hearth.dev"})
-GROUP_WORDS: Final = frozenset(
-    {"rg", "resourcegroup", "resourcegroups", "resourcegroup.hearth.dev", "resourcegroups.hearth.dev"}
-)
 
 
 class UnknownType(errors.HearthError):
@@ -91,8 +88,8 @@ async def locate_within(
     if not rest:
         return StackLocation(STACK, namespace, first), ()
     word = first.lower()
-    if word in STACK_WORDS or word in GROUP_WORDS:
-        kind = STACK if word in STACK_WORDS else RESOURCE_GROUP
+    if word in type_words.STACK or word in type_words.GROUP:
+        kind = STACK if word in type_words.STACK else RESOURCE_GROUP
         return StackLocation(kind, namespace, rest[0]), rest[1:]
     known = await list_instance_kinds(session)
     found = [each.kind for each in known if word in each.words]

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 from hearth.cli.stack_commands.exit_codes import FAILED
-from hearth.cli.stack_views import safe_text
+from hearth.cli.stack_views import safe_text, type_words
 from hearth.model import value_class
-from hearth.model.kinds import Kind
 
 if TYPE_CHECKING:
     from hearth.cli.stack_access.session import Session
+    from hearth.cli.stack_access.stack_locations import StackLocation
     from hearth.kube.auth.credentials import UserCredentialSource
 
 KEY: Final = "hearth.cluster"
@@ -114,9 +114,11 @@ def describe_refusal(refused: Any) -> str:
     return f"Error from server ({reason}): {message}" if reason else f"Error from server: {message}"
 
 
-def describe_absence(kind: Kind, namespace: str, name: str) -> str:
+def describe_absence(location: StackLocation) -> str:
     """Return that there is no such object, in kubectl's form and with the namespace that was searched."""
-    return f'Error from server (NotFound): {kind.plural}.{kind.group} "{name}" not found in namespace {namespace}'
+    kind = location.kind
+    where = f"not found in namespace {location.namespace}"
+    return f'Error from server (NotFound): {kind.plural}.{kind.group} "{location.name}" {where}'
 
 
 def complain(message: str) -> None:
@@ -131,13 +133,12 @@ def is_terminal() -> bool:
 
 def strip_kind(name: str) -> str:
     """Return the name in `stack/shop`, `stacks.hearth.dev/shop` or `shop`."""
-    return _strip(name, {"stack", "stacks", "stk", "stack.hearth.dev", "stacks.hearth.dev"})
+    return _strip(name, type_words.STACK)
 
 
 def strip_group_kind(name: str) -> str:
     """Return the name in `rg/queue`, `resourcegroups.hearth.dev/queue` or `queue`."""
-    words = {"rg", "resourcegroup", "resourcegroups", "resourcegroup.hearth.dev", "resourcegroups.hearth.dev"}
-    return _strip(name, words)
+    return _strip(name, type_words.GROUP)
 
 
 def _strip(name: str, words: Set[str]) -> str:

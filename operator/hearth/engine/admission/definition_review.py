@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hearth.engine.admission import review as review_module
+from hearth.engine.admission import stack_review
 from hearth.engine.admission.review import Review, ReviewResult
-from hearth.engine.admission.stack_review import compile_fully
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import rejections
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.engine.definition.sources import parameter_sources, template_sources
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.plan.rollouts import rollout_policy
-from hearth.template.blueprint import Definition
 from hearth.template.instances import instance_schema
 
 CONSEQUENCE = "the definition is not stored"
@@ -30,8 +28,10 @@ class DefinitionReviewer:
     async def review(self, review: Review) -> ReviewResult:
         """Return the denial with all mistakes."""
         owner_stack = review_module.make_stack({**review.new, "spec": {}}, namespace="")
+        if owner_stack.deleting:
+            return review_module.ALLOWED
         mistakes = await find_mistakes(self.builder, review.spec, owner_stack)
-        if not mistakes or review_module.is_deleting(review.new):
+        if not mistakes:
             return review_module.ALLOWED
         return ReviewResult(denial=rejections.describe_mistakes(InvalidDefinition(mistakes), consequence=CONSEQUENCE))
 
@@ -41,13 +41,9 @@ async def find_mistakes(builder: RevisionBuilder, spec: Object, owner_stack: Sta
 
     owner_stack: the definition as an owner of revisions; nothing is kept of it.
     """
-    mistakes = [*instance_schema.find_mistakes(spec), *rollout_policy.find_mistakes(spec.get("rollout") or {})]
-    definition = Definition(template=spec.get("template") or {}, parameters={})
-    try:
-        template_sources.check(definition.template, path=template_sources.INLINE_PATH)
-        await compile_fully(builder, definition, owner_stack)
-    except InvalidDefinition as error:
-        mistakes += parameter_sources.find_certain(error, definition)
-    finally:
-        builder.evaluations.forget(owner_stack.uid)
-    return mistakes
+    _, mistakes = await stack_review.compile_template(builder, spec.get("template"), owner_stack)
+    return [
+        *instance_schema.find_mistakes(spec),
+        *rollout_policy.find_mistakes(spec.get("rollout") or {}),
+        *mistakes,
+    ]

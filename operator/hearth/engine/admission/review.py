@@ -89,11 +89,6 @@ def make_stack(raw: Object, *, namespace: str) -> StackObject:
     )
 
 
-def is_deleting(raw: Object) -> bool:
-    """Return whether the deletion of an object was requested."""
-    return bool((raw.get("metadata") or {}).get("deletionTimestamp"))
-
-
 def read_spec(raw: Object | None) -> Object:
     """Return the spec of an object, that of a group in the form of a Stack's; empty if it has none."""
     spec: Any = (raw or {}).get("spec")

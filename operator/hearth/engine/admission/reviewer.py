@@ -34,7 +34,7 @@ logger = structlog.get_logger(__name__)
 LIMIT = "admission-reviews"
 """The label of the metric for reviews that were not done."""
 UNREVIEWED = "this write was not reviewed, because {cause}; the operator reviews it later and reports in the status"
-UNCHECKED = "spec.serviceAccountName: cannot check in time whether the author may use it; try again"
+UNCHECKED = "{field}: cannot check in time whether the author may use it; try again"
 Work: TypeAlias = Callable[[Review], Awaitable[ReviewResult]]
 
 
@@ -109,20 +109,21 @@ class Reviewer:
         check = self.author_check.find_definer_denial(
             review.author, namespace=str(account.get("namespace")), account=str(account.get("name"))
         )
-        try:
-            return await asyncio.wait_for(check, self.seconds / 2)
-        except TimeoutError:
-            return UNCHECKED.replace("spec.serviceAccountName", "spec.account")
+        return await self._answer_in_time(check, field="spec.account")
 
     async def _find_author_denial(self, review: Review) -> str:
         account = review.spec.get("serviceAccountName")
         if self.author_check is None or not isinstance(account, str) or stack_review.is_definition_kept(review):
             return ""
         check = self.author_check.find_denial(review.author, namespace=review.namespace, account=account)
+        return await self._answer_in_time(check, field="spec.serviceAccountName")
+
+    async def _answer_in_time(self, check: Awaitable[str], *, field: str) -> str:
+        """Return the denial that a check finds, or that it takes too long. field: what it is about."""
         try:
             return await asyncio.wait_for(check, self.seconds / 2)
         except TimeoutError:
-            return UNCHECKED
+            return UNCHECKED.format(field=field)
 
     async def _review(self, review: Review, work: Work) -> ReviewResult:
         try:

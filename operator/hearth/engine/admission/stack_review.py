@@ -7,7 +7,7 @@ a write that leaves the definition as it is, so that an invalid Stack can still 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hearth.engine import cooperative_work
@@ -119,23 +119,32 @@ class TemplateReviewer:
 
     async def review(self, review: Review) -> ReviewResult:
         """Return the denial with all mistakes, or warnings."""
-        template = review.spec.get("template")
         stack = review_module.make_stack(review.new, namespace="")
-        definition = Definition(template=template if isinstance(template, dict) else {}, parameters={})
-        try:
-            template_sources.check(definition.template, path=template_sources.INLINE_PATH)
-            blueprint = await compile_fully(self.builder, definition, stack)
-        except errors.InvalidDefinition as error:
-            kept = parameter_sources.find_certain(error, definition)
-            if not kept:
-                return review_module.ALLOWED
-            consequence = "the template is not stored"
-            text = rejections.describe_mistakes(errors.InvalidDefinition(kept), consequence=consequence)
-            return ReviewResult(denial=text)
-        finally:
-            self.builder.evaluations.forget(stack.uid)
+        blueprint, mistakes = await compile_template(self.builder, review.spec.get("template"), stack)
+        if mistakes:
+            error = errors.InvalidDefinition(mistakes)
+            return ReviewResult(denial=rejections.describe_mistakes(error, consequence="the template is not stored"))
+        if blueprint is None:
+            return review_module.ALLOWED
         found = find_warnings({}, blueprint, kinds=self.builder.cluster.kinds)
         return ReviewResult(warnings=review_module.to_warnings("\n".join(found)))
+
+
+async def compile_template(
+    builder: RevisionBuilder, template: object, stack: StackObject
+) -> tuple[Blueprint | None, Sequence[Mistake]]:
+    """Compile a template without parameters; return what is wrong with it with any values of these.
+
+    Neither is there where a value may mend all that is wrong. Nothing is kept of the stack, which stands for the owner.
+    """
+    definition = Definition(template=template if isinstance(template, dict) else {}, parameters={})
+    try:
+        template_sources.check(definition.template, path=template_sources.INLINE_PATH)
+        return await compile_fully(builder, definition, stack), ()
+    except errors.InvalidDefinition as error:
+        return None, parameter_sources.find_certain(error, definition)
+    finally:
+        builder.evaluations.forget(stack.uid)
 
 
 async def compile_fully(builder: RevisionBuilder, definition: Definition, stack: StackObject) -> Blueprint:

@@ -10,6 +10,7 @@ from typing import Final
 from hearth.cli import object_fields
 from hearth.cli.stack_access.preview import preview_reader
 from hearth.cli.stack_access.session import Session
+from hearth.engine.stack_definitions import definition_kind
 from hearth.kube.well_known_kinds import STACK_DEFINITION
 from hearth.model import errors, value_class
 from hearth.model.child import Object
@@ -48,14 +49,7 @@ async def make_preview(
     form = instance_form.make_form(name, newest + 1, instance_form.make_content(spec))
     if form.definer is not None:
         tenancy = dataclasses.replace(tenancy, definer_accounts=frozenset({str(form.definer)}))
-    version = spec["versions"][0]["name"]
-    kind = Kind(
-        group=spec["group"],
-        version=version,
-        name=spec["names"]["kind"],
-        plural=spec["names"]["plural"],
-        namespaced=True,
-    )
+    kind = definition_kind.find_kind(spec)
     instances = await list_instances(session, kind)
     following = [each for each in instances if instance_form.find_pin(each.get("spec")) is None]
     unfit = [text for each in following for text in find_unfit(form, each)]

@@ -45,7 +45,7 @@ async def execute(session: Session, namespace: str, name: str, *, with_sensitive
     async with StackReader(session) as reader:
         snapshot = await reader.read(location)
     if snapshot is None:
-        cluster_options.complain(cluster_options.describe_absence(location.kind, location.namespace, location.name))
+        cluster_options.complain(cluster_options.describe_absence(location))
         return FAILED
     if snapshot.unreadable:
         # Half of a Stack would pass for the whole.

@@ -54,7 +54,7 @@ async def execute(
     async with StackReader(session, with_groups=True) as reader:
         snapshot = await reader.read(location)
         if snapshot is None:
-            cluster_options.complain(cluster_options.describe_absence(location.kind, location.namespace, location.name))
+            cluster_options.complain(cluster_options.describe_absence(location))
             return FAILED
         there = await reader.find_session(snapshot)
         collected = await evidence.collect_timeline(session, snapshot, object_session=there)

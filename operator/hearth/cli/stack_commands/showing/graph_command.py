@@ -48,7 +48,7 @@ def graph(cluster: ClusterOptions, name: str, output: str) -> None:
         async with StackReader(session) as reader:
             snapshot = await reader.read(location)
         if snapshot is None:
-            cluster_options.complain(cluster_options.describe_absence(location.kind, location.namespace, location.name))
+            cluster_options.complain(cluster_options.describe_absence(location))
             return FAILED
         if output == "svg":
             picture = layout.arrange(stack_graph.describe(snapshot))

@@ -66,7 +66,7 @@ async def draw(reader: StackReader, location: StackLocation, *, watch: bool, out
     """Read and show; return the exit code."""
     view = await observe(reader, location)
     if not view.exists:
-        cluster_options.complain(cluster_options.describe_absence(location.kind, location.namespace, location.name))
+        cluster_options.complain(cluster_options.describe_absence(location))
         return FAILED
     if watch:
         await follow(reader, location, view)

@@ -59,7 +59,7 @@ async def explain(reader: StackReader, location: StackLocation, path: Sequence[s
     """Read and explain; return the exit code."""
     snapshot = await reader.read(location)
     if snapshot is None:
-        cluster_options.complain(cluster_options.describe_absence(location.kind, location.namespace, location.name))
+        cluster_options.complain(cluster_options.describe_absence(location))
         return FAILED
     causes = stack_causes.find_causes(
         snapshot, path, await evidence.collect(await reader.find_session(snapshot), snapshot)

@@ -229,5 +229,5 @@ def count_objects(count: int) -> str:
 
 
 def replace_name(text: str, preview: Preview) -> str:
-    """Return a text of an instance without its name and namespace."""
+    """Return a text of an instance without its name."""
     return text.replace(preview.name, PLACEHOLDER)
