@@ -131,15 +131,6 @@ class Session:
             "POST", api_requests.collection_path(kind, namespace), query=query, body=body
         )
 
-    async def try_write(self, method: str, kind: Kind, namespace: str, name: str, *, body: Object) -> Object:
-        """Return the object as a POST or PUT would store it, by a dry run. Raises ApiStatusError."""
-        path = (
-            api_requests.object_path(kind, namespace, name) if name else api_requests.collection_path(kind, namespace)
-        )
-        query = {"fieldManager": MANAGER, "fieldValidation": "Strict", "dryRun": "All"}
-        with naming_the_installation(kind):
-            return await self.connection.request(method, path, query=query, body=body)
-
     async def watch_one(self, kind: Kind, namespace: str, name: str) -> AsyncIterator[Object | None]:
         """Yield the object in each state that is seen, first the present one; None while there is none. Never ends.
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from hearth.cli import object_fields
-from hearth.cli.stack_access.preview import preview_reader
+from hearth.cli.stack_access.preview import preview_reader, wanted_stack
+from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
 from hearth.cli.stack_access.session import Session
 from hearth.engine.stack_definitions import definition_kind
 from hearth.kube.well_known_kinds import STACK_DEFINITION
@@ -44,7 +45,8 @@ async def make_preview(
     """Return the preview of a StackDefinition. Raises ApiStatusError or Unreachable. show: gets how far it is."""
     name = object_fields.text(stated, "metadata", "name")
     present = await session.find(STACK_DEFINITION, "", name)
-    spec = await try_definition(session, stated, present)
+    cluster = DryRunCluster(session, namespace="")
+    spec: Object = (await wanted_stack.try_file(cluster, stated, present, kind=STACK_DEFINITION))["spec"]
     newest = object_fields.number(present, "status", "revision") or 0 if present is not None else 0
     form = instance_form.make_form(name, newest + 1, instance_form.make_content(spec))
     if form.definer is not None:
@@ -57,21 +59,6 @@ async def make_preview(
         return DefinitionPreview(name=name, unfit=tuple(unfit))
     previews = await preview_all(session, following, (kind, form), tenancy=tenancy, show=show)
     return DefinitionPreview(name=name, previews=tuple(previews), pinned=len(instances) - len(following))
-
-
-async def try_definition(session: Session, stated: Object, present: Object | None) -> Object:
-    """Return the spec as the API server would store it. Raises ApiStatusError with the mistakes that it finds."""
-    metadata = {"name": object_fields.text(stated, "metadata", "name")}
-    body = {"apiVersion": STACK_DEFINITION.api_version, "kind": STACK_DEFINITION.name, "spec": stated.get("spec")}
-    if present is None:
-        stored = await session.try_write("POST", STACK_DEFINITION, "", "", body={**body, "metadata": metadata})
-    else:
-        metadata["resourceVersion"] = present["metadata"]["resourceVersion"]
-        stored = await session.try_write(
-            "PUT", STACK_DEFINITION, "", metadata["name"], body={**body, "metadata": metadata}
-        )
-    spec: Object = stored["spec"]
-    return spec
 
 
 async def list_instances(session: Session, kind: Kind) -> list[Object]:

@@ -11,7 +11,7 @@ from hearth.cli import object_fields
 from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
 from hearth.kube.well_known_kinds import STACK
 from hearth.model.child import Object
-from hearth.model.kinds import ObjectRef
+from hearth.model.kinds import Kind, ObjectRef
 from hearth.preview import field_changes
 
 TEMPLATE_FIELDS: Final = frozenset({"f:template", "f:templateRef", "f:templateRefs"})
@@ -20,20 +20,20 @@ STATED: Final = ("labels", "annotations")
 """The parts of the metadata that a file may state."""
 
 
-async def try_file(cluster: DryRunCluster, stated: Object, present: Object | None) -> Object:
+async def try_file(cluster: DryRunCluster, stated: Object, present: Object | None, *, kind: Kind = STACK) -> Object:
     """Return the Stack after an apply of the file. Raises ApiStatusError with the mistakes that the API server finds.
 
-    present: the live Stack. One that a field manager applied server-side is applied under its name; of any other, fields
+    kind: of the object, which may be a StackDefinition; present: the live object. One that a field manager applied server-side is applied under its name; of any other, fields
     that the file does not have are removed as `kubectl apply` removes them.
     """
     kept = {key: stated["metadata"][key] for key in ("name", "namespace", *STATED) if key in stated["metadata"]}
-    manifest = {"apiVersion": STACK.api_version, "kind": STACK.name, "metadata": kept, "spec": stated.get("spec")}
+    manifest = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": kept, "spec": stated.get("spec")}
     if present is None:
-        return await cluster.try_create(manifest, kind=STACK)
+        return await cluster.try_create(manifest, kind=kind)
     if applier := find_applier(present):
-        return await cluster.try_apply(manifest, kind=STACK, manager=applier, force=True)
+        return await cluster.try_apply(manifest, kind=kind, manager=applier, force=True)
     patch = make_patch(find_last_applied(present) or {"spec": present.get("spec")}, manifest, present)
-    return await try_patch(cluster, present, patch)
+    return await try_patch(cluster, present, patch, kind=kind)
 
 
 async def try_rollback(cluster: DryRunCluster, present: Object, number: int) -> Object:
@@ -46,12 +46,12 @@ async def try_rollback(cluster: DryRunCluster, present: Object, number: int) -> 
     return wanted
 
 
-async def try_patch(cluster: DryRunCluster, present: Object, patch: Object) -> Object:
-    """Return the Stack after a merge patch of exactly this Stack."""
+async def try_patch(cluster: DryRunCluster, present: Object, patch: Object, *, kind: Kind = STACK) -> Object:
+    """Return the Stack after a merge patch of exactly this Stack. kind: as for `try_file`."""
     metadata = present["metadata"]
-    ref = ObjectRef(group=STACK.group, kind=STACK.name, namespace=metadata["namespace"], name=metadata["name"])
+    ref = ObjectRef(group=kind.group, kind=kind.name, namespace=metadata.get("namespace", ""), name=metadata["name"])
     body = {**patch, "metadata": {**(patch.get("metadata") or {}), "uid": metadata["uid"]}}
-    return await cluster.try_change(ref, body, kind=STACK)
+    return await cluster.try_change(ref, body, kind=kind)
 
 
 def find_applier(present: Object) -> str:
