@@ -12,6 +12,7 @@ from hypothesis.strategies import SearchStrategy
 
 from hearth.model import kinds, names
 from hearth.template.parser import template_parser
+from hearth.template.text import kubectl_yaml
 
 Strategy = SearchStrategy[Any]
 
@@ -167,17 +168,18 @@ def in_list(manifests: list[Any], shape: str) -> list[Any]:
 
 
 def write(documents: list[Any], form: str) -> str:
-    """Return documents as text."""
+    """Return documents as text. What kubectl reads as a number, as `08`, which the library does not, is quoted."""
+    dumper = kubectl_yaml.Dumper
     match form:
         case "json" if len(documents) == 1:
             return json.dumps(documents[0], ensure_ascii=False)
         case "sparse":
             return (
                 "---\n# nothing\n---\n"
-                + "---\n...\n---\n".join(yaml.safe_dump(each, default_flow_style=True) for each in documents)
+                + "---\n...\n---\n".join(yaml.dump(each, Dumper=dumper, default_flow_style=True) for each in documents)
                 + "---\n"
             )
-    return str(yaml.safe_dump_all(documents, allow_unicode=True))
+    return str(yaml.dump_all(documents, Dumper=dumper, allow_unicode=True))
 
 
 @strategies.composite
