@@ -9,6 +9,7 @@ import pytest
 
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
+from support import process_lock
 from support.real import operator_fleet, real_user
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
@@ -46,3 +47,16 @@ async def workers(kubeconfig: Path, user: RealUser, tmp_path: Path) -> AsyncIter
     await made.dismiss()
     await operator_fleet.abandon_stacks(user)
     assert [line for each in made.members for line in each.find_complaints()] == []
+
+
+@pytest.fixture
+async def _alone_defines() -> AsyncIterator[None]:
+    """No other operator serves StackDefinitions meanwhile."""
+    async with process_lock.held_meanwhile(process_lock.DEFINERS):
+        yield
+
+
+@pytest.fixture
+def definers(_alone_defines: None, workers: Crew) -> Crew:
+    """The operators of that namespace, which may serve StackDefinitions; they end before others may."""
+    return workers

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from support import process_lock
+
 EXAMPLE = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "guestbook.yaml"
 PROGRAM = Path(__file__).resolve().parents[2] / "control_plane" / "controlplane.py"
 PATIENCE_SECONDS = 90
@@ -26,6 +28,13 @@ PATIENCE_SECONDS = 90
 def _logs_are_swept_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The operator's log stays for anyone who wants to read it, which no test does here."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+@pytest.fixture(autouse=True)
+def _serves_definitions() -> Iterator[None]:
+    """As its operator does, for the whole cluster."""
+    with process_lock.held(process_lock.DEFINERS, is_shared=True):
+        yield
 
 
 def command(kubeconfig: Path, namespace: str, *arguments: str, example: Path = EXAMPLE) -> list[str]:

@@ -67,15 +67,15 @@ def find_path(kind: str) -> str:
 
 @pytest.mark.long
 async def test_every_command_does_what_its_page_says(
-    workers: Crew, options: tuple[str, ...], environment: dict[str, str], tmp_path: Path
+    definers: Crew, options: tuple[str, ...], environment: dict[str, str], tmp_path: Path
 ) -> None:
     """In the order of each page, with exit codes and outputs."""
     assert len(PAGES) > 10
-    await workers.hire(*options, "--definition-groups=platform.example")
+    await definers.hire(*options, "--definition-groups=platform.example")
     assert await asyncio.to_thread(console_blocks.run, REVIEWED, folder=tmp_path, environment=environment) == ""
 
     problems = [
-        await asyncio.to_thread(follow, page, namespace=workers.namespace, folder=tmp_path, environment=environment)
+        await asyncio.to_thread(follow, page, namespace=definers.namespace, folder=tmp_path, environment=environment)
         for page in PAGES
     ]
 

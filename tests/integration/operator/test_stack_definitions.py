@@ -84,6 +84,18 @@ class Cluster:
         """Merge."""
         await self.send("PATCH", kind, name, body=patch, content_type=api_requests.MERGE_PATCH)
 
+    async def replace_spec(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """Replace the spec of the definition, whose status changes at any time; return what it was before."""
+        while True:
+            live = await self.send("GET", STACK_DEFINITION, NAME)
+            try:
+                await self.send("PUT", STACK_DEFINITION, NAME, body={**live, "spec": spec})
+            except errors.ApiStatusError as error:
+                if error.code != 409:
+                    raise
+            else:
+                return live
+
     async def find(self, kind: Kind, name: str) -> dict[str, Any] | None:
         """The object, or None."""
         try:
@@ -292,8 +304,7 @@ async def steer_a_rollout(cluster: Cluster, pages: Pages, paster: Paster) -> Non
     stack = paster.stack
     spec = make_definition({"not a key!": "y"})["spec"]
     spec["rollout"]["onFailure"] = "Stop"
-    live = await cluster.send("GET", STACK_DEFINITION, NAME)
-    await cluster.send("PUT", STACK_DEFINITION, NAME, body={**live, "spec": spec})
+    await cluster.replace_spec(spec)
     stopped = await stack.expect("rollout", "status", "site", "--timeout=60s", code=1)
     assert "no further object is changed" in stopped
     offered = re.search(r"kubectl stack (why site/site-\d+) -n", stopped)
@@ -310,9 +321,7 @@ async def steer_a_rollout(cluster: Cluster, pages: Pages, paster: Paster) -> Non
     assert "no wave is followed by a pause" in await stack.expect("rollout", "promote", "sites", code=1)
 
     await stack.expect("rollout", "pause", "sites")
-    live = await cluster.send("GET", STACK_DEFINITION, NAME)
-    body = {**live, "spec": make_definition({"layout": "one"})["spec"]}
-    await cluster.send("PUT", STACK_DEFINITION, NAME, body=body)
+    await cluster.replace_spec(make_definition({"layout": "one"})["spec"])
     await cluster.wait(lambda status: find_rollout(status).get("phase") == "Paused")
     assert "timed out" in await stack.expect("rollout", "status", "sites", "--timeout=1s", code=1)
     await stack.expect("rollout", "resume", "sites")
@@ -328,12 +337,12 @@ def paster(kubeconfig: Path, namespace: str, tmp_path: Path) -> Paster:
 
 
 async def test_a_definition_from_its_creation_to_its_end(
-    user: RealUser, workers: Crew, paster: Paster, tmp_path: Path
+    user: RealUser, definers: Crew, paster: Paster, tmp_path: Path
 ) -> None:
     """Made, changed badly, and well with a death in between, deleted: as its page says."""
     cluster = Cluster(user)
     await clear(cluster)
-    operator = await workers.hire(f"--definition-groups={GROUP}")
+    operator = await definers.hire(f"--definition-groups={GROUP}")
     await keep_a_kind_of_another_client(cluster)
     pages = await make_sites(cluster, user.namespace)
     assert len(pages) == COUNT
@@ -344,12 +353,11 @@ async def test_a_definition_from_its_creation_to_its_end(
     await steer_a_rollout(cluster, pages, paster)
 
     # A good change reaches all, also if the operator dies in between.
-    live = await cluster.send("GET", STACK_DEFINITION, NAME)
-    await cluster.send("PUT", STACK_DEFINITION, NAME, body={**live, "spec": make_definition({"layout": "two"})["spec"]})
+    live = await cluster.replace_spec(make_definition({"layout": "two"})["spec"])
     newest = live["status"]["revision"] + 1
     await cluster.wait(lambda status: is_at(status, newest) and find_rollout(status)["updated"] > 0)
     await operator.kill()
-    await workers.hire(f"--definition-groups={GROUP}", "--ignore-leader")
+    await definers.hire(f"--definition-groups={GROUP}", "--ignore-leader")
     await cluster.wait(lambda status: is_at(status, newest) and find_rollout(status)["ready"] == COUNT)
     await cluster.wait(lambda status: find_reason(status) == "Complete")
     changed = await cluster.list_pages()

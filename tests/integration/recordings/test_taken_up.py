@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import fcntl
 import http.client
 import json
 import re
@@ -18,6 +17,7 @@ import pytest
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
 from hearth.model.child import Object
+from support import process_lock
 from support.real import real_user
 from support.real.real_user import RealUser
 from support.real.real_world import RealWorld
@@ -89,15 +89,13 @@ def encode(text: str) -> str:
 async def world(kubeconfig: Path) -> AsyncIterator[RealWorld]:
     """A world in the namespace of the recordings, which one test has at a time."""
     source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
-    with (kubeconfig.parent / "recordings.lock").open("w") as lock:
-        await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
-        async with Connection(source) as connection:
-            user = RealUser(connection, recordings.NAMESPACE)
-            await real_user.install_all(user)
-            await create_namespace(user)
-            made = RealWorld(user, source)
-            yield made
-            await made.close()
+    async with process_lock.held_meanwhile(process_lock.RECORDINGS), Connection(source) as connection:
+        user = RealUser(connection, recordings.NAMESPACE)
+        await real_user.install_all(user)
+        await create_namespace(user)
+        made = RealWorld(user, source)
+        yield made
+        await made.close()
 
 
 async def create_namespace(user: RealUser) -> None:

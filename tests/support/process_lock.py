@@ -1,0 +1,34 @@
+"""Locks between the processes of one test run, as files: they vanish with the process that holds them, however it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+FOLDER = Path(tempfile.gettempdir())
+KINDS = "kinds"
+"""Of who makes kinds that stories share, or wants them missing."""
+DEFINERS = "definers"
+"""Of operators that serve StackDefinitions: these belong to no namespace, and two operators would contradict each other."""
+RECORDINGS = "recordings"
+"""Of the namespace of the recordings."""
+
+
+@contextlib.contextmanager
+def held(name: str, *, is_shared: bool = False) -> Iterator[None]:
+    """Wait for a lock, and hold it: alone, or together with all others who share it."""
+    with (FOLDER / f"hearth-tests-{name}.lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.asynccontextmanager
+async def held_meanwhile(name: str) -> AsyncIterator[None]:
+    """Hold a lock alone; wait for it without holding up the loop."""
+    with contextlib.ExitStack() as stack:
+        await asyncio.to_thread(stack.enter_context, held(name))
+        yield
