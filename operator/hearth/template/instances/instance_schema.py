@@ -192,7 +192,10 @@ def convert_inner(rules: Mapping[str, Any], type_: str | None) -> dict[str, Any]
     found: dict[str, Any] = {}
     further = rules.get("additionalProperties")
     if rules.get("properties"):
-        found["properties"] = {name: convert(inner) for name, inner in rules["properties"].items()}
+        known = rules["properties"]
+        found["properties"] = {name: convert(inner) for name, inner in known.items()}
+        # What has a default may be left out: the API server does not know the default.
+        found["required"] = [name for name in rules.get("required") or () if "default" not in (known.get(name) or {})]
         if further is True:
             found["x-kubernetes-preserve-unknown-fields"] = True
     elif isinstance(further, dict):

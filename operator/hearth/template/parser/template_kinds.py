@@ -5,6 +5,7 @@ Knows parameters and expressions. Must not query the cluster.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,8 @@ from hearth.template import chunked_work
 from hearth.template.blueprint import Definition, Known
 from hearth.template.cel import cel_environment, cel_values, expressions
 from hearth.template.chunked_work import ChunkedWork
+from hearth.template.schema import json_schema, nested_defaults
+from hearth.template.schema.json_schema import Budget
 from hearth.template.text import interpolation
 
 
@@ -40,7 +43,11 @@ def guess_parameters(stated: Any, given: Any) -> Object:
     """Guess the parameters as they will be without mistakes."""
     rules = stated if isinstance(stated, dict) else {}
     defaults = {name: rule["default"] for name, rule in rules.items() if isinstance(rule, dict) and "default" in rule}
-    return {**defaults, **(given if isinstance(given, dict) else {})}
+    values: Object = {**defaults, **(given if isinstance(given, dict) else {})}
+    budget = Budget()
+    with contextlib.suppress(json_schema.Exhausted):
+        values = {name: nested_defaults.fill(rules.get(name), value, budget) for name, value in values.items()}
+    return values
 
 
 def find_manifests(resources: Any) -> list[Mapping[str, Any]]:

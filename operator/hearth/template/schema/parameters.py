@@ -19,7 +19,7 @@ from hearth.model.errors import Mistake
 from hearth.model.text import redaction
 from hearth.template.blueprint import Origin
 from hearth.template.chunked_work import ChunkedWork
-from hearth.template.schema import json_schema, json_schema_check, shapes
+from hearth.template.schema import json_schema, json_schema_check, nested_defaults, shapes
 from hearth.template.schema.effort import Effort
 from hearth.template.schema.json_schema import Budget, Fault
 from hearth.template.schema.shapes import Shape
@@ -87,10 +87,21 @@ def check_shape(rules: Rules, effort: Effort) -> ChunkedWork[tuple[tuple[str, st
     except json_schema.Exhausted:
         found.append(("", EXHAUSTED))
     found += check_sensitive(rules)
-    if not found and "default" in rules:
-        faults = yield from find_faults(rules, rules["default"], effort.budget)
-        found = [(f".default{write_keys(fault.keys)}", fault.message) for fault in faults]
+    if not found:
+        own = (("", rules),) if "default" in rules else ()
+        for path, inner in (*own, *nested_defaults.find_all(rules)):
+            faults = yield from find_default_faults(inner, effort.budget)
+            found += [(f"{path}.default{write_keys(fault.keys)}", fault.message) for fault in faults]
     return tuple(found)
+
+
+def find_default_faults(rules: Rules, budget: Budget) -> ChunkedWork[list[Fault]]:
+    """Find what the default of rules violates, with the defaults within it."""
+    try:
+        default = nested_defaults.fill(rules, rules["default"], budget)
+    except json_schema.Exhausted:
+        return [Fault((), "", EXHAUSTED)]
+    return (yield from find_faults(rules, default, budget))
 
 
 def find_faults(rules: Rules, value: Any, budget: Budget) -> ChunkedWork[list[Fault]]:
@@ -167,12 +178,13 @@ def resolve(  # noqa: PLR0913 -- a value or its mistake depends on each of them
             place = origin.place if origin is not None else f"{path}.{name}"
             rules_path = f"{template_path}.parameters.{name}"
             rule_place = Place(place, rules_path, is_sensitive=name in sensitive)
-            wrong = yield from check_value(rules, given[name], rule_place, effort.budget)
+            value, wrong = yield from complete(rules, given[name], rule_place, effort.budget)
             mistakes += wrong
             if not wrong:
-                found[name] = adapt(rules, given[name])
+                found[name] = adapt(rules, value)
         elif "default" in rules:
-            found[name] = adapt(rules, rules["default"])
+            # It was validated together with what its rules add.
+            found[name] = adapt(rules, nested_defaults.fill(rules, rules["default"], effort.budget))
         else:
             next_step = f"set it, or a default in {template_path}.parameters.{name}.default"
             mistakes.append(Mistake(path=f"{path}.{name}", message=f"is missing; {next_step}"))
@@ -212,6 +224,15 @@ class Place(NamedTuple):
     rules_path: str
     is_sensitive: bool = False
     """Whether no message may contain it."""
+
+
+def complete(rules: Rules, value: Any, place: Place, budget: Budget) -> ChunkedWork[tuple[Any, list[Mistake]]]:
+    """Return a value with the defaults of what it does not state, and its mistakes."""
+    try:
+        filled = nested_defaults.fill(rules, value, budget)
+    except json_schema.Exhausted:
+        return value, [Mistake(path=place.path, message=EXHAUSTED)]
+    return filled, (yield from check_value(rules, filled, place, budget))
 
 
 def check_value(rules: Rules, value: Any, place: Place, budget: Budget) -> ChunkedWork[list[Mistake]]:

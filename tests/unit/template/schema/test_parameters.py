@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -50,6 +51,49 @@ def test_values(rules: dict[str, Any], given: dict[str, Any], expected: Any) -> 
     values, mistakes = resolve({"x": rules}, given)
     assert (values, mistakes) == ({"x": expected}, [])
     assert type(values["x"]) is type(expected)
+
+
+INGRESS = {
+    "type": "object",
+    "properties": {"on": {"type": "boolean", "default": False}, "share": {"type": "number", "default": 1}},
+}
+
+
+@pytest.mark.parametrize(
+    ("rules", "given", "expected"),
+    [
+        ({**INGRESS, "default": {}}, {}, {"on": False, "share": 1.0}),
+        (INGRESS, {"x": {"on": True}}, {"on": True, "share": 1.0}),
+        ({**INGRESS, "required": ["on"]}, {"x": {}}, {"on": False, "share": 1.0}),
+        ({"items": INGRESS}, {"x": [{}, {"on": True}]}, [{"on": False, "share": 1.0}, {"on": True, "share": 1.0}]),
+        ({"additionalProperties": INGRESS}, {"x": {"a": {}}}, {"a": {"on": False, "share": 1.0}}),
+        ({"properties": {"web": INGRESS}}, {"x": {}}, {}),
+        ({"properties": {"web": {**INGRESS, "default": {}}}}, {"x": {}}, {"web": {"on": False, "share": 1.0}}),
+        (INGRESS, {"x": {"on": True, "share": 2, "more": 1}}, {"on": True, "share": 2.0, "more": 1}),
+    ],
+)
+def test_defaults_within_a_value(rules: dict[str, Any], given: dict[str, Any], expected: Any) -> None:
+    """A property with a default may be left out of a map that is there; the given value stays as it is."""
+    before = copy.deepcopy((rules, given))
+    assert resolve({"x": rules}, given) == ({"x": expected}, [])
+    assert (rules, given) == before
+
+
+def test_many_large_defaults_within_a_value_are_refused() -> None:
+    """Each element of a list would have all of it: what a small definition becomes is bounded."""
+    rules = {"items": {"properties": {"a": {"default": ["x"] * 10_000}}}}
+    values, mistakes = resolve({"x": rules}, {"x": [{}] * 10_000})
+    assert not values
+    assert mistakes == [f"spec.parameters.x: {parameters.EXHAUSTED}"]
+
+
+def test_a_wrong_default_within_rules_is_named() -> None:
+    """Although no value may ever need it."""
+    rules = {"properties": {"a": {"type": "object", "properties": {"b": {"type": "integer", "default": "x"}}}}}
+    found = chunked_work.finish(parameters.check_rules("x", rules, path="p", effort=Effort()))
+    assert [str(each) for each in found] == [
+        "p.properties.a.properties.b.default: must be of type integer, found the text 'x'"
+    ]
 
 
 @pytest.mark.parametrize(
