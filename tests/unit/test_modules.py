@@ -14,7 +14,6 @@ LARGE = "its reader would pass the size that is read at one sitting"
 EXCEPTIONS = {
     "hearth.cli.importer.stack_division": OUTER,
     "hearth.cli.stack_access.helm_releases": OUTER,
-    "hearth.cli.stack_access.schema_folder": OUTER,
     "hearth.cli.stack_views.files.line_numbers": OUTER,
     "hearth.cli.stack_views.files.sarif": OUTER,
     "hearth.cli.stack_views.files.stack_export": OUTER,

@@ -22,6 +22,7 @@ from hearth.cli.stack_commands import cluster_options
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_views import safe_text
 from hearth.model import errors
+from hearth.model.api import stack_definition
 from hearth.template.text import kubectl_yaml
 
 if TYPE_CHECKING:
@@ -61,6 +62,13 @@ def check_release(ctx: click.Context, param: click.Parameter, value: str | None)
     return value
 
 
+def check_group(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001 -- click calls it so
+    """Return `value` if it is an API group in which a StackDefinition may make kinds."""
+    if value is not None and not re.fullmatch(stack_definition.GROUP, value):
+        raise click.BadParameter(f"{value!r} is no API group, e.g. platform.example")
+    return value
+
+
 @click.command(
     "import",
     cls=ExampleCommand,
@@ -68,6 +76,7 @@ def check_release(ctx: click.Context, param: click.Parameter, value: str | None)
         "kubectl stack import shop.yaml database.yaml > stack.yaml",
         "kubectl stack import --from-helm shop -n prod > stack.yaml",
         "kubectl get deployments,services -o yaml | kubectl stack import --adopt --name shop -",
+        "kubectl stack import --from-kro webapp.yaml instances/*.yaml --group platform.example > webapps.yaml",
     ),
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
@@ -84,6 +93,12 @@ def check_release(ctx: click.Context, param: click.Parameter, value: str | None)
     help="Let the Stack take over the objects that exist already (spec.adoptionPolicy: Adopt).",
 )
 @click.option("--from-helm", "release", callback=check_release, help="A release of Helm, instead of files; adopts.")
+@click.option(
+    "--from-kro",
+    is_flag=True,
+    help="The files have ResourceGraphDefinitions of kro and their instances; makes StackDefinitions and theirs.",
+)
+@click.option("--group", callback=check_group, help="With --from-kro: the API group of the kinds. Default: as in kro.")
 @click.option("--kubeconfig", type=click.Path(dir_okay=False), help="With --from-helm: path of the kubeconfig.")
 @click.option("--context", help="With --from-helm: the context in the kubeconfig.")
 def import_(
@@ -93,6 +108,7 @@ def import_(
     release: str | None,
     *,
     adopt: bool,
+    from_kro: bool,
     **stated: str | None,
 ) -> None:
     """Convert plain manifests to one Stack on standard output.
@@ -108,7 +124,21 @@ def import_(
 
     --from-helm reads the newest deployed revision of a release from the cluster, and makes a Stack that takes over its
     objects; nothing is created again. Hooks are left out, and named.
+
+    --from-kro makes a StackDefinition of each ResourceGraphDefinition, and an object of its kind of each instance. What has
+    no counterpart is named.
     """
+    group = stated.pop("group")
+    if from_kro:
+        if not files or name or namespace or adopt or release is not None:
+            raise click.UsageError("--from-kro takes files, and no other option than --group")
+        from hearth.cli.commands import import_kro
+
+        with reporting():
+            import_kro.write([read(file) for file in files], group=group)
+        return
+    if group is not None:
+        raise click.UsageError("--group is for --from-kro")
     if bool(files) == (release is not None):
         raise click.UsageError("name files, or a release with --from-helm")
     if release is None:

@@ -1,0 +1,1 @@
+"""ResourceGraphDefinitions of kro and their instances as StackDefinitions and theirs."""

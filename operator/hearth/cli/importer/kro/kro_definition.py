@@ -1,0 +1,274 @@
+"""A ResourceGraphDefinition of kro as a StackDefinition, and its instances. What has no counterpart is named.
+
+Facts: kro's documentation of ResourceGraphDefinitions, version 0.9. Must not know files, nor how the result is written.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from hearth.cli import object_fields
+from hearth.cli.importer.kro import kro_expressions
+from hearth.cli.importer.kro.simple_schema import SchemaReader
+from hearth.cli.importer.manifest_documents import ManifestDocument
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.template.text import interpolation
+
+GROUP: Final = "kro.run"
+KIND: Final = "ResourceGraphDefinition"
+PREFIX: Final = "kro.run/"
+"""What kro's own labels and annotations begin with."""
+SCHEMA_FIELDS: Final = frozenset(
+    {
+        "additionalPrinterColumns",
+        "apiVersion",
+        "categories",
+        "group",
+        "kind",
+        "scope",
+        "shortNames",
+        "spec",
+        "status",
+        "types",
+    }
+)
+RESOURCE_FIELDS: Final = frozenset(
+    {"externalRef", "forEach", "id", "includeWhen", "lifecycle", "readyWhen", "template"}
+)
+POLICY: Final = re.compile(r"policy\(\)\.with(Retain|Delete)\(\)")
+STANDARD_COLUMNS: Final = (".metadata.creationTimestamp", ".status.state")
+"""What every list of instances shows, in other words."""
+COLUMN_PATH: Final = re.compile(r"\.(spec|status)\.(\w+)")
+INDEXES: Final = re.compile(r"lists\.range\(size\((.+)\)\)")
+"""A list of the positions in another list."""
+EACH: Final = "each"
+
+
+@dataclass(slots=True)
+class Conversion:
+    """One StackDefinition in the making."""
+
+    document: ManifestDocument
+    group: str
+    """Of the kind."""
+    definition: Object = field(default_factory=dict)
+    parameters: Object = field(default_factory=dict)
+    conditions: dict[str, list[str]] = field(default_factory=dict)
+    """By resource, when it is there."""
+    lost: list[str] = field(default_factory=list)
+    """What has no counterpart, a sentence each."""
+    optional: list[str] = field(default_factory=list)
+    """The parameters that kro lets be left out, without a default."""
+    foreign: list[str] = field(default_factory=list)
+    """The resources whose namespace is not certainly that of the instance."""
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of the instances."""
+        return object_fields.text(self.schema, "kind")
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """Return what the definition says of the kind."""
+        return object_fields.mapping(self.document.manifest, "spec", "schema")
+
+    def convert(self) -> None:
+        """Fill `definition`, `lost`, `optional` and `foreign`."""
+        self._note_unknown(self.schema, SCHEMA_FIELDS, "spec.schema")
+        if self.schema.get("scope") == "Cluster":
+            self.lost.append("spec.schema.scope: Cluster: instances have a namespace")
+        columns = self._convert_parameters()
+        resources: Object = {}
+        for at, stated in enumerate(object_fields.entries(self.document.manifest, "spec", "resources")):
+            path = f"spec.resources[{at}]"
+            resources[object_fields.text(stated, "id") or f"resource{at}"] = self._convert_resource(stated, path)
+        status = object_fields.mapping(self.schema, "status")
+        outputs = {
+            str(name): {"value": self._translate(value, f"spec.schema.status.{name}")}
+            for name, value in status.items()
+            if name not in ("conditions", "state")
+        }
+        self.lost += [
+            f"spec.schema.status.{name}: the operator writes its own"
+            for name in ("conditions", "state")
+            if name in status
+        ]
+        self._spread_conditions(resources, outputs)
+        columns += self._convert_columns(outputs)
+        template: Object = {"parameters": self.parameters, "resources": resources, "outputs": outputs}
+        words = {
+            "kind": self.kind,
+            "plural": find_plural(self.kind),
+            **{word: self.schema[word] for word in ("shortNames", "categories") if self.schema.get(word)},
+        }
+        self.definition = {
+            "apiVersion": f"{names.GROUP}/{names.VERSION}",
+            "kind": names.DEFINITION_KIND,
+            "metadata": {"name": f"{words['plural']}.{self.group}"},
+            "spec": {
+                "group": self.group,
+                "names": words,
+                "versions": [{"name": object_fields.text(self.schema, "apiVersion").rpartition("/")[2]}],
+                "template": {part: content for part, content in template.items() if content},
+                **({"columns": columns} if columns else {}),
+            },
+        }
+
+    def convert_instance(self, instance_document: ManifestDocument) -> Object:
+        """Return an instance as one of the new kind."""
+        kept = {
+            key: instance_document.metadata[key] for key in ("name", "namespace") if key in instance_document.metadata
+        }
+        for part in ("labels", "annotations"):
+            stated = object_fields.mapping(instance_document.manifest, "metadata", part)
+            own = {key: value for key, value in stated.items() if not key.startswith(PREFIX)}
+            kept |= {part: own} if own else {}
+        version = self.definition["spec"]["versions"][0]["name"]
+        return {
+            "apiVersion": f"{self.group}/{version}",
+            "kind": self.kind,
+            "metadata": kept,
+            "spec": dict(object_fields.mapping(instance_document.manifest, "spec")),
+        }
+
+    def _convert_parameters(self) -> list[Object]:
+        reader = SchemaReader(object_fields.mapping(self.schema, "types"))
+        columns: list[Object] = []
+        for name, stated in object_fields.mapping(self.schema, "spec").items():
+            found = reader.read(stated)
+            self.parameters[str(name)] = found.rules
+            self.lost += [f"spec.schema.spec.{name}{unknown}" for unknown in found.unknown]
+            if found.column:
+                columns.append({"name": found.column, "parameter": str(name)})
+            if "default" not in found.rules and not found.is_required:
+                self.optional.append(str(name))
+        return columns
+
+    def _convert_columns(self, outputs: Object) -> Iterator[Object]:
+        for at, column in enumerate(object_fields.entries(self.schema, "additionalPrinterColumns")):
+            path = object_fields.text(column, "jsonPath")
+            found = COLUMN_PATH.fullmatch(path)
+            word, known = ("parameter", self.parameters) if found and found[1] == "spec" else ("output", outputs)
+            if found and found[2] in known:
+                priority = {"priority": column["priority"]} if column.get("priority") else {}
+                yield {"name": object_fields.text(column, "name"), word: found[2], **priority}
+            elif path not in STANDARD_COLUMNS:
+                self.lost.append(f"spec.schema.additionalPrinterColumns[{at}]: {path} is no parameter or output")
+
+    def _convert_resource(self, stated: Mapping[str, Any], path: str) -> Object:
+        self._note_unknown(stated, RESOURCE_FIELDS, path)
+        name = object_fields.text(stated, "id")
+        made: Object = {}
+        renamed: dict[str, str] = {}
+        if stated.get("forEach"):
+            made |= self._convert_iterators(stated, path, renamed)
+        self.conditions[name] = self._convert_conditions(stated, "includeWhen", path, renamed)
+        if ready := self._convert_conditions(stated, "readyWhen", path, {**renamed, EACH: name}):
+            made["readyWhen"] = ready
+        made |= self._convert_lifecycle(stated, path)
+        for word, field_ in (("manifest", "template"), ("externalRef", "externalRef")):
+            if content := object_fields.mapping(stated, field_):
+                made[word] = self._translate(content, f"{path}.{field_}", renamed)
+                self._note_namespace(name, made[word])
+        return made
+
+    def _spread_conditions(self, resources: Object, outputs: Object) -> None:
+        """State the condition of each resource and output, and read what may be missing as such."""
+        reads = {name: kro_expressions.find_reads(each, resources) for name, each in resources.items()}
+        conditions = kro_expressions.spread(self.conditions, reads)
+        is_conditional = {name for name, each in conditions.items() if each}
+        change = functools.partial(kro_expressions.change_all, change=kro_expressions.make_optional(is_conditional))
+        for name, resource in resources.items():
+            when = {"when": kro_expressions.join(conditions[name])} if conditions[name] else {}
+            resources[name] = {**when, **kro_expressions.translate_all(resource, change)}
+        for name, output in outputs.items():
+            needed = sorted(kro_expressions.find_reads(output, is_conditional), key=[*resources].index)
+            stated = list(dict.fromkeys(each for other in needed for each in conditions[other]))
+            when = {"when": kro_expressions.join(stated)} if stated else {}
+            outputs[name] = {**when, **kro_expressions.translate_all(output, change)}
+
+    def _convert_iterators(self, stated: Mapping[str, Any], path: str, renamed: dict[str, str]) -> Object:
+        """Return the collection; add to `renamed` what its expressions call an element."""
+        iterators = object_fields.entries(stated, "forEach")
+        expression = (
+            kro_expressions.read_single(next(iter(iterators[0].values()), None)) if len(iterators) == 1 else None
+        )
+        if expression is None:
+            self.lost.append(f"{path}.forEach: has several iterators; write one list of all combinations")
+            return {}
+        variable = str(next(iter(iterators[0])))
+        if positions := INDEXES.fullmatch(expression):
+            renamed[variable] = "index"
+            return {"forEach": kro_expressions.translate_expression(positions[1], {})}
+        renamed[variable] = "item"
+        made = kro_expressions.translate_expression(expression, {})
+        return {"forEach": made, **self._find_key(made)}
+
+    def _find_key(self, expression: str) -> Object:
+        """Return the key of the elements of a list in the parameters, which is not their position if they have a name."""
+        items = object_fields.mapping(self.parameters, expression.removeprefix("params."), "items")
+        if items.get("type") == "string":
+            return {"key": "item"}
+        return {"key": "item.name"} if object_fields.text(items, "properties", "name", "type") == "string" else {}
+
+    def _convert_conditions(
+        self, stated: Mapping[str, Any], word: str, path: str, renamed: Mapping[str, str]
+    ) -> list[str]:
+        found: list[str] = []
+        for at, text in enumerate(stated.get(word) or ()):
+            expression = kro_expressions.read_single(text)
+            if expression is None:
+                self.lost.append(f"{path}.{word}[{at}]: is no expression")
+            else:
+                found.append(kro_expressions.translate_expression(expression, renamed))
+        return found
+
+    def _convert_lifecycle(self, stated: Mapping[str, Any], path: str) -> Object:
+        if "lifecycle" not in stated:
+            return {}
+        policy = POLICY.fullmatch(kro_expressions.read_single(stated["lifecycle"]) or "")
+        if policy is None:
+            self.lost.append(f"{path}.lifecycle: depends on parameters; choose deletionPolicy: Retain or Delete")
+            return {}
+        return {"deletionPolicy": policy[1]} if policy[1] == "Retain" else {}
+
+    def _translate(self, value: Any, path: str, renamed: Mapping[str, str] | None = None) -> Any:
+        def translate(text: str) -> str:
+            try:
+                return kro_expressions.translate(text, renamed or {})
+            except interpolation.UnterminatedExpression as error:
+                self.lost.append(f"{path}: {error}")
+                return interpolation.escape(text)
+
+        return kro_expressions.translate_all(value, translate)
+
+    def _note_namespace(self, name: str, manifest: Any) -> None:
+        namespace = object_fields.text(manifest, "metadata", "namespace")
+        if namespace not in ("", "${stack.namespace}"):
+            self.foreign.append(name)
+
+    def _note_unknown(self, stated: Mapping[str, Any], known: frozenset[str], path: str) -> None:
+        self.lost += [f"{path}.{word}" for word in stated if word not in known]
+
+
+def find_plural(kind: str) -> str:
+    """Return the usual plural of a kind, in lower case."""
+    word = kind.lower()
+    if re.search("(s|x|z|ch|sh)$", word):
+        return f"{word}es"
+    return f"{word[:-1]}ies" if re.search("[^aeiou]y$", word) else f"{word}s"
+
+
+def is_definition(document: ManifestDocument) -> bool:
+    """Return whether a document is a ResourceGraphDefinition."""
+    return document.kind == KIND and document.group == GROUP
+
+
+def find_group(document: ManifestDocument) -> str:
+    """Return the group of the kind that a ResourceGraphDefinition makes."""
+    return object_fields.text(document.manifest, "spec", "schema", "group") or GROUP

@@ -1,0 +1,242 @@
+"""Expressions of kro in the words of Hearth: other names, a few other functions, stated conditions. Both are CEL.
+
+Facts: kro's documentation, "CEL Libraries". What has no counterpart stays as it is; the compiler names it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from hearth.template.text import interpolation
+from hearth.template.text.interpolation import ExpressionSource
+
+TOKEN: Final = re.compile(
+    r"""
+      [bBrR]{0,2}(?:\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
+    | [A-Za-z_]\w* | \d[\w.]* | \s+ | .
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+NAMES: Final[Sequence[tuple[tuple[str, ...], str]]] = (
+    (("schema", ".", "spec"), "params"),
+    (("schema", ".", "metadata", ".", "name"), "stack.name"),
+    (("schema", ".", "metadata", ".", "namespace"), "stack.namespace"),
+    (("schema", ".", "metadata", ".", "uid"), "stack.uid"),
+    (("json", ".", "marshal"), "toJson"),
+    (("omit", "(", ")"), "null"),
+)
+"""What kro calls so, as tokens, and how Hearth does."""
+HEX_DIGEST: Final = ('"%x"', ".", "format", "(", "[", "hash", ".", "sha256", "(")
+"""The beginning of a digest as text; in Hearth, `sha256` gives the text."""
+METHODS: Final = frozenset({"merge", "sort", "sum"})
+"""Methods that are functions in Hearth: `a.merge(b)` is `merge(a, b)`."""
+OPERAND: Final = re.compile(r"[A-Za-z_]\w*|[)\]]")
+OPENING: Final = {")": "(", "]": "[", "}": "{"}
+
+
+def translate(text: str, renamed: Mapping[str, str]) -> str:
+    """Return a text with its expressions translated. renamed: further names, those of the elements of a list.
+
+    Raises interpolation.UnterminatedExpression.
+    """
+    return change_all(text, lambda expression: translate_expression(expression, renamed))
+
+
+def change_all(text: str, change: Callable[[str], str]) -> str:
+    """Return a text with each of its expressions changed. Raises interpolation.UnterminatedExpression."""
+    return "".join(
+        "${" + change(part.text) + "}" if isinstance(part, ExpressionSource) else interpolation.escape(part)
+        for part in interpolation.parse(text)
+    )
+
+
+def translate_all(value: Any, translate_text: Callable[[str], str]) -> Any:
+    """Return a value with all texts in it translated."""
+    if isinstance(value, dict):
+        return {key: translate_all(each, translate_text) for key, each in value.items()}
+    if isinstance(value, list):
+        return [translate_all(each, translate_text) for each in value]
+    return translate_text(value) if isinstance(value, str) else value
+
+
+def read_single(text: Any) -> str | None:
+    """Return the expression that a text consists of; None if it is something else."""
+    try:
+        parts = interpolation.parse(text) if isinstance(text, str) else ()
+    except interpolation.UnterminatedExpression:
+        return None
+    return parts[0].text if len(parts) == 1 and isinstance(parts[0], ExpressionSource) else None
+
+
+def translate_expression(expression: str, renamed: Mapping[str, str]) -> str:
+    """Return an expression in the words of Hearth."""
+    tokens = split(expression)
+    known = [*NAMES, *(((name,), new) for name, new in renamed.items())]
+    made: list[str] = []
+    at = 0
+    while at < len(tokens):
+        is_member = find_last(made) in (".", "?")
+        if not is_member and (end := match_at(tokens, at, HEX_DIGEST)):
+            inner_end = find_close(tokens, end - 1)
+            if match_at(tokens, inner_end, (")", "]", ")")):
+                inner = translate_expression("".join(tokens[end:inner_end]), renamed)
+                made.append(f"sha256({inner})")
+                at = inner_end + 3
+                continue
+        replaced = next(
+            ((end, new) for old, new in known if not is_member and (end := match_at(tokens, at, old))), None
+        )
+        at, token = (replaced[0], replaced[1]) if replaced is not None else (at + 1, tokens[at])
+        made.append(token)
+    return "".join(make_functions(made))
+
+
+def make_functions(tokens: list[str]) -> list[str]:
+    """Return the tokens with the calls of some methods as calls of functions."""
+    at = 0
+    while at < len(tokens):
+        if tokens[at] in METHODS and tokens[at - 1 : at] == ["."] and tokens[at + 1 : at + 2] == ["("]:
+            end, start = find_close(tokens, at + 1), find_receiver(tokens, at - 1)
+            arguments = "".join(make_functions(tokens[at + 2 : end]))
+            receiver = "".join(tokens[start : at - 1])
+            call = f"{tokens[at]}({receiver}{', ' if arguments.strip() else ''}{arguments})"
+            tokens = [*tokens[:start], call, *tokens[end + 1 :]]
+            at = start
+        at += 1
+    return tokens
+
+
+def find_receiver(tokens: Sequence[str], dot: int) -> int:
+    """Return where the value before a dot begins: a name, a text, a call, an index, a list, and what they are read from."""
+    at = dot - 1
+    while at > 0:
+        before = tokens[at - 1]
+        if tokens[at] in OPENING:
+            at = find_open(tokens, at)
+            if at > 0 and OPERAND.fullmatch(tokens[at - 1]):
+                # It is called, or indexed.
+                at -= 1
+        elif before == "." and at > 1:
+            at -= 2
+        elif before == "?" and at > 2 and tokens[at - 2] == ".":
+            at -= 3
+        else:
+            break
+    return max(at, 0)
+
+
+def find_open(tokens: Sequence[str], close: int) -> int:
+    """Return the position of the bracket that this one closes."""
+    depth = 0
+    for at in range(close, -1, -1):
+        depth += (tokens[at] in OPENING) - (tokens[at] in OPENING.values())
+        if depth == 0:
+            return at
+    return 0
+
+
+def find_close(tokens: Sequence[str], opening: int) -> int:
+    """Return the position of the bracket that closes this one; the end if none does."""
+    depth = 0
+    for at in range(opening, len(tokens)):
+        depth += (tokens[at] in OPENING.values()) - (tokens[at] in OPENING)
+        if depth == 0:
+            return at
+    return len(tokens)
+
+
+def match_at(tokens: Sequence[str], at: int, wanted: Sequence[str]) -> int:
+    """Return the end of these tokens at a position, 0 if there are others."""
+    end = at + len(wanted)
+    return end if tuple(tokens[at:end]) == tuple(wanted) else 0
+
+
+def split(expression: str) -> list[str]:
+    """Return the tokens of an expression, white space included."""
+    return TOKEN.findall(expression)
+
+
+def is_name(tokens: Sequence[str], at: int) -> bool:
+    """Return whether a token is no field of something else."""
+    return find_last(tokens[:at]) not in (".", "?") or tokens[at - 1].isspace()
+
+
+def find_last(tokens: Sequence[str]) -> str:
+    """Return the last token that is no white space."""
+    return next((each for each in reversed(tokens) if each.strip()), "")
+
+
+# What a resource or output without its own condition takes over from those that it reads. kro leaves out a resource with
+# all that reads it. In Hearth each states its `when`; what reads a field that may be missing, `a.?b`, is there without it.
+
+
+def spread(stated: Mapping[str, Sequence[str]], reads: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
+    """Return the conditions of each resource, with those of all that it reads. Both by name of the resource."""
+    found = {name: list(dict.fromkeys(conditions)) for name, conditions in stated.items()}
+    is_changed = True
+    while is_changed:
+        is_changed = False
+        for name, read in reads.items():
+            before = len(found[name])
+            inherited = [each for other in read if other != name for each in found.get(other, ())]
+            found[name] = list(dict.fromkeys([*inherited, *found[name]]))
+            is_changed = is_changed or len(found[name]) > before
+    return found
+
+
+def join(conditions: Sequence[str]) -> str:
+    """Return one expression that holds if all of them do."""
+    return conditions[0] if len(conditions) == 1 else " && ".join(f"({each})" for each in conditions)
+
+
+def find_reads(value: Any, known: Collection[str]) -> set[str]:
+    """Return the resources that the expressions in a value cannot do without. known: all resources."""
+    return {
+        name for expression in find_expressions(value) for name, is_needed in list_reads(expression, known) if is_needed
+    }
+
+
+def find_expressions(value: Any) -> Iterator[str]:
+    """Yield the expressions in all texts of a value."""
+    if isinstance(value, dict):
+        for each in value.values():
+            yield from find_expressions(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from find_expressions(each)
+    elif isinstance(value, str):
+        yield from (part.text for part in interpolation.parse(value) if isinstance(part, ExpressionSource))
+
+
+def list_reads(expression: str, known: Collection[str]) -> Iterator[tuple[str, bool]]:
+    """Yield each resource that an expression reads, and whether it needs it: whether no field of it may be missing."""
+    tokens = split(expression)
+    for at, token in enumerate(tokens):
+        if token in known and is_name(tokens, at):
+            yield token, "?" not in tokens[at : find_end(tokens, at)]
+
+
+def make_optional(names: Collection[str]) -> Callable[[str], str]:
+    """Return what makes `a.b.?c` to `a.?b.?c` in an expression, for these resources, which may be missing themselves."""
+
+    def change(expression: str) -> str:
+        tokens = split(expression)
+        made: list[str] = []
+        for at, part in enumerate(tokens):
+            made.append(part)
+            is_read = at > 0 and tokens[at - 1] in names and is_name(tokens, at - 1)
+            if is_read and part == "." and tokens[at + 1] != "?" and "?" in tokens[at : find_end(tokens, at - 1)]:
+                made.append("?")
+        return "".join(made)
+
+    return change
+
+
+def find_end(tokens: Sequence[str], at: int) -> int:
+    """Return the end of the fields that are read from the name at a position."""
+    at += 1
+    while at + 1 < len(tokens) and tokens[at] == ".":
+        at += 3 if tokens[at + 1] == "?" else 2
+    return at

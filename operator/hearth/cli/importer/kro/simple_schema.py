@@ -1,0 +1,155 @@
+"""kro's SimpleSchema, `integer | default=3 minimum=1`, as rules of JSON Schema.
+
+Facts: kro's documentation, "SimpleSchema". Must not know templates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import yaml
+
+from hearth.model import value_class
+from hearth.model.child import Object
+from hearth.template.text import kubectl_yaml
+
+TYPES: Final = {"string": "string", "integer": "integer", "boolean": "boolean", "float": "number", "object": "object"}
+MARKER: Final = re.compile(
+    r"""(?P<word>\w+)=(?P<value>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\[[^\]]*\]|\{[^}]*\}|[^\s|]+)"""
+)
+MAP: Final = "map[string]"
+LIST: Final = "[]"
+FIELDS: Final = 20_000
+"""Fields that a schema may stand for."""
+BETWEEN: Final = " |\t\n"
+"""What separates markers."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaField:
+    """One field."""
+
+    rules: Object
+    column: str = ""
+    """The heading of its column in lists; "" for none."""
+    is_required: bool = False
+    unknown: tuple[str, ...] = ()
+    """What it says that has no counterpart, each with its path from the field."""
+
+
+@dataclass(slots=True)
+class SchemaReader:
+    """Reads the fields of one schema, within a limit: types within types may stand for any number of fields."""
+
+    types: Mapping[str, Any]
+    """What the schema names."""
+    left: int = FIELDS
+    """Fields that may still be read."""
+
+    def read(self, stated: Any) -> SchemaField:
+        """Return what a field means: a text with a type and markers, or a map of fields."""
+        self.left -= 1
+        if isinstance(stated, dict):
+            return self._read_map(stated)
+        if not isinstance(stated, str):
+            return SchemaField(rules={}, unknown=(f": {stated!r} is no type",))
+        type_, _, rest = stated.partition("|")
+        inner = self._read_type(type_.strip())
+        markers = read_markers(rest, inner.rules.get("type"))
+        return replace(markers, rules={**inner.rules, **markers.rules}, unknown=inner.unknown + markers.unknown)
+
+    def _read_type(self, type_: str) -> SchemaField:
+        if type_ in TYPES:
+            return SchemaField(rules={"type": TYPES[type_]})
+        if type_.startswith(LIST):
+            items = self._read_type(type_.removeprefix(LIST))
+            return SchemaField(rules={"type": "array", "items": without_default(items.rules)}, unknown=items.unknown)
+        if type_.startswith(MAP):
+            values = self._read_type(type_.removeprefix(MAP))
+            rules = {"type": "object", "additionalProperties": without_default(values.rules)}
+            return SchemaField(rules=rules, unknown=values.unknown)
+        if type_ not in self.types:
+            return SchemaField(rules={}, unknown=(f": {type_} is no type",))
+        if self.left <= 0:
+            return SchemaField(rules={}, unknown=(f": {type_} stands for too many fields, or contains itself",))
+        return self.read(self.types[type_])
+
+    def _read_map(self, stated: Mapping[str, Any]) -> SchemaField:
+        fields = {str(name): self.read(each) for name, each in stated.items()}
+        required = [name for name, each in fields.items() if each.is_required and "default" not in each.rules]
+        rules: Object = {"type": "object", "properties": {name: each.rules for name, each in fields.items()}}
+        if required:
+            rules["required"] = required
+        elif any("default" in each.rules for each in fields.values()):
+            # It may be left out: the defaults in it make it whole.
+            rules["default"] = {}
+        return SchemaField(rules=rules, unknown=tuple(describe_inner(fields)))
+
+
+def read_markers(text: str, type_: Any) -> SchemaField:
+    """Return what the markers after a type mean. type_: that of JSON Schema."""
+    rules: Object = {}
+    unknown: list[str] = []
+    is_required, column, after = False, "", 0
+    for found in MARKER.finditer(text):
+        if text[after : found.start()].strip(BETWEEN):
+            break
+        after = found.end()
+        word, value = found["word"], found["value"]
+        if word == "required":
+            is_required = unquote(value) == "true"
+        elif word == "printColumn":
+            column = unquote(value)
+        elif word in READERS:
+            rules[word] = READERS[word](value, type_)
+        else:
+            unknown.append(f": {word}={value}")
+    if rest := text[after:].strip(BETWEEN):
+        unknown.append(f": {rest}")
+    return SchemaField(rules=rules, column=column, is_required=is_required, unknown=tuple(unknown))
+
+
+def without_default(rules: Object) -> Object:
+    """Return the rules of an element, which has no default."""
+    return {word: each for word, each in rules.items() if word != "default"}
+
+
+def describe_inner(fields: Mapping[str, SchemaField]) -> Iterator[str]:
+    """Yield what has no counterpart within a map."""
+    for name, each in fields.items():
+        yield from (f".{name}{unknown}" for unknown in each.unknown)
+        if each.column:
+            yield f'.{name}: printColumn="{each.column}"'
+
+
+def unquote(text: str) -> str:
+    """Return the text within quotes, or the text itself."""
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
+        return re.sub(r"\\(.)", r"\1", text[1:-1])
+    return text
+
+
+def read_value(text: str, type_: Any) -> Any:
+    """Return the value of a marker, of that type."""
+    if type_ == "string":
+        return unquote(text)
+    try:
+        return next(kubectl_yaml.parse_documents(unquote(text))).value
+    except (yaml.YAMLError, StopIteration):
+        return text
+
+
+READERS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
+    "default": read_value,
+    "enum": lambda text, type_: [read_value(each.strip(), type_) for each in unquote(text).split(",")],
+    "uniqueItems": lambda text, _: unquote(text) == "true",
+    **dict.fromkeys(("description", "pattern"), lambda text, _: unquote(text)),
+    **dict.fromkeys(
+        ("minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum"),
+        lambda text, _: read_value(unquote(text), "number"),
+    ),
+}
+"""The value of each rule of a marker, whose words are those of JSON Schema. The second argument is the type of the field."""
