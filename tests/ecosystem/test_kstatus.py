@@ -35,3 +35,24 @@ def test_kstatus_finds_other_kinds_current_when_they_are_ready() -> None:
     ]
 
     assert programs.ask_kstatus(objects) == ["Current", "Current", "Current", "InProgress", "Failed", "Failed"]
+
+
+def test_kstatus_finds_the_same_of_instances() -> None:
+    """What a Stack in that situation is, an instance of a StackDefinition is."""
+    stacks, instances = recorded_statuses.record(), recorded_statuses.record_instances()
+    shared = [each for each in instances if each in stacks]
+
+    assert len(shared) > 30
+    found = programs.ask_kstatus([instances[each] for each in shared])
+    assert found == programs.ask_kstatus([stacks[each] for each in shared])
+
+
+def test_kstatus_finds_a_definition_current_when_its_rollout_is_complete() -> None:
+    """Failed while it needs a person."""
+    definitions = {each: raw for each, raw in recorded_statuses.record_instances().items() if each.kind != names.STACK}
+
+    found = dict(zip(definitions, programs.ask_kstatus(list(definitions.values())), strict=True))
+    for each, word in found.items():
+        is_failed = each.is_current and each.stalled == "True"
+        is_done = each.is_current and each.ready == "True"
+        assert word == ("Failed" if is_failed else "Current" if is_done else "InProgress"), each

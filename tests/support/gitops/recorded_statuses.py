@@ -5,9 +5,10 @@ What waits for a Stack (Argo CD, Flux, Helm, kubectl) is judged on these, not on
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from hearth.model import names, phases
@@ -17,9 +18,12 @@ from hearth.model.phases import Phase
 from hearth.plan.status import conditions
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
-from support.stories import snapshot_scenarios, story, story_runner, volume_driver
+from support.server import fake_kinds
+from support.stories import instance_play, snapshot_scenarios, story, story_runner, volume_driver
+from support.stories.instance_play import InstancePlay
 from support.stories.snapshot_scene import Scene
 from support.stories.story import Story
+from support.stories.story_runner import StoryFailed
 from support.stories.volume_driver import StatusBinder
 
 STORIES = (
@@ -95,6 +99,36 @@ def record() -> Mapping[Situation, Object]:
     return dict(sorted(found.items()))
 
 
+@functools.cache
+def record_instances() -> Mapping[Situation, Object]:
+    """Return the first instance of a StackDefinition in each situation, as if its kind were Stack, and the definitions."""
+    by_slug = {each.slug: each for each in story.load_all()}
+    found: dict[Situation, Object] = {}
+    for slug in STORIES:
+        if instance_play.can_be_played(by_slug[slug]):
+            for raw in watch(functools.partial(play_instance, by_slug[slug]), is_of_definition):
+                situation = describe(raw)
+                is_instance = raw["kind"] != names.DEFINITION_KIND
+                found.setdefault(replace(situation, kind=names.STACK) if is_instance else situation, raw)
+    return dict(sorted(found.items()))
+
+
+def is_of_definition(kind: Kind) -> bool:
+    """Return whether it is the kind of definitions, or one that a definition makes."""
+    return kind.group == fake_kinds.DEFINED_GROUP or (kind.group, kind.name) == (names.GROUP, names.DEFINITION_KIND)
+
+
+def is_of_stacks(kind: Kind) -> bool:
+    """Return whether it is one of the kinds that users of Stacks write."""
+    return kind.group == names.GROUP and kind.name in KINDS
+
+
+async def play_instance(played: Story, world: FakeWorld) -> None:
+    """Play a story with instances of StackDefinitions, up to where it differs with them: a few do."""
+    with contextlib.suppress(StoryFailed):
+        await InstancePlay(played, world).perform()
+
+
 async def play(played: Story, world: FakeWorld) -> None:
     """Play a story."""
     await story_runner.Play(played, world).perform()
@@ -107,12 +141,12 @@ async def lose_volume(world: FakeWorld) -> None:
     await snapshot_scenarios.failed_volume(Scene(world, StatusBinder(world)))
 
 
-def watch(perform: Performance) -> list[Object]:
-    """Return every object of Hearth's kinds that is ever stored meanwhile, in order."""
+def watch(perform: Performance, is_wanted: Callable[[Kind], bool] = is_of_stacks) -> list[Object]:
+    """Return every object of these kinds that is ever stored meanwhile, in order."""
     seen: list[Object] = []
 
     def keep(kind: Kind, _before: Object | None, after: Object | None) -> None:
-        if after is not None and kind.group == names.GROUP and kind.name in KINDS:
+        if after is not None and is_wanted(kind):
             seen.append(after)
 
     async def in_world(world: FakeWorld) -> None:

@@ -33,6 +33,30 @@ def test_a_phase_has_the_health_that_its_ending_says() -> None:
     assert {each: argocd_scripts.assess(raw)[0] for each, raw in recorded.items()} == expected
 
 
+def test_an_instance_has_the_health_of_a_stack() -> None:
+    """By the same script, which docs/gitops.md gives to the kinds of StackDefinitions."""
+    recorded = {each: raw for each, raw in recorded_statuses.record_instances().items() if each.kind == names.STACK}
+
+    assert len(recorded) > 30
+    found = {each: argocd_scripts.assess(raw, kind=names.STACK)[0] for each, raw in recorded.items()}
+    assert found == {each: find_expected(each) for each in recorded}
+
+
+def test_a_definition_is_healthy_once_its_rollout_is_complete() -> None:
+    """Degraded while it needs a person, and progressing in between."""
+    recorded = {each: raw for each, raw in recorded_statuses.record_instances().items() if each.kind != names.STACK}
+
+    assert {each.phase for each in recorded} >= {"", "Complete", "RolloutStopped"}
+    found = {each: argocd_scripts.assess(raw)[0] for each, raw in recorded.items()}
+    expected = {"True": "Healthy", "False": "Progressing", "": "Progressing"}
+    assert found == {
+        each: "Degraded"
+        if each.stalled == "True" and each.is_current
+        else expected[each.ready if each.is_current else ""]
+        for each in recorded
+    }
+
+
 def test_the_message_is_that_of_ready() -> None:
     """Argo CD shows what the Stack waits for, or the problem."""
     raw = recorded_statuses.find(names.STACK, "UpdateFailed")
