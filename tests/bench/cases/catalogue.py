@@ -17,6 +17,7 @@ from bench.cases import (
     b9_nothing,
     b10_pure,
     b11_groups,
+    b16_instances,
 )
 from bench.cases.benchmark import Benchmark
 from bench.cases.clusters import b14_clusters, b15_away
@@ -30,6 +31,7 @@ ALL = (
     *b1_stacks.BENCHMARKS,
     *b9_nothing.BENCHMARKS,
     *b11_groups.BENCHMARKS,
+    *b16_instances.BENCHMARKS,
     *b14_clusters.BENCHMARKS,
     *b15_away.BENCHMARKS,
     *b2_many.BENCHMARKS,

@@ -74,11 +74,13 @@ class Lab:
         """Tell anyone who waits how it goes."""
         self.options.say(f"{self.benchmark}: {sentence}")
 
-    def operator(self) -> AbstractAsyncContextManager[Operator]:
-        """A life of the operator."""
+    def operator(self, *options: str) -> AbstractAsyncContextManager[Operator]:
+        """A life of the operator, with these further flags."""
         folder = self.options.profiles
         profile = profiles.path_of(folder, self.benchmark) if folder else None
-        return operator_run.running(str(self.options.kubeconfig), namespace=self.namespace, profile=profile)
+        return operator_run.running(
+            str(self.options.kubeconfig), namespace=self.namespace, profile=profile, options=options
+        )
 
     def read_bare_cpu(self) -> float | None:
         """Seconds of CPU that we and the control plane have used; None where that is not on this machine."""

@@ -134,10 +134,15 @@ async def namespace(api: BareApi, purpose: str) -> AsyncIterator[str]:
 async def release_stacks(api: BareApi, namespace: str) -> None:
     """Let Stacks and groups go that a benchmark left behind when it broke: no operator is there to do it."""
     for kind in STACK_KINDS.values():
-        left = await api.list(api_requests.collection_path(kind, namespace))
-        paths = [api_requests.object_path(kind, namespace, raw["metadata"]["name"]) for raw in left["items"]]
+        await release(api, kind, namespace)
 
-        async def release(path: str) -> None:
-            await api.send("PATCH", path, body={"metadata": {"finalizers": None}}, content_type=bare_api.MERGE)
 
-        await bare_api.for_each(paths, release)
+async def release(api: BareApi, kind: Kind, namespace: str) -> None:
+    """Let all objects of a kind go."""
+    left = await api.list(api_requests.collection_path(kind, namespace))
+    paths = [api_requests.object_path(kind, namespace, raw["metadata"]["name"]) for raw in left["items"]]
+
+    async def release_one(path: str) -> None:
+        await api.send("PATCH", path, body={"metadata": {"finalizers": None}}, content_type=bare_api.MERGE)
+
+    await bare_api.for_each(paths, release_one)

@@ -8,10 +8,11 @@ from typing import TypeAlias
 from bench.instruments import bare_api, place
 from bench.instruments import workload as workload_module
 from bench.instruments.lab import Lab
-from bench.instruments.workload import Workload
+from bench.instruments.workload import INSTANCE, Workload
 from hearth.kube.client import api_requests
 from hearth.kube.well_known_kinds import STACK_KINDS
 from hearth.model.child import Object
+from hearth.model.kinds import Kind
 
 Act: TypeAlias = "Callable[[Lab, Workload], Awaitable[None]]"
 """What is done with the Stacks of a workload."""
@@ -22,7 +23,7 @@ async def create(lab: Lab, workload: Workload) -> None:
     account = {"serviceAccountName": place.ACCOUNT} if lab.options.as_account else {}
 
     async def send(stack: Object) -> None:
-        path = api_requests.collection_path(STACK_KINDS[stack["kind"]], lab.namespace)
+        path = api_requests.collection_path(find_kind(stack), lab.namespace)
         await lab.api.send("POST", path, body={**stack, "spec": {**stack["spec"], **account}})
 
     await bare_api.for_each(workload.make_stacks(lab.namespace), send)
@@ -53,6 +54,9 @@ async def delete(lab: Lab, workload: Workload) -> None:
 
 def path_of(stack: Object) -> str:
     """Where the Stack or group is."""
-    return api_requests.object_path(
-        STACK_KINDS[stack["kind"]], stack["metadata"]["namespace"], stack["metadata"]["name"]
-    )
+    return api_requests.object_path(find_kind(stack), stack["metadata"]["namespace"], stack["metadata"]["name"])
+
+
+def find_kind(stack: Object) -> Kind:
+    """The kind of a Stack, a group, or an instance of a StackDefinition."""
+    return STACK_KINDS.get(stack["kind"], INSTANCE)

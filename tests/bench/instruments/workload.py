@@ -26,6 +26,8 @@ ROLE = Kind(group="rbac.authorization.k8s.io", version="v1", name="Role", plural
 ROLE_BINDING = Kind(
     group="rbac.authorization.k8s.io", version="v1", name="RoleBinding", plural="rolebindings", namespaced=True
 )
+INSTANCE = Kind(group="bench.example", version="v1", name="Corner", plural="corners", namespaced=True)
+"""The kind that a StackDefinition makes."""
 HASHES = KeyedHasher(b"only as long as any other key")
 NOTE = "example.com/value"
 """An annotation, where a kind has no field of its own that may change."""
@@ -122,6 +124,23 @@ class GroupWorkload(Workload):
         return [kind for kind in SomeKinds().all() if kind.name == self.template["manifest"]["kind"]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceWorkload(Workload):
+    """Instances of a StackDefinition with that template."""
+
+    def make_stacks(self, namespace: str) -> list[Object]:
+        """What the user creates."""
+        return [
+            {
+                "apiVersion": INSTANCE.api_version,
+                "kind": INSTANCE.name,
+                "metadata": {"name": f"stack-{number}", "namespace": namespace},
+                "spec": {"value": "one"},
+            }
+            for number in range(self.stacks)
+        ]
+
+
 def make_group(name: str, namespace: str, template: Object, size: int) -> Object:
     """A group of that size."""
     return {
@@ -152,14 +171,17 @@ def with_value(stack: Object, value: str) -> Object:
     return {**stack, "spec": {**stack["spec"], "parameters": {"value": value}}}
 
 
-def make_small_template() -> Object:
-    """Four objects, as an application's own corner of a namespace has them; the last one names two others."""
-    note = {NOTE: "${params.value}"}
-    rule = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["${params.value}"], "verbs": ["get"]}
+def make_small_template(value: str = "${params.value}") -> Object:
+    """Four objects, as an application's own corner of a namespace has them; the last one names two others.
+
+    value: of the field of each that changes.
+    """
+    note = {NOTE: value}
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [value], "verbs": ["get"]}
     subject = {"kind": "ServiceAccount", "name": "${account.metadata.name}", "namespace": "${stack.namespace}"}
     role = {"apiGroup": ROLE.group, "kind": "Role", "name": "${role.metadata.name}"}
     manifests = {
-        "settings": make_manifest(CONFIG_MAP, data={"value": "${params.value}", "greeting": "hello", "colour": "blue"}),
+        "settings": make_manifest(CONFIG_MAP, data={"value": value, "greeting": "hello", "colour": "blue"}),
         "account": make_manifest(SERVICE_ACCOUNT, metadata={"annotations": note}),
         "role": make_manifest(ROLE, rules=[rule]),
         "binding": make_manifest(ROLE_BINDING, metadata={"annotations": note}, roleRef=role, subjects=[subject]),

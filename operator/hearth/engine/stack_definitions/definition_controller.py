@@ -37,6 +37,7 @@ from hearth.plan.rollouts import instance_state, rollout_decision, rollout_polic
 from hearth.plan.rollouts.definition_reasons import EVENT_TYPES, DefinitionReason
 from hearth.plan.rollouts.instance_state import InstanceState
 from hearth.plan.rollouts.rollout_decision import RolloutDecision, RolloutPhase
+from hearth.plan.stack.options import HISTORY_LIMIT
 from hearth.plan.status import conditions
 from hearth.template.instances import instance_form
 from hearth.template.instances.instance_form import InstanceForms
@@ -218,9 +219,19 @@ class StackDefinitionController:
         for uid, number in decision.moves.items():
             self._client.move(served.kind, uid, number)
         is_news = await self._report_rollout(raw, decision)
+        if decision.is_settled and len(served.forms.by_number) > HISTORY_LIMIT:
+            await self._truncate(served, raw, decision)
         longest = SETTLED_LOOK if decision.is_settled else LONGEST_LOOK
         served.pause = LOOK if is_news or decision.moves else min(2 * served.pause, longest)
         return min(served.pause, decision.due)
+
+    async def _truncate(self, served: ServedDefinition, raw: Object, decision: RolloutDecision) -> None:
+        """Delete old revisions that no instance has or is pinned to."""
+        states = [state for _, state in served.states.values()]
+        needed = {max(served.forms.by_number), served.forms.current, decision.record.revision}
+        needed |= {number for each in states for number in (each.revision, each.pin) if number is not None}
+        for number in await self._revisions.truncate(self._make_owner(raw), needed=needed):
+            served.forms.by_number.pop(number, None)
 
     async def _find_mistakes(self, raw: Object, owner_stack: StackObject) -> Sequence[Mistake]:
         spec = raw["spec"]

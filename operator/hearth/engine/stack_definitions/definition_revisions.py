@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from hearth.engine import verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.engine.definition import revision_builder, stored_definition
+from hearth.engine.definition import revision_builder, stack_revisions, stored_definition
 from hearth.engine.ports import ManagementCluster
 from hearth.engine.verified_revisions import RevisionSet
 from hearth.model import names, value_class
 from hearth.model.child import Object
 from hearth.model.errors import TamperedRevision
 from hearth.plan.ownership.keyed_hash import HashFunction
+from hearth.plan.stack.options import HISTORY_LIMIT
 from hearth.template.instances import instance_form
 from hearth.template.instances.instance_form import InstanceForm
 
@@ -78,3 +81,10 @@ class DefinitionRevisions:
         if created.hash != hashed or not verified_revisions.is_verified(created, owner_stack, self.hashes):
             raise TamperedRevision(verified_revisions.explain(created))
         return instance_form.make_form(owner_stack.name, created.number, content)
+
+    async def truncate(self, owner_stack: StackObject, *, needed: Collection[int]) -> list[int]:
+        """Delete the oldest unneeded revisions beyond the number that a Stack keeps; return their numbers."""
+        expired = stack_revisions.find_expired(self.load(owner_stack).verified, needed=needed, limit=HISTORY_LIMIT)
+        for revision in expired:
+            await self.management_cluster.delete_revision(owner_stack, revision)
+        return [each.number for each in expired]

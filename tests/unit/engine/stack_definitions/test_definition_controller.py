@@ -125,6 +125,33 @@ def test_a_pinned_instance_keeps_its_revision_and_follows_when_it_is_released() 
     fake_world.run(test)
 
 
+def test_old_revisions_that_no_instance_has_are_deleted() -> None:
+    """As of a Stack, ten beside the newest stay; one of them is that to which an instance is pinned."""
+
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        await define(world, make_spec())
+        await make_site(world, stack={"definitionRevision": 1})
+        for number in range(2, 16):
+            await world.user.replace_spec(DEFINITION, make_spec(layout=f"layout {number}"))
+            await rest(world)
+        uid = (await read(world, DEFINITION))["metadata"]["uid"]
+        listed = [raw for raw in world.server.list_all(fake_kinds.CONTROLLER_REVISION.kind) if is_owned(raw, uid)]
+        assert sorted(raw["revision"] for raw in listed) == [1, *range(6, 16)]
+
+        await world.kill_controller()
+        await world.start_controller()
+        await rest(world)
+        assert (await read(world, PAGE))["data"]["layout"] == "one"
+        assert find_ready(await read(world, DEFINITION))[0] == "Complete"
+
+    fake_world.run(test)
+
+
+def is_owned(raw: Object, uid: str) -> bool:
+    return any(each["uid"] == uid for each in raw["metadata"].get("ownerReferences") or ())
+
+
 def test_a_forged_status_or_label_of_an_instance_reaches_nothing() -> None:
     async def test(world: FakeWorld) -> None:
         await world.start_controller()
