@@ -26,14 +26,14 @@ class StackDefinitionClient(Protocol):
     async def write_definition_status(self, raw: Object, status: Object) -> None:
         """Merge-patch the status of a StackDefinition; ignore one that is gone."""
 
-    async def get_crd(self, name: str) -> Object | None:
-        """Return a CustomResourceDefinition; None if it does not exist."""
+    async def get_object(self, kind: Kind, name: str) -> Object | None:
+        """Return an object without a namespace; None if it does not exist."""
 
-    async def apply_crd(self, manifest: Object) -> Object:
-        """Apply a CustomResourceDefinition; return it as stored."""
+    async def apply_object(self, kind: Kind, manifest: Object) -> Object:
+        """Apply an object without a namespace; return it as stored."""
 
-    async def delete_crd(self, raw: Object) -> None:
-        """Delete exactly this CustomResourceDefinition (precondition: UID); ignore one that is gone."""
+    async def delete_object(self, kind: Kind, raw: Object) -> None:
+        """Delete exactly this object (precondition: UID); ignore one that is gone."""
 
     def serve(self, kind: Kind, forms: InstanceForms) -> None:
         """Watch the instances of a kind from now on, which are Stacks to the engine. forms: how; may grow later."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hearth.kube.cache.stack_cache import StackCache
 from hearth.kube.client import api_client, api_requests
-from hearth.kube.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, STACK_DEFINITION
+from hearth.kube.well_known_kinds import STACK_DEFINITION
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hearth.template.instances.instance_form import InstanceForms
 
 MANAGER = "hearth-definitions"
-"""The field manager of the CustomResourceDefinitions that StackDefinitions make."""
+"""The field manager of what StackDefinitions make."""
 
 
 class KubeStackDefinitionClient:
@@ -62,7 +62,7 @@ class KubeStackDefinitionClient:
 
     async def get_definition(self, name: str) -> Object | None:
         """Return a StackDefinition; None if it does not exist."""
-        return await self._get(STACK_DEFINITION, name)
+        return await self.get_object(STACK_DEFINITION, name)
 
     async def write_finalizers(self, raw: Object, finalizers: list[str]) -> Object | None:
         """Set the finalizers of a StackDefinition; None if it does not exist any more."""
@@ -76,11 +76,8 @@ class KubeStackDefinitionClient:
         body = {"metadata": {"uid": raw["metadata"]["uid"]}, "status": status}
         await self._sender.patch_existing(STACK_DEFINITION, path, body)
 
-    async def get_crd(self, name: str) -> Object | None:
-        """Return a CustomResourceDefinition; None if it does not exist."""
-        return await self._get(CUSTOM_RESOURCE_DEFINITION, name)
-
-    async def _get(self, kind: Kind, name: str) -> Object | None:
+    async def get_object(self, kind: Kind, name: str) -> Object | None:
+        """Return an object without a namespace; None if it does not exist."""
         try:
             return await self._sender.send("get", kind, api_requests.object_path(kind, "", name))
         except errors.ApiStatusError as error:
@@ -88,16 +85,14 @@ class KubeStackDefinitionClient:
                 raise
             return None
 
-    async def apply_crd(self, manifest: Object) -> Object:
-        """Apply a CustomResourceDefinition; return it as stored."""
-        kind = CUSTOM_RESOURCE_DEFINITION
+    async def apply_object(self, kind: Kind, manifest: Object) -> Object:
+        """Apply an object without a namespace; return it as stored."""
         path = api_requests.object_path(kind, "", manifest["metadata"]["name"])
         query = api_requests.apply_query(manager=MANAGER, force=True)
         return await self._sender.send("apply", kind, path, query=query, body=manifest)
 
-    async def delete_crd(self, raw: Object) -> None:
-        """Delete exactly this CustomResourceDefinition; ignore one that is gone."""
-        kind = CUSTOM_RESOURCE_DEFINITION
+    async def delete_object(self, kind: Kind, raw: Object) -> None:
+        """Delete exactly this object; ignore one that is gone."""
         body: Object = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",

@@ -26,6 +26,9 @@ CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps",
 NAME = f"{SITE.plural}.{GROUP}"
 COUNT = 12
 CANARIES = 2
+MANY = 200
+FIRST = 10
+"""Of many instances those in the first wave."""
 
 
 def make_definition(data: dict[str, str], kind: Kind = SITE) -> dict[str, Any]:
@@ -55,9 +58,9 @@ def make_definition(data: dict[str, str], kind: Kind = SITE) -> dict[str, Any]:
     }
 
 
-def make_site(namespace: str, index: int) -> dict[str, Any]:
+def make_site(namespace: str, index: int, canaries: int = CANARIES) -> dict[str, Any]:
     """One instance."""
-    tier = "canary" if index < CANARIES else "usual"
+    tier = "canary" if index < canaries else "usual"
     return {
         "apiVersion": SITE.api_version,
         "kind": SITE.name,
@@ -132,6 +135,10 @@ class Cluster:
         except errors.ApiStatusError as error:
             if error.code != 404:
                 raise
+
+    async def delete_all(self, kind: Kind) -> None:
+        """Delete all objects of a kind, at once."""
+        await self._user.connection.request("DELETE", api_requests.collection_path(kind, self._user.namespace))
 
     async def wait_gone(self, kind: Kind, name: str) -> None:
         """Until an object does not exist."""
@@ -373,3 +380,35 @@ async def test_a_definition_from_its_creation_to_its_end(
     await cluster.wait_gone(STACK_DEFINITION, NAME)
     assert await cluster.find(CUSTOM_RESOURCE_DEFINITION, NAME) is None
     assert await cluster.list_pages() == {}
+
+
+async def test_a_change_that_breaks_the_first_wave_touches_no_other_of_many_instances(
+    user: RealUser, definers: Crew
+) -> None:
+    """It stops by itself and goes back: the objects of all others are as they were, to the last version."""
+    cluster = Cluster(user)
+    await clear(cluster)
+    await definers.hire(f"--definition-groups={GROUP}")
+    definition = make_definition({"layout": "one"})
+    definition["spec"]["rollout"]["maxUnavailable"] = FIRST
+    await cluster.send("POST", STACK_DEFINITION, body=definition)
+    await cluster.wait(lambda status: find_reason(status) == "Complete")
+    for index in range(MANY):
+        await cluster.send("POST", SITE, body=make_site(user.namespace, index, FIRST))
+    await cluster.wait(lambda status: find_rollout(status).get("ready") == MANY)
+    before = await cluster.list_pages()
+    assert len(before) == MANY
+
+    await cluster.replace_spec(
+        {**definition["spec"], "template": make_definition({"not a key!": "x"})["spec"]["template"]}
+    )
+    await cluster.wait(lambda status: find_rollout(status).get("phase") == "RolledBack")
+    assert await cluster.list_pages() == before
+    sites = (await cluster.send("GET", SITE))["items"]
+    touched = {each["metadata"]["name"] for each in sites if each["status"]["revision"] != 1}
+    assert touched <= {f"site-{index}" for index in range(FIRST)}
+    assert len(touched) > 0
+
+    await cluster.delete_all(SITE)
+    await cluster.send("DELETE", STACK_DEFINITION, NAME)
+    await cluster.wait_gone(STACK_DEFINITION, NAME)

@@ -26,7 +26,7 @@ SOURCES = (
         "crds/*.yaml",
         "manifests/rbac/*.yaml",
         "manifests/strict/rbac.yaml",
-        "manifests/definitions/rbac.yaml",
+        "manifests/definitions/*.yaml",
         "manifests/observability/alerts.yaml",
     ),
     *(f"manifests/install/{each}.yaml" for each in ("networkpolicy", "poddisruptionbudget", "rbac", "webhook")),

@@ -17,7 +17,6 @@ from support.server.fake_objects import copy
 from support.server.request_faults import Request
 
 DEFINITION = fake_kinds.STACK_DEFINITION.kind
-CRD = fake_kinds.CUSTOM_RESOURCE_DEFINITION.kind
 
 
 class FakeStackDefinitions:
@@ -86,27 +85,27 @@ class FakeStackDefinitions:
             if error.code != 404:
                 raise
 
-    async def get_crd(self, name: str) -> Object | None:
+    async def get_object(self, kind: Kind, name: str) -> Object | None:
         """As the port says."""
-        found = await self._wire.send(request("get-kind", CRD, name), lambda: self._server.find(CRD, "", name))
+        found = await self._wire.send(request("get-kind", kind, name), lambda: self._server.find(kind, "", name))
         return copy(found) if found is not None else None
 
-    async def apply_crd(self, manifest: Object) -> Object:
+    async def apply_object(self, kind: Kind, manifest: Object) -> Object:
         """As the port says."""
 
         def act() -> Object:
-            self._server.apply(copy(manifest), kind=CRD, manager=MANAGER, force=True)
-            return self._server.get(CRD, "", manifest["metadata"]["name"])
+            self._server.apply(copy(manifest), kind=kind, manager=MANAGER, force=True)
+            return self._server.get(kind, "", manifest["metadata"]["name"])
 
-        stored: Object = copy(await self._wire.send(request("apply-kind", CRD, manifest["metadata"]["name"]), act))
+        stored: Object = copy(await self._wire.send(request("apply-kind", kind, manifest["metadata"]["name"]), act))
         return stored
 
-    async def delete_crd(self, raw: Object) -> None:
+    async def delete_object(self, kind: Kind, raw: Object) -> None:
         """As the port says."""
         name, uid = raw["metadata"]["name"], raw["metadata"]["uid"]
         try:
             await self._wire.send(
-                request("delete-kind", CRD, name), lambda: self._server.delete(CRD, "", name, uid=uid)
+                request("delete-kind", kind, name), lambda: self._server.delete(kind, "", name, uid=uid)
             )
         except errors.ApiStatusError as error:
             if error.code != 404:

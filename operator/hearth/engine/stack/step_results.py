@@ -73,6 +73,10 @@ class StepResults:
             if failure.is_proven:
                 # This is no failure yet: the resource's policy decides what follows.
                 return
+        if failure.is_name_taken and isinstance(step, Apply):
+            # This is no failure either: the next object has another name.
+            self.memory.taken[key] = self.memory.taken.get(key, frozenset()) | {step.ref}
+            return
         self._remember(key, failure, subject=steps.attempt_id(step), missed=missed, about=find_subject(step))
 
     def _record_success(self, key: str, step: Step, done: step_execution.StepDone) -> None:

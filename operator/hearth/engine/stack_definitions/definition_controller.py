@@ -26,6 +26,7 @@ from hearth.engine.services import Services
 from hearth.engine.stack_definition_ports import StackDefinitionClient
 from hearth.engine.stack_definitions import definition_kind
 from hearth.engine.stack_definitions.definition_kind import DefinitionKinds
+from hearth.engine.stack_definitions.definition_objects import DefinitionObjects
 from hearth.engine.stack_definitions.definition_revisions import DefinitionRevisions, make_owner
 from hearth.model import errors, names
 from hearth.model.child import Object
@@ -56,6 +57,8 @@ KIND_RETRY = 0.5
 """Seconds until the API server is asked again whether it serves a new kind."""
 SLOW_RETRY = 5.0
 """Seconds until the next attempt after an error of the API server, or at what another client has to mend."""
+ROLES_RETRY = 30.0
+"""Seconds until roles are tried again that another client has, or that the operator may not make."""
 NAMED = 20
 """Instances that a message names."""
 CONSEQUENCE = "nothing changes: all objects of the kind keep their revision"
@@ -92,7 +95,7 @@ class StackDefinitionController:
         self._builder = builder
         self._groups = groups
         self._revisions = DefinitionRevisions(services.management_cluster, services.hashes)
-        self._kinds = DefinitionKinds(client, services.hashes)
+        self._kinds = DefinitionKinds(DefinitionObjects(client, services.hashes))
         self._served: dict[str, ServedDefinition] = {}
         """By name of the StackDefinition."""
         self._reasons: dict[str, DefinitionReason] = {}
@@ -159,10 +162,8 @@ class StackDefinitionController:
         """Serve the kind as it was accepted before, even if the spec says otherwise now."""
         owner_stack = self._make_owner(raw)
         forms = await self._read_forms(owner_stack)
-        live = await self._client.get_crd(owner_stack.name) if forms.by_number else None
-        if live is None or not self._kinds.is_own(live, owner_stack.uid) or not definition_kind.judge(live).is_served:
-            return
-        await self._serve(raw, forms)
+        if forms.by_number and await self._kinds.is_served(raw):
+            await self._serve(raw, forms)
 
     async def _reconcile(self, raw: Object) -> float | None:
         owner_stack = self._make_owner(raw)
@@ -192,14 +193,10 @@ class StackDefinitionController:
         except TamperedRevision as error:
             await self._report(raw, reason=DefinitionReason.REVISION_TAMPERED, message=str(error), is_stalled=True)
             return SLOW_RETRY
-        # 4. Kind.
-        state = await self._kinds.make(raw)
-        if state.refusal:
-            await self._report(raw, reason=DefinitionReason.KIND_TAKEN, message=state.refusal, is_stalled=True)
-            return None
-        if not state.is_served:
-            await self._report(raw, reason=DefinitionReason.KIND_NOT_SERVED, message=state.waits_for)
-            return KIND_RETRY
+        # 4. Kind, with the roles of its users.
+        is_served, retry = await self._keep_kind(raw)
+        if not is_served:
+            return retry
         # 5. Instances: watched with all revisions that they may have.
         served = known
         forms = served.forms if served is not None else await self._read_forms(owner_stack)
@@ -224,6 +221,37 @@ class StackDefinitionController:
         longest = SETTLED_LOOK if decision.is_settled else LONGEST_LOOK
         served.pause = LOOK if is_news or decision.moves else min(2 * served.pause, longest)
         return min(served.pause, decision.due)
+
+    async def _keep_kind(self, raw: Object) -> tuple[bool, float | None]:
+        """Make the kind and its roles; return whether all is there, else after how many seconds to try again."""
+        state = await self._kinds.make(raw)
+        if state.refusal:
+            await self._report(raw, reason=DefinitionReason.KIND_TAKEN, message=state.refusal, is_stalled=True)
+            return False, None
+        if not state.is_served:
+            await self._report(raw, reason=DefinitionReason.KIND_NOT_SERVED, message=state.waits_for)
+            return False, KIND_RETRY
+        if refusal := await self._keep_roles(raw):
+            await self._report(raw, reason=DefinitionReason.ROLES_REFUSED, message=refusal, is_stalled=True)
+            return False, ROLES_RETRY
+        return True, None
+
+    async def _keep_roles(self, raw: Object, *, is_deleting: bool = False) -> str:
+        """Make the roles that the spec asks for, delete those that it does not ask for any more; return what hinders that."""
+        wanted = [] if is_deleting else definition_kind.make_roles(raw["spec"])
+        made, named = definition_kind.find_recorded_roles(raw), [each["metadata"]["name"] for each in wanted]
+        if not made and not named:
+            return ""
+        if made != named:
+            # What is recorded first is found again, wherever this process ends.
+            await self._record(raw, {"roles": [*dict.fromkeys([*made, *named])]})
+        if not (refusal := await self._kinds.keep_roles(raw, wanted)) and made != named:
+            await self._record(raw, {"roles": named})
+        return refusal
+
+    async def _record(self, raw: Object, part: Object) -> None:
+        await self._client.write_definition_status(raw, part)
+        raw["status"] = {**(raw.get("status") or {}), **part}
 
     async def _truncate(self, served: ServedDefinition, raw: Object, decision: RolloutDecision) -> None:
         """Delete old revisions that no instance has or is pinned to."""
@@ -365,6 +393,9 @@ class StackDefinitionController:
             if left.refusal:
                 await self._report(raw, reason=DefinitionReason.DELETION_BLOCKED, message=left.refusal, is_stalled=True)
             return None if left.refusal else KIND_RETRY
+        if refusal := await self._keep_roles(raw, is_deleting=True):
+            await self._report(raw, reason=DefinitionReason.DELETION_BLOCKED, message=refusal, is_stalled=True)
+            return ROLES_RETRY
         await self._client.write_finalizers(raw, [each for each in finalizers if each != names.DEFINITION_FINALIZER])
         await self._forget(name)
         return None

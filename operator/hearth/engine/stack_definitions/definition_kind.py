@@ -1,19 +1,24 @@
-"""The CustomResourceDefinition of one StackDefinition: made, kept as it is, distinguished from those of others, deleted last."""
+"""The CustomResourceDefinition of one StackDefinition, and its roles: made, kept as they are, deleted last."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from hearth.engine.stack_definition_ports import StackDefinitionClient
-from hearth.model import names, value_class
+from hearth.engine.stack_definitions.definition_objects import (
+    CLUSTER_ROLE,
+    CUSTOM_RESOURCE_DEFINITION,
+    DefinitionObjects,
+    NotOwn,
+)
+from hearth.model import errors, names, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.rollouts import instance_state
 from hearth.template.instances import instance_schema
 
-PURPOSE = "kind of a StackDefinition"
+ALLOWED_BY: Final = "manifests/definitions/roles.yaml, or rbac.definitionRoles of the chart"
+"""What lets the operator make roles."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,32 +45,27 @@ def find_kind(spec: Mapping[str, Any]) -> Kind:
 
 @value_class.dataclass(frozen=True, slots=True)
 class DefinitionKinds:
-    """The kinds of all StackDefinitions."""
+    """The kinds of all StackDefinitions, and the roles for their users."""
 
-    client: StackDefinitionClient
-    hashes: HashFunction
+    objects: DefinitionObjects
 
     async def make(self, raw: Object) -> KindState:
         """Make the kind of a StackDefinition without mistakes as its spec says, unless it is another's."""
         metadata, spec = raw["metadata"], raw["spec"]
-        live = await self.client.get_crd(metadata["name"])
-        if live is not None and not self.is_own(live, metadata["uid"]):
+        wanted = instance_schema.make_crd(metadata["name"], spec)
+        try:
+            return judge(await self.objects.keep(CUSTOM_RESOURCE_DEFINITION, wanted, uid=metadata["uid"]))
+        except NotOwn:
             return KindState(
                 refusal=f"a CustomResourceDefinition {metadata['name']} exists that this StackDefinition did not make; "
                 "choose another kind or group, or delete that one, which deletes all its objects"
             )
-        wanted = instance_schema.make_crd(metadata["name"], spec)
-        hashed = self.hashes.hash([PURPOSE, wanted])
-        if live is None or not is_as_made(live, hashed, wanted):
-            annotations = {
-                names.ANNOTATION_DEFINITION: metadata["uid"],
-                names.ANNOTATION_SIGNATURE: self._sign(metadata["name"], metadata["uid"]),
-                names.ANNOTATION_HASH: hashed,
-            }
-            live = await self.client.apply_crd(
-                {**wanted, "metadata": {**wanted["metadata"], "annotations": annotations}}
-            )
-        return judge(live)
+
+    async def is_served(self, raw: Object) -> bool:
+        """Return whether the kind exists as this operator made it, and is served."""
+        live = await self.objects.find(CUSTOM_RESOURCE_DEFINITION, raw["metadata"]["name"])
+        is_own = live is not None and self.objects.is_own(CUSTOM_RESOURCE_DEFINITION, live, raw["metadata"]["uid"])
+        return live is not None and is_own and judge(live).is_served
 
     async def delete(self, raw: Object) -> KindState | None:
         """Delete the kind of a StackDefinition without objects; return what that waits for, None once it is gone.
@@ -73,10 +73,10 @@ class DefinitionKinds:
         One that another client made stays, and so does one that names this definition without a valid signature: its objects
         are not known.
         """
-        live = await self.client.get_crd(raw["metadata"]["name"])
+        live = await self.objects.find(CUSTOM_RESOURCE_DEFINITION, raw["metadata"]["name"])
         if live is None:
             return None
-        if not self.is_own(live, raw["metadata"]["uid"]):
+        if not self.objects.is_own(CUSTOM_RESOURCE_DEFINITION, live, raw["metadata"]["uid"]):
             annotations = live["metadata"].get("annotations") or {}
             if annotations.get(names.ANNOTATION_DEFINITION) != raw["metadata"]["uid"]:
                 return None
@@ -84,37 +84,60 @@ class DefinitionKinds:
                 refusal=f"CustomResourceDefinition {raw['metadata']['name']} was made for this StackDefinition by an operator "
                 "with another key, which must be running to delete it; or delete it yourself, with all its objects"
             )
-        if "deletionTimestamp" not in live["metadata"]:
-            await self.client.delete_crd(live)
+        await self.objects.delete(CUSTOM_RESOURCE_DEFINITION, live)
         return KindState(waits_for="its CustomResourceDefinition is being deleted")
 
-    def is_own(self, live: Object, uid: str) -> bool:
-        """Return whether this operator made a CustomResourceDefinition for the StackDefinition with that UID."""
-        annotations = live["metadata"].get("annotations") or {}
-        signature = annotations.get(names.ANNOTATION_SIGNATURE, "")
-        named = annotations.get(names.ANNOTATION_DEFINITION)
-        return named == uid and self.hashes.is_signed(PURPOSE, [live["metadata"]["name"], uid], signature)
+    async def keep_roles(self, raw: Object, wanted: Sequence[Object]) -> str:
+        """Make these roles, and delete others that were made for a StackDefinition; return what hinders that, "" for nothing."""
+        uid, kept = raw["metadata"]["uid"], [role["metadata"]["name"] for role in wanted]
+        name = ""
+        try:
+            for role in wanted:
+                name = role["metadata"]["name"]
+                await self.objects.keep(CLUSTER_ROLE, role, uid=uid, parts=("rules",))
+            for name in find_recorded_roles(raw):
+                live = await self.objects.find(CLUSTER_ROLE, name) if name not in kept else None
+                if live is not None and self.objects.is_own(CLUSTER_ROLE, live, uid):
+                    await self.objects.delete(CLUSTER_ROLE, live)
+        except NotOwn:
+            return (
+                f"a ClusterRole {name} exists that this StackDefinition did not make; delete it, or remove spec.roles"
+            )
+        except errors.ApiStatusError as error:
+            if error.code != 403:
+                raise
+            return f"the operator may not write the ClusterRole {name} ({error}); allow it with {ALLOWED_BY}"
+        return ""
 
-    def _sign(self, name: str, uid: str) -> str:
-        return self.hashes.sign(PURPOSE, [name, uid])
+
+def find_recorded_roles(raw: Object) -> list[str]:
+    """Return the roles that the status says were made, or are being made."""
+    return [str(each) for each in (raw.get("status") or {}).get("roles") or ()]
 
 
-def is_as_made(live: Object, hashed: str, wanted: Object) -> bool:
-    """Return whether a CustomResourceDefinition is as it was made last. hashed: of what is wanted."""
-    annotations = live["metadata"].get("annotations") or {}
-    return annotations.get(names.ANNOTATION_HASH) == hashed and contains(live["spec"], wanted["spec"])
+def make_roles(spec: Mapping[str, Any]) -> list[Object]:
+    """Make the roles for users of the kind, if there are to be any, which belong to the standard roles.
 
-
-def contains(found: Any, wanted: Any) -> bool:
-    """Return whether all that is wanted is in what was found, which may have defaults beside it."""
-    if isinstance(wanted, dict):
-        return isinstance(found, dict) and all(
-            contains(found.get(key), value) for key, value in wanted.items() if value
-        )
-    if isinstance(wanted, list):
-        is_list = isinstance(found, list) and len(found) == len(wanted)
-        return is_list and all(contains(*pair) for pair in zip(found, wanted, strict=True))
-    return bool(found == wanted)
+    None may write a status, by which an instance tells how it is.
+    """
+    if not spec.get("roles"):
+        return []
+    plural = spec["names"]["plural"]
+    scale = [f"{plural}/scale"] if spec.get("scale") else []
+    view = [[plural, f"{plural}/status", *scale], ["get", "list", "watch"]]
+    edit = [[plural, *scale], ["create", "update", "patch", "delete", "deletecollection"]]
+    return [
+        {
+            "apiVersion": CLUSTER_ROLE.api_version,
+            "kind": CLUSTER_ROLE.name,
+            "metadata": {
+                "name": f"{plural}-{word}",
+                "labels": {f"rbac.authorization.k8s.io/aggregate-to-{word}": "true"},
+            },
+            "rules": [{"apiGroups": [spec["group"]], "resources": resources, "verbs": verbs}],
+        }
+        for word, (resources, verbs) in (("view", view), ("edit", edit))
+    ]
 
 
 def judge(live: Object) -> KindState:

@@ -253,7 +253,13 @@ async def _take_over(
         if objection is not None:
             message = f"{step.ref} exists already and {objection.message}"
             taken = retry_triggers.object_trigger(step.kind, step.ref)
-            return StepFailure(reason=objection.reason, message=message, is_final=objection.is_final, causes=(taken,))
+            return StepFailure(
+                reason=objection.reason,
+                message=message,
+                is_final=objection.is_final,
+                is_name_taken=objection.is_of_stack and step.has_generated_name,
+                causes=(taken,),
+            )
     if not is_ours or annotations.get(names.ANNOTATION_ADOPTED) == names.ADOPTED:
         step = dataclasses.replace(step, manifest=desired.with_adopted(manifest))
     step = dataclasses.replace(step, uid=metadata["uid"])

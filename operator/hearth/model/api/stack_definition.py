@@ -256,6 +256,9 @@ class StackDefinitionSpec(ApiModel):
     boundary: Literal["Namespace", "Cluster"] | None = None
     """With `account`, where the objects of an instance may be. `Namespace`: in the namespace of the instance. `Cluster`:
     wherever the account may write. Default: `Namespace`."""
+    roles: Literal["Aggregate"] | None = None
+    """`Aggregate`: the operator makes the ClusterRoles `<plural>-view` and `<plural>-edit`, which belong to the standard roles
+    `view` and `edit`, so that who may edit a namespace may write objects of the kind there. Default: no roles."""
     rollout: Rollout | None = None
 
 
@@ -313,6 +316,10 @@ class StackDefinitionStatus(ApiModel):
     updated: Counter | None = None
     """Number of objects that have the newest revision."""
     rollout: RolloutStatus | None = None
+    roles: list[str] | None = pydantic.Field(
+        default=None, max_length=4, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    """The ClusterRoles that were made for the kind."""
     conditions: list[Condition] | None = pydantic.Field(
         default=None,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},

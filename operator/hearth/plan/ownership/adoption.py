@@ -26,6 +26,8 @@ class AdoptionDenial:
     """Text that follows the name of the object."""
     is_final: bool
     """Whether only the user can resolve it."""
+    is_of_stack: bool = False
+    """Whether another Stack needs the object."""
 
 
 def find_adoption_denial(
@@ -42,7 +44,7 @@ def find_adoption_denial(
             f"{owner}, which still needs it; it was not changed: give the resource another name, or "
             f"remove the object from that Stack with deletionPolicy: Retain"
         )
-        return AdoptionDenial(reason="NotOwned", message=message, is_final=True)
+        return AdoptionDenial(reason="NotOwned", message=message, is_final=True, is_of_stack=True)
     if "deletionTimestamp" in live["metadata"]:
         held = ", ".join(live["metadata"].get("finalizers") or ())
         message = (

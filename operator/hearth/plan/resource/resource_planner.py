@@ -308,7 +308,7 @@ class ResourcePlanner:
             if child.ownership is None or child.omitted:
                 return self._take_up(context, child)
         # If the kind or the explicit name changed, the existing objects count as earlier incarnations.
-        number = child.incarnation if child is not None else replacement.find_next_incarnation(context.children)
+        number = child.incarnation if child is not None else self._find_next_incarnation(context)
         desired = (
             wanted.at(number, child=child)
             if child is not None or detached is None
@@ -332,6 +332,14 @@ class ResourcePlanner:
             # object.
             return step_planning.await_deletion(child)
         return self._decide_existing(context, child, desired)
+
+    def _find_next_incarnation(self, context: ResourceContext) -> int:
+        """Return the incarnation of the next object, whose generated name no object of another Stack has."""
+        number = replacement.find_next_incarnation(context.children)
+        taken = context.memory.taken.get(context.name, ())
+        while context.desired.ref_at(number) in taken:
+            number += 1
+        return number
 
     def _move(self, context: ResourceContext, desired: DesiredObject, child: Child) -> ResourceStatus:
         """Plan a resource whose object carries the label of another resource that does not want it."""

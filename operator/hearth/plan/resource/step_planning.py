@@ -53,6 +53,7 @@ def plan_apply(
         reclaims=child is not None and child.hash != desired.hash and has_claims(child),
         takes_up=takes_up,
         may_adopt=context.adopts,
+        has_generated_name=not context.desired.is_name_pinned,
         sensitive_texts=context.resource.hidden,
     )
     status = ResourceStatus(

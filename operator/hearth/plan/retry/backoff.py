@@ -94,6 +94,8 @@ class StepFailure:
     server: ServerResponse = ServerResponse.ANSWERS
     is_internal: bool = False
     """Whether it is an error of the operator."""
+    is_name_taken: bool = False
+    """Whether another Stack's object has the generated name, so that another name helps."""
     is_wait: bool = False
     """Whether it only came too early, so that it never counts as a failure of the resource."""
 

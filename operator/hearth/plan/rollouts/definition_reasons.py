@@ -21,6 +21,7 @@ class DefinitionReason(enum.StrEnum):
     REVISION_TAMPERED = "RevisionTampered"
     KIND_TAKEN = "KindTaken"
     KIND_NOT_SERVED = "KindNotServed"
+    ROLES_REFUSED = "RolesRefused"
     DELETION_BLOCKED = "DeletionBlocked"
 
 
@@ -37,6 +38,7 @@ EVENT_TYPES: Final[Mapping[DefinitionReason, str]] = {
     DefinitionReason.INSTANCES_DO_NOT_FIT: WARNING,
     DefinitionReason.REVISION_TAMPERED: WARNING,
     DefinitionReason.KIND_TAKEN: WARNING,
+    DefinitionReason.ROLES_REFUSED: WARNING,
     DefinitionReason.DELETION_BLOCKED: WARNING,
 }
 """The type of the Event that is posted once a reason comes; those without one pass by themselves within a second."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, assert_never
 
 from hearth.model.child import Child, FieldOwnership
+from hearth.model.kinds import ObjectRef
 from hearth.model.stack_tree import Node
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
 from hearth.plan.retry import backoff, retry_triggers
@@ -87,6 +88,8 @@ class InMemoryState:
     """By resource, the query that its condition needs to name a field manager."""
     immutable: dict[str, RefusedChange] = field(default_factory=dict)
     """By UID, the change of the object that the API server rejects because of an immutable field."""
+    taken: dict[str, frozenset[ObjectRef]] = field(default_factory=dict)
+    """By resource, where objects of other Stacks have its generated name."""
     counted_failures: dict[str, None] = field(default_factory=dict)
     """UIDs of objects whose terminal failure or whose mark is already counted."""
     mark_backoffs: dict[str, MarkBackoff] = field(default_factory=dict)

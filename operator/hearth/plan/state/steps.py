@@ -55,6 +55,8 @@ class Apply:
     """UID of an unsigned object to reclaim of which too little is cached to apply to it directly, or None."""
     may_adopt: bool = False
     """Whether an existing object without an owner may be adopted."""
+    has_generated_name: bool = False
+    """Whether the operator chose the name."""
     sensitive_texts: frozenset[str] | None = field(default=None, repr=False)
     """Texts that no message may show, or None if nothing in the manifest is sensitive."""
 

@@ -125,6 +125,85 @@ def test_a_pinned_instance_keeps_its_revision_and_follows_when_it_is_released() 
     fake_world.run(test)
 
 
+VIEW, EDIT = (
+    Address(api_version="rbac.authorization.k8s.io/v1", kind="ClusterRole", namespace="", name=f"sites-{word}")
+    for word in ("view", "edit")
+)
+
+
+def test_roles_for_users_of_the_kind_are_made_on_request_and_go_with_it() -> None:
+    """None may write a status, by which an instance tells how it is; those of another client are left alone."""
+
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        await define(world, make_spec() | {"roles": "Aggregate"})
+        edit = await read(world, EDIT)
+        assert edit["metadata"]["labels"] == {"rbac.authorization.k8s.io/aggregate-to-edit": "true"}
+        assert [rule["resources"] for rule in edit["rules"]] == [["sites"]]
+        assert (await read(world, DEFINITION))["status"]["roles"] == ["sites-view", "sites-edit"]
+
+        # What another client changes is mended with the next change of the definition.
+        await world.user.patch(EDIT, {"rules": []})
+        await world.user.replace_spec(DEFINITION, make_spec(layout="two") | {"roles": "Aggregate"})
+        await rest(world)
+        assert (await read(world, EDIT))["rules"] == edit["rules"]
+
+        await world.user.replace_spec(DEFINITION, make_spec(layout="two"))
+        await rest(world)
+        assert [await world.user.find(each) for each in (VIEW, EDIT)] == [None, None]
+        assert (await read(world, DEFINITION))["status"]["roles"] == []
+
+        await world.user.replace_spec(DEFINITION, make_spec(layout="two") | {"roles": "Aggregate"})
+        await rest(world)
+        await world.user.delete(DEFINITION)
+        await rest(world)
+        assert [await world.user.find(each) for each in (DEFINITION, VIEW, EDIT)] == [None, None, None]
+
+    fake_world.run(test)
+
+
+def test_a_role_of_another_client_is_neither_changed_nor_deleted() -> None:
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        theirs = {"apiVersion": EDIT.api_version, "kind": EDIT.kind, "metadata": {"name": EDIT.name}, "rules": []}
+        await world.user.create(theirs)
+        spec = make_spec() | {"roles": "Aggregate"}
+        await world.user.create(
+            {"apiVersion": DEFINITION.api_version, "kind": DEFINITION.kind, "metadata": {"name": NAME}, "spec": spec}
+        )
+        await world.wait(10.0)
+        reason, message = find_ready(await read(world, DEFINITION))
+        assert (reason, "a ClusterRole sites-edit exists" in message) == ("RolesRefused", True)
+        await world.user.replace_spec(DEFINITION, make_spec())
+        await rest(world)
+        assert find_ready(await read(world, DEFINITION))[0] == "Complete"
+        assert (await read(world, EDIT))["rules"] == []
+        assert await world.user.find(VIEW) is None
+
+    fake_world.run(test)
+
+
+def test_an_instance_beside_a_stack_of_its_name_has_objects_of_its_own() -> None:
+    """Their generated names are longer, and those of the Stack stay as they are."""
+
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        stack = {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": names.STACK, "metadata": {"name": SITE.name}}
+        page = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"layout": "of the Stack"}}
+        stack["metadata"]["namespace"] = SITE.namespace
+        await world.user.create({**stack, "spec": {"template": {"resources": {"page": {"manifest": page}}}}})
+        await define(world, make_spec())
+        await make_site(world)
+        assert (await read(world, PAGE))["data"]["layout"] == "of the Stack"
+        site = await read(world, SITE)
+        assert find_ready(site)[0] == "Complete"
+        found = await world.user.find_children(site["metadata"]["uid"], {"ConfigMap"})
+        assert [each["data"]["layout"] for each in found] == ["one"]
+        assert found[0]["metadata"]["name"].startswith(f"{PAGE.name}-")
+
+    fake_world.run(test)
+
+
 def test_old_revisions_that_no_instance_has_are_deleted() -> None:
     """As of a Stack, ten beside the newest stay; one of them is that to which an instance is pinned."""
 

@@ -1,0 +1,184 @@
+"""StackDefinitions and instances that are too many, too large, or want what another client has: the others notice nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+import yaml
+from tests.integration.threats import test_definer_accounts
+from tests.integration.threats.test_definer_accounts import GROUP, NAME, SITES, find_ready, wait_ready
+
+from support.threats import installation
+from support.threats.api import MERGE, Api, Object, find_path
+from support.threats.world import ThreatWorld
+
+MANY = 400
+"""Instances that one tenant makes at once."""
+PARTS = 900
+"""Resources of the largest definition, each of about a kilobyte."""
+NOTICED = 3.0
+"""Seconds that a Stack of an uninvolved tenant may take meanwhile, a hundred times what it takes alone."""
+OTHER = f"places.{GROUP}"
+
+
+def make_definition(resources: Object, **spec: object) -> Object:
+    """A kind of sites."""
+    return {
+        "apiVersion": "hearth.dev/v1alpha1",
+        "kind": "StackDefinition",
+        "metadata": {"name": NAME},
+        "spec": {
+            "group": GROUP,
+            "names": {"kind": "Site", "plural": "sites"},
+            "versions": [{"name": "v1alpha1"}],
+            "template": {"parameters": {"title": {"type": "string", "default": "x"}}, "resources": resources},
+            **spec,
+        },
+    }
+
+
+def make_page(text: str = "x") -> Object:
+    """A resource of that text."""
+    return {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"title": "${params.title}", "text": text}}}
+
+
+def make_site(namespace: str, name: str) -> Object:
+    """An instance."""
+    return {
+        "apiVersion": f"{GROUP}/v1alpha1",
+        "kind": "Site",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {},
+    }
+
+
+@pytest.fixture
+def served(threats: ThreatWorld) -> Iterator[ThreatWorld]:
+    """With the operator that serves definitions; all of the kind is deleted in the end."""
+    test_definer_accounts.restart(threats, f"--definition-groups={GROUP}")
+    yield threats
+    test_definer_accounts.remove(threats)
+
+
+@pytest.mark.installed("definitions")
+def test_a_kind_that_is_served_otherwise_is_not_shadowed(served: ThreatWorld) -> None:
+    """A CustomResourceDefinition that came first keeps its name, its kind and its objects, and the definition says so."""
+    names = {"kind": "Site", "plural": "places", "singular": "place", "listKind": "SiteList"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    first = served.api.create(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": OTHER},
+            "spec": {"group": GROUP, "scope": "Cluster", "names": names, "versions": [version]},
+        }
+    )
+    try:
+        served.api.create(make_definition({"page": make_page()}))
+        ready = wait_ready(served, "StackDefinition", "", NAME, "KindTaken")
+        assert '"Site" is already in use' in find_ready(ready)[1]
+        kept = served.api.get("CustomResourceDefinition", "", OTHER)
+        assert kept is not None
+        assert (kept["metadata"]["uid"], kept["spec"]["names"]) == (first["metadata"]["uid"], first["spec"]["names"])
+        for group in ("apps", "hearth.dev", "x.k8s.io"):
+            refused = served.api.try_create({**make_definition({}), "metadata": {"name": f"sites.{group}"}})
+            assert not refused.is_accepted, group
+    finally:
+        served.api.delete("CustomResourceDefinition", "", OTHER)
+    # Once the name is free, nothing has to be done by hand.
+    wait_ready(served, "StackDefinition", "", NAME, "Complete")
+
+
+@pytest.mark.installed("definitions")
+def test_many_instances_of_one_tenant_delay_no_other(served: ThreatWorld) -> None:
+    """Made at once and changed at once by a new revision: turns are taken by namespace."""
+    served.api.create(make_definition({"page": make_page()}, rollout={"strategy": "AllAtOnce"}))
+    wait_ready(served, "StackDefinition", "", NAME, "Complete")
+    tenant = served.tenant()
+    developer = tenant.make_account("developer", SITES)
+    alone = served.canary().complete
+    for number in range(MANY):
+        developer.create(make_site(tenant.namespace, f"site-{number}"))
+    assert served.canary().complete < alone + NOTICED
+    wait_updated(served, revision=1)
+
+    changed = make_definition({"page": make_page("another")})["spec"]["template"]
+    served.api.patch("StackDefinition", "", NAME, {"spec": {"template": changed}}).expect()
+    slowest = 0.0
+    while not is_updated(served, revision=2):
+        slowest = max(slowest, served.canary().complete)
+        time.sleep(0.2)
+    assert slowest < alone + NOTICED
+
+
+@pytest.mark.installed("definitions")
+def test_the_largest_definition_is_served(served: ThreatWorld) -> None:
+    """With instances, and with others beside it. One that no revision could hold is refused as a whole."""
+    served.api.create(make_definition({f"page{number}": make_page("x" * 1_000) for number in range(PARTS)}))
+    wait_ready(served, "StackDefinition", "", NAME, "Complete")
+    tenant = served.tenant()
+    developer = tenant.make_account("developer", SITES)
+    developer.create(make_site(tenant.namespace, "large"))
+    assert served.canary().complete < NOTICED
+    wait_ready(served, "Site", tenant.namespace, "large", "CreateComplete")
+
+    wrong = {f"page{number}": make_page("${params.nothing}") for number in range(PARTS)}
+    served.api.patch("StackDefinition", "", NAME, {"spec": {"template": {"resources": wrong}}}).expect()
+    ready = wait_ready(served, "StackDefinition", "", NAME, "InvalidDefinition")
+    assert "spec.template.resources.page0" in find_ready(ready)[1]
+    assert served.canary().complete < NOTICED
+
+
+def is_updated(threats: ThreatWorld, *, revision: int) -> bool:
+    """Whether all instances are ready with a revision."""
+    found = threats.api.get("StackDefinition", "", NAME) or {}
+    rollout = found["status"].get("rollout") or {}
+    return (rollout.get("revision"), rollout.get("ready")) == (revision, MANY)
+
+
+def wait_updated(threats: ThreatWorld, *, revision: int) -> None:
+    """Until that is so."""
+    threats.wait_for(lambda: is_updated(threats, revision=revision), within=120, what=f"all with revision {revision}")
+
+
+@pytest.mark.installed("definitions")
+def test_roles_for_developers_hand_on_no_right_on_the_status(served: ThreatWorld) -> None:
+    """They are made only by an operator that may, and let who may edit a namespace edit instances there, not forge them."""
+    served.api.create(make_definition({"page": make_page()}, roles="Aggregate"))
+    ready = wait_ready(served, "StackDefinition", "", NAME, "RolesRefused")
+    assert "manifests/definitions/roles.yaml" in find_ready(ready)[1]
+    assert served.api.get("ClusterRole", "", "sites-edit") is None
+    manifests = installation.find_root() / "manifests" / "definitions" / "roles.yaml"
+    for manifest in yaml.safe_load_all(manifests.read_text()):
+        served.api.apply(manifest).expect()
+    served.api.patch("StackDefinition", "", NAME, {"metadata": {"annotations": {"example.com/again": "1"}}}).expect()
+    wait_ready(served, "StackDefinition", "", NAME, "Complete")
+
+    namespace = served.make_namespace("developers")
+    developer = make_editor(served, namespace)
+    served.wait_for(lambda: developer.try_create(make_site(namespace, "own")).is_accepted, what="the right to make one")
+    wait_ready(served, "Site", namespace, "own", "CreateComplete")
+    path = find_path("Site", namespace, "own")
+    forged = developer.send("PATCH", f"{path}/status", body={"status": {"phase": "X"}}, content_type=MERGE)
+    assert forged.code == 403
+    assert not developer.try_create(make_site(served.make_namespace("strangers"), "other")).is_accepted
+
+    for kind in ("ClusterRoleBinding", "ClusterRole"):
+        served.api.delete(kind, "", "hearth-definition-roles")
+    served.api.patch("StackDefinition", "", NAME, {"spec": {"roles": None}}).expect()
+    wait_ready(served, "StackDefinition", "", NAME, "RolesRefused")
+    for name in ("sites-view", "sites-edit"):
+        served.api.delete("ClusterRole", "", name)
+
+
+def make_editor(threats: ThreatWorld, namespace: str) -> Api:
+    """An account with the standard role `edit` in a namespace."""
+    account = {"name": "editor", "namespace": namespace}
+    threats.api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
+    version = "rbac.authorization.k8s.io"
+    reference = {"apiGroup": version, "kind": "ClusterRole", "name": "edit"}
+    binding = {"apiVersion": f"{version}/v1", "kind": "RoleBinding", "metadata": account}
+    threats.api.create({**binding, "roleRef": reference, "subjects": [{"kind": "ServiceAccount", **account}]})
+    return threats.api.acting_as(namespace, "editor")
