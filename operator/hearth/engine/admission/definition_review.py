@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,9 +12,11 @@ from hearth.engine.admission.review import Review, ReviewResult
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import rejections
 from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.model import limits
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.plan.rollouts import rollout_policy
+from hearth.template.compiler import interpolation_doubts
 from hearth.template.instances import instance_schema
 
 CONSEQUENCE = "the definition is not stored"
@@ -32,7 +35,8 @@ class DefinitionReviewer:
             return review_module.ALLOWED
         mistakes = await find_mistakes(self.builder, review.spec, owner_stack)
         if not mistakes:
-            return review_module.ALLOWED
+            doubts = itertools.islice(interpolation_doubts.find_doubts(review.spec), limits.MISTAKES)
+            return ReviewResult(warnings=review_module.to_warnings("\n".join(doubts)))
         return ReviewResult(denial=rejections.describe_mistakes(InvalidDefinition(mistakes), consequence=CONSEQUENCE))
 
 

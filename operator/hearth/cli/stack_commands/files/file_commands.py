@@ -258,6 +258,8 @@ def check_template(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) ->
     if stack_file.is_template:
         return stack_files.find_template_mistakes(stack_file, kinds, evaluator)
     if stack_file.is_definition:
+        for doubt in stack_files.find_definition_doubts(stack_file):
+            click.echo(safe_text.one_line(f"warning: {stack_file.source}: {stack_file.title}: {doubt}"), err=True)
         return stack_files.find_definition_mistakes(stack_file, kinds, evaluator)
     try:
         blueprint = stack_files.compile_stack(stack_file, kinds, evaluator=evaluator)

@@ -146,6 +146,13 @@ def find_definition_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Eva
     ]
 
 
+def find_definition_doubts(stack_file: StackFile) -> Iterator[str]:
+    """Yield what parameters reach in a StackDefinition that they should not reach."""
+    from hearth.template.compiler import interpolation_doubts
+
+    return interpolation_doubts.find_doubts(object_fields.mapping(stack_file.manifest, "spec"))
+
+
 def find_template_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> list[Mistake]:
     """Return what is wrong with a StackTemplate or StackDefinition for all values of its parameters."""
     definition = Definition(template=find_template(stack_file), parameters={})

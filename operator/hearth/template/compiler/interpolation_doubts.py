@@ -1,0 +1,117 @@
+"""What a developer's parameter should not reach in the objects of a StackDefinition with an account of its own.
+
+These are written with more rights than the developer has. A warning, not a mistake: what the parameter may be decides.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from hearth.template.cel import cel_environment, expressions
+from hearth.template.text import error_hints, interpolation
+from hearth.template.text.interpolation import ExpressionSource
+
+TEMPLATE: Final = "spec.template"
+PARAMETERS: Final = "params"
+ELEMENT: Final = frozenset({"item", "key"})
+RISKS: Final[Mapping[str, str]] = {
+    "namespace": "chooses where the object is",
+    "serviceAccountName": "chooses whose rights a Pod has",
+    "serviceAccount": "chooses whose rights a Pod has",
+    "roleRef": "chooses which rights are given",
+    "rules": "chooses which rights are given",
+    "subjects": "chooses who is given rights",
+    "clusterRoleSelectors": "chooses which rights are given",
+    "hostPath": "chooses what of the node is seen",
+    "securityContext": "chooses what a container may do on its node",
+    "hostNetwork": "chooses what a Pod sees of its node",
+    "hostPID": "chooses what a Pod sees of its node",
+    "webhooks": "chooses who reviews requests",
+    "kubeConfig": "chooses the cluster",
+}
+"""By the name of a field, what a value in it, or within it, does."""
+NARROW: Final = frozenset({"enum", "const", "pattern"})
+"""Rules of a parameter that limit its text."""
+
+
+def find_doubts(spec: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each such place; none without an account. spec: of a StackDefinition, of any shape."""
+    template = spec.get("template")
+    if not spec.get("account") or not isinstance(template, dict):
+        return
+    stated = template.get("parameters")
+    rules: Mapping[str, Any] = stated if isinstance(stated, dict) else {}
+    resources = template.get("resources")
+    for name, resource in resources.items() if isinstance(resources, dict) else ():
+        manifest = resource.get("manifest") if isinstance(resource, dict) else None
+        where = f"{TEMPLATE}.resources{error_hints.write_key(str(name))}.manifest"
+        loop = resource.get("forEach") if isinstance(resource, dict) else None
+        of_elements = find_parameters([loop]) if isinstance(loop, str) else set()
+        for path, risk, text in find_risks(manifest, where, is_privileged=has_privileges(manifest)):
+            for parameter in sorted(find_parameters(list_expressions(text), of_elements)):
+                if not is_narrow(rules.get(parameter)):
+                    yield (
+                        f"{path}: the parameter {parameter} {risk}, with the rights of spec.account; state an enum or a "
+                        f"pattern in {TEMPLATE}.parameters.{parameter}, or a fixed value"
+                    )
+
+
+def find_risks(value: Any, path: str, risk: str = "", *, is_privileged: bool) -> Iterator[tuple[str, str, str]]:
+    """Yield each text in a place of risk: its path, what it does, and the text. risk: of all that is within."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            found = risk or RISKS.get(str(key), "")
+            if key == "image" and is_privileged:
+                found = "chooses what runs with more rights than usual"
+            yield from find_risks(inner, f"{path}{error_hints.write_key(str(key))}", found, is_privileged=is_privileged)
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from find_risks(inner, f"{path}[{at}]", risk, is_privileged=is_privileged)
+    elif isinstance(value, str) and risk:
+        yield path, risk, value
+
+
+def has_privileges(value: Any) -> bool:
+    """Return whether a manifest has a Pod with more rights than usual: on its node, or of a ServiceAccount."""
+    if isinstance(value, list):
+        return any(map(has_privileges, value))
+    if not isinstance(value, dict):
+        return False
+    is_raised = value.get("privileged") is True or value.get("hostNetwork") is True or value.get("hostPID") is True
+    is_named = bool(value.get("serviceAccountName")) or "hostPath" in value
+    return is_raised or is_named or any(map(has_privileges, value.values()))
+
+
+def list_expressions(text: str) -> list[str]:
+    """Return the expressions in a text; none if one does not end, which is a mistake."""
+    try:
+        parts = interpolation.parse(text)
+    except interpolation.UnterminatedExpression:
+        return []
+    return [part.text for part in parts if isinstance(part, ExpressionSource)]
+
+
+def find_parameters(texts: Iterable[str], of_elements: Collection[str] = ()) -> set[str]:
+    """Return the parameters that expressions read; none of one that cannot be parsed, which is a mistake.
+
+    of_elements: those that the elements of a collection come from.
+    """
+    found: set[str] = set()
+    for text in texts:
+        with contextlib.suppress(cel_environment.CelCompileError):
+            reads = expressions.parse(text).reads
+            for each in (*reads.reads, *reads.intermediate):
+                if each.root == PARAMETERS:
+                    found |= set(each.path[:1])
+                elif each.root in ELEMENT:
+                    found |= set(of_elements)
+    return found
+
+
+def is_narrow(rules: Any) -> bool:
+    """Return whether rules leave a parameter no free text: a list of values, a pattern, or a type without text."""
+    if not isinstance(rules, dict):
+        return False
+    return not NARROW.isdisjoint(rules) or rules.get("type") in ("boolean", "integer", "number")
