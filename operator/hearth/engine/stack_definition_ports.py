@@ -42,7 +42,10 @@ class StackDefinitionClient(Protocol):
         """Wait until all instances of the kind are known."""
 
     async def withdraw(self, kind: Kind) -> None:
-        """Watch them no longer."""
+        """Watch them no longer; instances that are left are none of the engine's any more."""
+
+    async def release_instances(self, kind: Kind) -> int:
+        """Remove the operator's finalizer from all instances of a kind that is not watched; return how many had it."""
 
     def find_instances(self, kind: Kind) -> Collection[StackObject]:
         """Return all known instances of a kind."""

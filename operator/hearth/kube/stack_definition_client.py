@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hearth.kube.cache.stack_cache import StackCache
 from hearth.kube.client import api_client, api_requests
 from hearth.kube.well_known_kinds import STACK_DEFINITION
-from hearth.model import errors
+from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
@@ -133,6 +133,37 @@ class KubeStackDefinitionClient:
         if cache is not None:
             self._management_cluster.remove_kind(kind)
             await cache.close()
+            for uid in cache.stacks():
+                self._management_cluster.tree.drop(uid)
+                self._listener.on_stack(uid)
+
+    async def release_instances(self, kind: Kind) -> int:
+        """Remove the operator's finalizer from all instances of a kind; return how many had it."""
+        path = api_requests.collection_path(kind, self._namespace)
+        released, query = 0, {"limit": str(api_requests.PAGE_SIZE)}
+        while True:
+            try:
+                page = await self._sender.send("list", kind, path, query=query)
+            except errors.ApiStatusError as error:
+                if not error.is_not_found:
+                    raise
+                return released
+            for raw in page.get("items") or ():
+                released += await self._release(kind, raw["metadata"])
+            continued = (page.get("metadata") or {}).get("continue")
+            if not continued:
+                return released
+            query = {**query, "continue": continued}
+
+    async def _release(self, kind: Kind, metadata: Object) -> bool:
+        finalizers = list(metadata.get("finalizers") or ())
+        if names.FINALIZER not in finalizers:
+            return False
+        left = [each for each in finalizers if each != names.FINALIZER]
+        patch = {"metadata": {"finalizers": left, "resourceVersion": metadata["resourceVersion"]}}
+        path = api_requests.object_path(kind, metadata["namespace"], metadata["name"])
+        await self._sender.patch_existing(kind, path, patch)
+        return True
 
     def find_instances(self, kind: Kind) -> Collection[StackObject]:
         """Return all known instances of a kind."""

@@ -91,6 +91,10 @@ class FakeManagementCluster:
     def withdraw(self, kind: Kind) -> None:
         """As `StackDefinitionClient` says."""
         self._instances.pop(kind.key, None)
+        for uid in [each.uid for each in self.find_instances(kind)]:
+            del self._stacks[uid]
+            self.tree.drop(uid)
+            self._listener.on_stack(uid)
 
     def find_instances(self, kind: Kind) -> list[StackObject]:
         """As `StackDefinitionClient` says."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from hearth.engine.cluster_objects import StackObject
 from hearth.kube.stack_definition_client import MANAGER
-from hearth.model import errors
+from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.template.instances.instance_form import InstanceForms
@@ -121,6 +121,20 @@ class FakeStackDefinitions:
     async def withdraw(self, kind: Kind) -> None:
         """As the port says."""
         self._management_cluster.withdraw(kind)
+
+    async def release_instances(self, kind: Kind) -> int:
+        """As the port says."""
+        held = [raw for raw in self._server.list_all(kind) if names.FINALIZER in raw["metadata"].get("finalizers", ())]
+        for raw in held:
+            metadata = raw["metadata"]
+            left = [each for each in metadata["finalizers"] if each != names.FINALIZER]
+            patch = {"metadata": {"finalizers": left or None}}
+
+            def act(metadata: Object = metadata, patch: Object = patch) -> None:
+                self._server.patch(kind, metadata["namespace"], metadata["name"], patch, manager=MANAGER)
+
+            await self._wire.send(request("release-instance", kind, metadata["name"]), act)
+        return len(held)
 
     def find_instances(self, kind: Kind) -> Collection[StackObject]:
         """As the port says."""

@@ -61,6 +61,8 @@ ROLES_RETRY = 30.0
 """Seconds until roles are tried again that another client has, or that the operator may not make."""
 NAMED = 20
 """Instances that a message names."""
+ORPHAN = "Orphan"
+"""The policy by which a deletion leaves the kind and its objects."""
 CONSEQUENCE = "nothing changes: all objects of the kind keep their revision"
 
 
@@ -162,7 +164,7 @@ class StackDefinitionController:
         """Serve the kind as it was accepted before, even if the spec says otherwise now."""
         owner_stack = self._make_owner(raw)
         forms = await self._read_forms(owner_stack)
-        if forms.by_number and await self._kinds.is_served(raw):
+        if forms.by_number and not is_orphaning(raw) and await self._kinds.is_served(raw):
             await self._serve(raw, forms)
 
     async def _reconcile(self, raw: Object) -> float | None:
@@ -380,6 +382,8 @@ class StackDefinitionController:
         if names.DEFINITION_FINALIZER not in finalizers:
             await self._forget(name)
             return None
+        if is_orphaning(raw):
+            return await self._orphan(raw, finalizers)
         served = self._served.get(name)
         instances = list(self._client.find_instances(served.kind)) if served is not None else []
         if instances:
@@ -398,6 +402,16 @@ class StackDefinitionController:
             return ROLES_RETRY
         await self._client.write_finalizers(raw, [each for each in finalizers if each != names.DEFINITION_FINALIZER])
         await self._forget(name)
+        return None
+
+    async def _orphan(self, raw: Object, finalizers: Sequence[str]) -> float | None:
+        """Leave the kind and its objects without an operator, then let the definition go."""
+        name = raw["metadata"]["name"]
+        await self._forget(name)
+        # A write that was under way may have put a finalizer back: this ends with a look that finds none.
+        if await self._client.release_instances(definition_kind.find_kind(raw["spec"])):
+            return KIND_RETRY
+        await self._client.write_finalizers(raw, [each for each in finalizers if each != names.DEFINITION_FINALIZER])
         return None
 
     async def _forget(self, name: str) -> None:
@@ -531,6 +545,11 @@ class StackDefinitionController:
 
     def _make_owner(self, raw: Object) -> StackObject:
         return make_owner(raw, namespace=self._services.own_namespace)
+
+
+def is_orphaning(raw: Object) -> bool:
+    """Return whether a StackDefinition is being deleted without its kind."""
+    return "deletionTimestamp" in raw["metadata"] and raw["spec"].get("deletionPolicy") == ORPHAN
 
 
 def is_news(status: Object, reason: DefinitionReason, message: str) -> bool:

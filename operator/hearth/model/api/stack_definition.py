@@ -256,6 +256,10 @@ class StackDefinitionSpec(ApiModel):
     boundary: Literal["Namespace", "Cluster"] | None = None
     """With `account`, where the objects of an instance may be. `Namespace`: in the namespace of the instance. `Cluster`:
     wherever the account may write. Default: `Namespace`."""
+    deletion_policy: Literal["Delete", "Orphan"] | None = None
+    """What the deletion of the definition does. `Delete`: it waits until no object of the kind exists, then the kind is deleted.
+    `Orphan`: the kind and its objects stay, without an operator and its finalizers, and so do the objects of these. Default:
+    `Delete`."""
     roles: Literal["Aggregate"] | None = None
     """`Aggregate`: the operator makes the ClusterRoles `<plural>-view` and `<plural>-edit`, which belong to the standard roles
     `view` and `edit`, so that who may edit a namespace may write objects of the kind there. Default: no roles."""

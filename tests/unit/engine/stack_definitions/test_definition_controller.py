@@ -125,6 +125,48 @@ def test_a_pinned_instance_keeps_its_revision_and_follows_when_it_is_released() 
     fake_world.run(test)
 
 
+def test_a_definition_that_is_orphaned_leaves_all_as_it_is() -> None:
+    """The kind, the instance without a finalizer, and its object, also if the operator dies meanwhile."""
+
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        await define(world, make_spec() | {"deletionPolicy": "Orphan"})
+        await make_site(world)
+        page = await read(world, PAGE)
+        await world.kill_controller()
+        await world.user.delete(DEFINITION)
+        await world.start_controller()
+        await rest(world)
+        assert await world.user.find(DEFINITION) is None
+        assert (await read(world, PAGE)) == page
+        site = await read(world, SITE)
+        assert names.FINALIZER not in site["metadata"].get("finalizers", ())
+        await world.user.delete(SITE)
+        await rest(world)
+        assert await world.user.find(SITE) is None
+        assert (await read(world, PAGE)) == page
+        # What is left is no concern of the checks of this world, which knows it as what a deleted Stack left behind.
+        await world.user.delete(PAGE)
+
+    fake_world.run(test)
+
+
+def test_an_orphaned_instance_is_not_looked_after_any_more() -> None:
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        await define(world, make_spec() | {"deletionPolicy": "Orphan"})
+        await make_site(world)
+        await world.user.delete(DEFINITION)
+        await rest(world)
+        await world.user.patch(PAGE, {"data": {"layout": "changed"}})
+        await rest(world)
+        assert (await read(world, PAGE))["data"]["layout"] == "changed"
+        await world.user.delete(SITE)
+        await world.user.delete(PAGE)
+
+    fake_world.run(test)
+
+
 VIEW, EDIT = (
     Address(api_version="rbac.authorization.k8s.io/v1", kind="ClusterRole", namespace="", name=f"sites-{word}")
     for word in ("view", "edit")
