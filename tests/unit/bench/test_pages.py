@@ -119,6 +119,7 @@ def test_benchmarks_are_chosen_by_name() -> None:
     assert {each.id for each in catalogue.ALL} - {each.id for each in catalogue.choose([])} == {
         "B1-100",
         "B14",
+        "B16-10000",
         "B15",
         "B2",
     }
