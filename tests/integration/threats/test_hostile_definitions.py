@@ -65,7 +65,7 @@ def served(threats: ThreatWorld) -> Iterator[ThreatWorld]:
 @pytest.mark.installed("definitions")
 def test_a_kind_that_is_served_otherwise_is_not_shadowed(served: ThreatWorld) -> None:
     """A CustomResourceDefinition that came first keeps its name, its kind and its objects, and the definition says so."""
-    names = {"kind": "Site", "plural": "places", "singular": "place", "listKind": "SiteList"}
+    names = {"kind": "Site", "plural": "places", "singular": "place", "listKind": "PlaceList"}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
     first = served.api.create(
         {
