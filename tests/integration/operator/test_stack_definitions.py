@@ -114,6 +114,11 @@ class Cluster:
         metadata = [each["metadata"] for each in found["items"]]
         return {each["name"]: (each["uid"], each["resourceVersion"]) for each in metadata}
 
+    async def list_versions(self, kind: Kind) -> dict[str, str]:
+        """The version of each object of a kind, by name."""
+        found = await self.send("GET", kind)
+        return {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in found["items"]}
+
     async def list_everywhere(self, kind: Kind) -> list[dict[str, Any]]:
         """The metadata of all objects of a kind; none if it is not served."""
         try:
@@ -396,18 +401,17 @@ async def test_a_change_that_breaks_the_first_wave_touches_no_other_of_many_inst
     for index in range(MANY):
         await cluster.send("POST", SITE, body=make_site(user.namespace, index, FIRST))
     await cluster.wait(lambda status: find_rollout(status).get("ready") == MANY)
-    before = await cluster.list_pages()
-    assert len(before) == MANY
+    before, versions = await cluster.list_pages(), await cluster.list_versions(SITE)
+    assert len(before) == len(versions) == MANY
 
     await cluster.replace_spec(
         {**definition["spec"], "template": make_definition({"not a key!": "x"})["spec"]["template"]}
     )
     await cluster.wait(lambda status: find_rollout(status).get("phase") == "RolledBack")
     assert await cluster.list_pages() == before
-    sites = (await cluster.send("GET", SITE))["items"]
-    touched = {each["metadata"]["name"] for each in sites if each["status"]["revision"] != 1}
-    assert touched <= {f"site-{index}" for index in range(FIRST)}
-    assert len(touched) > 0
+    after = await cluster.list_versions(SITE)
+    touched = {name for name, version in after.items() if version != versions[name]}
+    assert touched == {f"site-{index}" for index in range(FIRST)}
 
     await cluster.delete_all(SITE)
     await cluster.send("DELETE", STACK_DEFINITION, NAME)
