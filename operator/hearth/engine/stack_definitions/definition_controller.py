@@ -280,11 +280,7 @@ class StackDefinitionController:
         for stack in list(self._client.find_instances(served.kind)):
             own = served.forms.by_number.get(stack.definition_revision)
             stated = orjson.loads(stack.packed_stated)
-            wrong = await cooperative_work.share(instance_form.find_mistakes(form, rules, stated))
-            if wrong and own is not None:
-                own_rules = instance_form.read_rules(own)
-                before = await cooperative_work.share(instance_form.find_mistakes(own, own_rules, stated))
-                wrong = [each for each in wrong if each.path not in {mistake.path for mistake in before}]
+            wrong = await cooperative_work.share(instance_form.find_unfit(form, rules, stated, own=own))
             found += [(stack, each) for each in wrong[:1]]
         return found
 

@@ -201,6 +201,21 @@ def read_rules(form: InstanceForm) -> Mapping[str, Any]:
     return rules
 
 
+def find_unfit(
+    form: InstanceForm, rules: Mapping[str, Any], spec: Any, *, own: InstanceForm | None
+) -> ChunkedWork[list[Mistake]]:
+    """Find what of the spec of an instance fits its own revision, and not this one.
+
+    rules: of this one, as `read_rules` says; own: None if it is not known.
+    """
+    wrong = yield from find_mistakes(form, rules, spec)
+    if not wrong or own is None:
+        return wrong
+    before = yield from find_mistakes(own, read_rules(own), spec)
+    paths = {each.path for each in before}
+    return [each for each in wrong if each.path not in paths]
+
+
 def find_mistakes(form: InstanceForm, rules: Mapping[str, Any], spec: Any) -> ChunkedWork[list[Mistake]]:
     """Find what of the spec of an instance does not fit, with paths in that spec. rules: as `read_rules` says.
 

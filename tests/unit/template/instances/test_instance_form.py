@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from hearth.model.errors import InvalidDefinition, Mistake
+from hearth.template import chunked_work
 from hearth.template.instances import instance_form
 from hearth.template.instances.instance_form import InstanceForms
 
@@ -26,13 +27,7 @@ NAMED = {"password": {"secretKeyRef": {"name": "s", "key": "k"}}}
 
 
 def judge(spec: Any) -> list[Mistake]:
-    work = instance_form.find_mistakes(FORM, instance_form.read_rules(FORM), spec)
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            found: list[Mistake] = end.value
-            return found
+    return chunked_work.finish(instance_form.find_mistakes(FORM, instance_form.read_rules(FORM), spec))
 
 
 def test_options_are_over_the_defaults_and_final_ones_stay() -> None:
@@ -117,3 +112,18 @@ def test_mistakes_have_their_paths_in_the_instance_or_the_definition() -> None:
 )
 def test_what_does_not_fit_is_found(spec: Any, paths: list[str]) -> None:
     assert [each.path for each in judge(spec)] == paths
+
+
+@pytest.mark.parametrize(
+    ("size", "is_known", "paths"),
+    [(4, True, ["spec.size"]), (9, True, []), (9, False, ["spec.size"]), (3, True, [])],
+)
+def test_an_instance_is_unfit_only_where_it_fitted_before(size: int, is_known: bool, paths: list[str]) -> None:
+    """One that was wrong already is no reason to refuse a definition; without its own revision nothing is known of that."""
+    stricter = {**SPEC["template"]["parameters"], "size": {"type": "integer", "maximum": 3}}  # type: ignore[index]
+    spec = {**SPEC, "template": {"parameters": stricter, "resources": {}}}
+    form = instance_form.make_form(FORM.definition, 2, instance_form.make_content(spec))
+    work = instance_form.find_unfit(
+        form, instance_form.read_rules(form), {"size": size, **NAMED}, own=FORM if is_known else None
+    )
+    assert [each.path for each in chunked_work.finish(work)] == paths

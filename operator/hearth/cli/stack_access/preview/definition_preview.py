@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from hearth.cli import object_fields
 from hearth.cli.stack_access.preview import preview_reader, wanted_stack
@@ -54,7 +54,8 @@ async def make_preview(
     kind = definition_kind.find_kind(spec)
     instances = await list_instances(session, kind)
     following = [each for each in instances if instance_form.find_pin(each.get("spec")) is None]
-    unfit = [text for each in following for text in find_unfit(form, each)]
+    own, rules = make_own_form(present, newest), instance_form.read_rules(form)
+    unfit = [text for each in instances for text in find_unfit(form, rules, each, own=own)]
     if unfit:
         return DefinitionPreview(name=name, unfit=tuple(unfit))
     previews = await preview_all(session, following, (kind, form), tenancy=tenancy, show=show)
@@ -71,10 +72,22 @@ async def list_instances(session: Session, kind: Kind) -> list[Object]:
         return []
 
 
-def find_unfit(form: InstanceForm, instance: Object) -> list[str]:
-    """Return what of an instance does not fit, with its name."""
-    rules = instance_form.read_rules(form)
-    mistakes = chunked_work.finish(instance_form.find_mistakes(form, rules, instance.get("spec")))
+def make_own_form(present: Object | None, number: int) -> InstanceForm | None:
+    """Return the newest revision of a StackDefinition that exists, if its spec still is that revision."""
+    seen = object_fields.number(present, "status", "observedGeneration")
+    if present is None or not number or seen != present["metadata"]["generation"]:
+        return None
+    return instance_form.make_form(present["metadata"]["name"], number, instance_form.make_content(present["spec"]))
+
+
+def find_unfit(
+    form: InstanceForm, rules: Mapping[str, Any], instance: Object, *, own: InstanceForm | None
+) -> list[str]:
+    """Return what of an instance does not fit, with its name, as the operator judges. own: the revision of most of them."""
+    is_own = own is not None and object_fields.number(instance, "status", "definitionRevision") == own.number
+    mistakes = chunked_work.finish(
+        instance_form.find_unfit(form, rules, instance.get("spec"), own=own if is_own else None)
+    )
     metadata = instance["metadata"]
     return [f"{metadata['namespace']}/{metadata['name']}: {each}" for each in mistakes]
 
