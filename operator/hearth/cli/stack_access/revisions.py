@@ -29,18 +29,23 @@ class StoredRevisions:
 
 async def list_revisions(session: Session, stack: StackState) -> StoredRevisions:
     """Return the revisions that belong to the Stack; none if the user may not list them."""
+    return await list_owned(session, stack.uid, namespace=stack.namespace)
+
+
+async def list_owned(session: Session, uid: str, *, namespace: str = "") -> StoredRevisions:
+    """Return the revisions that belong to a Stack or StackDefinition; none if the user may not list them.
+
+    namespace: where they are; "" for all, since those of a StackDefinition are in that of the operator.
+    """
     try:
         found = await session.list(
-            CONTROLLER_REVISION,
-            stack.namespace,
-            selector=f"{names.LABEL_STACK_UID}={stack.uid}",
-            only_metadata=True,
+            CONTROLLER_REVISION, namespace, selector=f"{names.LABEL_STACK_UID}={uid}", only_metadata=True
         )
     except errors.ApiStatusError as refused:
         if not refused.is_forbidden:
             raise
         return StoredRevisions({}, is_readable=False)
-    return StoredRevisions(number_revisions(found, stack.uid))
+    return StoredRevisions(number_revisions(found, uid))
 
 
 def number_revisions(found: Iterable[Object], stack_uid: str) -> dict[int, Object]:

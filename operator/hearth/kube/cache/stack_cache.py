@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import orjson
 
+from hearth.engine import provenance
 from hearth.engine.cluster_objects import ParsedSpec, StackObject
 from hearth.engine.clusters import kubeconfig_reference
 from hearth.kube.cache import object_store
 from hearth.kube.cache.shard_filter import ShardFilter
 from hearth.kube.cache.watched_cache import WatchedCache
 from hearth.kube.client import api_requests, salvage
-from hearth.kube.objects import provenance
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
 from hearth.kube.well_known_kinds import STACK

@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
+from hearth.engine import provenance
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.kube.objects import provenance
 from hearth.kube.well_known_kinds import CONTROLLER_REVISION
 from hearth.model import errors, json_values, limits, names, packing, sharding
 from hearth.model.child import Object

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import click
 
@@ -17,7 +18,6 @@ from hearth.cli.stack_commands.exit_codes import DONE, FAILED
 from hearth.cli.stack_commands.showing import list_execution
 from hearth.cli.stack_commands.stack_argument import NAME
 from hearth.cli.stack_views.lists import revision_history
-from hearth.cli.stack_views.stack_state import StackState
 
 
 @click.command(
@@ -57,26 +57,47 @@ async def execute(session: Session, namespace: str, name: str, numbers: Sequence
             f"error: you may not list controllerrevisions.apps in namespace {namespace}, which store the history"
         )
         return FAILED
+    describe = functools.partial(revision_history.describe_state, stack=stack)
+    return await show(session, stored, numbers, title=stack.title, describe=describe, output=output)
+
+
+async def show(
+    session: Session,
+    stored: StoredRevisions,
+    numbers: Sequence[int],
+    *,
+    title: str,
+    describe: Callable[[int], tuple[str, str]],
+    output: str | None,
+) -> int:
+    """Show all revisions, one, or the difference of two; return the exit code.
+
+    title: whose they are; describe: what became of each, and its color.
+    """
     missing = [number for number in numbers if number not in stored.by_number]
     if missing:
         kept = ", ".join(map(str, stored.by_number)) or "none"
-        cluster_options.complain(f"error: {stack.title} has no revision {missing[0]}; stored revisions: {kept}")
+        cluster_options.complain(f"error: {title} has no revision {missing[0]}; stored revisions: {kept}")
         return FAILED
     if numbers:
         await show_definitions(session, stored, numbers, output=output or "yaml")
     else:
-        show_list(stack, stored, output=output)
+        show_list(stored, describe, output=output)
     return DONE
 
 
-def show_list(stack: StackState, stored: StoredRevisions, *, output: str | None) -> None:
+def show_list(stored: StoredRevisions, describe: Callable[[int], tuple[str, str]], *, output: str | None) -> None:
     """Show all revisions, the latest last."""
     if output:
-        items = [revision_history.to_output(number, each, stack) for number, each in stored.by_number.items()]
+        items = [
+            revision_history.to_output(number, each, describe(number)) for number, each in stored.by_number.items()
+        ]
         text_output.write_object(items, output=output)
         return
     now = time.time()
-    rows = [revision_history.make_row(number, each, stack, now=now) for number, each in stored.by_number.items()]
+    rows = [
+        revision_history.make_row(number, each, describe(number), now=now) for number, each in stored.by_number.items()
+    ]
     text_output.write_table(revision_history.HEADER, rows, is_wide=True)
 
 

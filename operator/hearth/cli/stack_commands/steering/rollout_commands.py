@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable, Mapping
 from typing import Final, assert_never
 
@@ -11,11 +12,12 @@ import click
 from hearth.cli import lazy_group, object_fields
 from hearth.cli.example_command import ExampleCommand
 from hearth.cli.lazy_group import Entry
-from hearth.cli.stack_access import stack_locations
+from hearth.cli.stack_access import revisions, stack_locations
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_commands.exit_codes import DONE, FAILED
+from hearth.cli.stack_commands.showing import history_command
 from hearth.cli.stack_commands.stack_argument import NAME, Duration
 from hearth.cli.stack_commands.steering import progress_output, verb_execution
 from hearth.cli.stack_commands.steering.verb_commands import verb
@@ -43,6 +45,7 @@ def entry(attribute: str, summary: str) -> Entry:
 
 ROLLOUT_COMMANDS: Mapping[str, Entry] = {
     "status": entry("status", "Follow a rollout to its end."),
+    "history": entry("history", "Show the revisions of a StackDefinition."),
     "pause": entry("pause", "Move no further instance."),
     "resume": entry("resume", "Continue what was paused."),
     "promote": entry("promote_wave", "End the pause after the present wave."),
@@ -80,6 +83,37 @@ def status(cluster: ClusterOptions, definition: str, timeout: float | None, *, w
             return await follow(session, found, timeout=timeout)
         click.echo(safe_text.clean(f"{found.reference}: {rollouts.assess(found).message}"))
         return DONE
+
+    cluster_options.run(cluster, work)
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=("kubectl stack rollout history webapps", "kubectl stack rollout history webapps 3 4"),
+)
+@DEFINITION
+@click.argument("numbers", nargs=-1, type=click.IntRange(min=1), metavar="[REVISION [REVISION]]")
+@click.option(
+    "-o", "--output", type=click.Choice(["json", "yaml"], case_sensitive=False), help="The format of the list."
+)
+@cluster_options.cluster_options
+def history(cluster: ClusterOptions, definition: str, numbers: tuple[int, ...], output: str | None) -> None:
+    """Show the revisions with author, commit and state; one of them; or what changed between two."""
+    if len(numbers) > 2:
+        raise click.UsageError("name one revision to show it, or two to compare them")
+
+    async def work(session: Session) -> int:
+        found = await find_definition(session, definition)
+        stored = await revisions.list_owned(session, found.uid)
+        if not stored.is_readable:
+            cluster_options.complain(
+                "error: you may not list controllerrevisions.apps in all namespaces; that of the operator has the history"
+            )
+            return FAILED
+        describe = functools.partial(rollouts.describe_revision, found)
+        return await history_command.show(
+            session, stored, numbers, title=found.reference, describe=describe, output=output
+        )
 
     cluster_options.run(cluster, work)
 

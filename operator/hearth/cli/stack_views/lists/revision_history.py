@@ -24,13 +24,12 @@ COMMIT_LENGTH: Final = 12
 HASH_LENGTH: Final = 8
 
 
-def make_row(number: int, revision: Object, stack: StackState, *, now: float) -> list[Cell]:
-    """Return the cells of one revision."""
+def make_row(number: int, revision: Object, state: tuple[str, str], *, now: float) -> list[Cell]:
+    """Return the cells of one revision. state: what became of it, and its color."""
     annotations = object_fields.mapping(revision, "metadata", "annotations")
-    state, color = describe_state(number, stack)
     return [
         (str(number), ""),
-        (state, color),
+        state,
         (safe_text.one_line(object_fields.text(annotations, names.ANNOTATION_AUTHOR)) or "<unknown>", ""),
         (safe_text.one_line(object_fields.text(annotations, names.ANNOTATION_COMMIT))[:COMMIT_LENGTH], ""),
         (ages.describe(object_fields.text(revision, "metadata", "creationTimestamp"), now=now), ""),
@@ -58,12 +57,12 @@ def describe_state(number: int, stack: StackState) -> tuple[str, str]:
     return ", ".join(words), color
 
 
-def to_output(number: int, revision: Object, stack: StackState) -> Object:
-    """Return a revision for programs."""
+def to_output(number: int, revision: Object, state: tuple[str, str]) -> Object:
+    """Return a revision for programs. state: as for `make_row`."""
     annotations = object_fields.mapping(revision, "metadata", "annotations")
     return {
         "revision": number,
-        "status": describe_state(number, stack)[0],
+        "status": state[0],
         "author": object_fields.text(annotations, names.ANNOTATION_AUTHOR),
         "commit": object_fields.text(annotations, names.ANNOTATION_COMMIT),
         "created": object_fields.text(revision, "metadata", "creationTimestamp"),

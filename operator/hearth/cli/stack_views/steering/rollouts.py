@@ -136,6 +136,19 @@ def advise(definition: DefinitionState) -> Iterator[str]:
     yield f"kubectl stack rollout restart {definition.name}"
 
 
+FAILED_PHASES: Final = ("RolledBack", "RollingBack", "Stopped")
+
+
+def describe_revision(definition: DefinitionState, number: int) -> tuple[str, str]:
+    """Return what became of a revision of a StackDefinition, and its color."""
+    is_newest = number == object_fields.number(definition.raw, "status", "revision")
+    is_completed = number == object_fields.number(definition.rollout, "completed")
+    is_failed = number == definition.revision and definition.phase in FAILED_PHASES
+    words = {"newest": is_newest, "completed": is_completed, "failed": is_failed}
+    text = ", ".join(word for word, holds in words.items() if holds)
+    return text, "red" if is_failed else "green" if is_completed else ""
+
+
 def set_paused(definition: DefinitionState, *, paused: bool) -> VerbResult:
     """Stop moving instances, or continue."""
     if definition.is_paused == paused:

@@ -31,7 +31,7 @@ def test_a_row_names_author_and_commit() -> None:
     annotations = {"hearth.dev/author": "ci\x1b[2J", "hearth.dev/commit": "0123456789abcdef0123"}
     metadata = {"name": "shop-x", "annotations": annotations, "creationTimestamp": "1970-01-01T00:00:00Z"}
 
-    row = revision_history.make_row(1, {"metadata": metadata}, StackState({}), now=60.0)
+    row = revision_history.make_row(1, {"metadata": metadata}, ("", ""), now=60.0)
 
     assert [text for text, _ in row] == ["1", "", "ci\\x1b[2J", "0123456789ab", "60s", "shop-x"]
 

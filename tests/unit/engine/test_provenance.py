@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.kube.objects import provenance
+from hearth.engine import provenance
 
 
 def entry(manager: str, time: str, *fields: str, **more: Any) -> dict[str, Any]:
