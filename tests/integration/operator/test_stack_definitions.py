@@ -311,6 +311,18 @@ async def preview_a_change(cluster: Cluster, pages: Pages, paster: Paster, folde
     assert await cluster.list_pages() == pages
 
 
+async def show_history(paster: Paster) -> None:
+    """The revisions of the definition so far: the second one was taken back, and so was the third."""
+    stack = paster.stack
+    history = await stack.expect("rollout", "history", "sites")
+    rows = [line.split() for line in history.splitlines()]
+    assert [row[0] for row in rows] == ["REVISION", "1", "2", "3"], history
+    assert "completed" in rows[1]
+    assert "failed" in rows[3]
+    assert "not a key!" in await stack.expect("rollout", "history", "sites", "1", "3")
+    assert "has no revision 9" in await stack.expect("rollout", "history", "sites", "9", code=1)
+
+
 async def steer_a_rollout(cluster: Cluster, pages: Pages, paster: Paster) -> None:
     """It is followed to where it stops, which says what helps; it goes back, begins again, and pauses."""
     stack = paster.stack
@@ -332,14 +344,7 @@ async def steer_a_rollout(cluster: Cluster, pages: Pages, paster: Paster) -> Non
     assert "no further object is changed" in again
     assert "no wave is followed by a pause" in await stack.expect("rollout", "promote", "sites", code=1)
 
-    history = await stack.expect("rollout", "history", "sites")
-    rows = [line.split() for line in history.splitlines()]
-    assert [row[0] for row in rows] == ["REVISION", "1", "2", "3"], history
-    assert "completed" in rows[1]
-    assert "failed" in rows[3]
-    assert "not a key!" in await stack.expect("rollout", "history", "sites", "1", "3")
-    assert "has no revision 9" in await stack.expect("rollout", "history", "sites", "9", code=1)
-
+    await show_history(paster)
     await stack.expect("rollout", "pause", "sites")
     await cluster.replace_spec(make_definition({"layout": "one"})["spec"])
     await cluster.wait(lambda status: find_rollout(status).get("phase") == "Paused")
