@@ -1,4 +1,4 @@
-"""Author and commit of a Stack's spec, from the Stack's own metadata.
+"""Author and commit of a Stack's spec, from the Stack's own metadata, and the revision of its StackDefinition.
 
 Source: the metadata that kubectl, Flux, Argo CD and Config Sync write; docs/decisions/0018-revision-provenance.md.
 """
@@ -37,5 +37,9 @@ def find_commit(annotations: Mapping[str, str]) -> str:
 
 def describe(stack: StackObject) -> dict[str, str]:
     """Return the annotations of a revision of the Stack in its current state."""
-    found = {names.ANNOTATION_AUTHOR: stack.author, names.ANNOTATION_COMMIT: find_commit(stack.annotations)}
+    found = {
+        names.ANNOTATION_AUTHOR: stack.author,
+        names.ANNOTATION_COMMIT: find_commit(stack.annotations),
+        names.ANNOTATION_DEFINITION_REVISION: str(stack.definition_revision) if stack.definition else "",
+    }
     return {key: value for key, value in found.items() if value}

@@ -86,6 +86,8 @@ ANNOTATION_PARTS = "hearth.dev/parts"
 """Number of further objects that contain a revision's definition."""
 ANNOTATION_KINDS = "hearth.dev/kinds"
 ANNOTATION_AUTHOR = "hearth.dev/author"
+ANNOTATION_DEFINITION_REVISION = f"{GROUP}/definition-revision"
+"""On a revision of an instance: the revision of its StackDefinition whose template it has."""
 ANNOTATION_COMMIT = "hearth.dev/commit"
 
 FINALIZER_COMPLETION = "hearth.dev/completion"

@@ -269,7 +269,11 @@ async def steer_an_instance(cluster: Cluster, paster: Paster) -> None:
     await stack.expect("unpause", "site/site-0", "--wait", "--timeout=60s")
     checked = await stack.expect("check", "sites/site-0", "--wait", "--timeout=60s")
     assert f"site.{GROUP}/site-0 annotated: hearth.dev/check=" in checked
-    assert "active" in await stack.expect("history", "site/site-0")
+    history = await stack.expect("history", "site/site-0")
+    assert [line.split()[:3] for line in history.splitlines()] == [
+        ["REVISION", "DEFINITION", "STATUS"],
+        ["1", "1", "active,"],
+    ]
     assert "kind: ConfigMap" in await stack.expect("export", "site/site-0")
     assert "site-0-page" in await stack.expect("graph", "site/site-0")
 

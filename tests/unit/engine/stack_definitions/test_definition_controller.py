@@ -256,6 +256,9 @@ def test_old_revisions_that_no_instance_has_are_deleted() -> None:
         for number in range(2, 16):
             await world.user.replace_spec(DEFINITION, make_spec(layout=f"layout {number}"))
             await rest(world)
+        mine = (await read(world, SITE))["metadata"]["uid"]
+        (own,) = (raw for raw in world.server.list_all(fake_kinds.CONTROLLER_REVISION.kind) if is_owned(raw, mine))
+        assert own["metadata"]["annotations"][names.ANNOTATION_DEFINITION_REVISION] == "1"
         uid = (await read(world, DEFINITION))["metadata"]["uid"]
         listed = [raw for raw in world.server.list_all(fake_kinds.CONTROLLER_REVISION.kind) if is_owned(raw, uid)]
         assert sorted(raw["revision"] for raw in listed) == [1, *range(6, 16)]

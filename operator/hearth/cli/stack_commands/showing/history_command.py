@@ -98,7 +98,12 @@ def show_list(stored: StoredRevisions, describe: Callable[[int], tuple[str, str]
     rows = [
         revision_history.make_row(number, each, describe(number), now=now) for number, each in stored.by_number.items()
     ]
-    text_output.write_table(revision_history.HEADER, rows, is_wide=True)
+    header = list(revision_history.HEADER)
+    if any(map(revision_history.find_definition_revision, stored.by_number.values())):
+        header.insert(1, revision_history.DEFINITION)
+        for row, each in zip(rows, stored.by_number.values(), strict=True):
+            row.insert(1, (revision_history.find_definition_revision(each), ""))
+    text_output.write_table(header, rows, is_wide=True)
 
 
 async def show_definitions(session: Session, stored: StoredRevisions, numbers: Sequence[int], *, output: str) -> None:

@@ -19,6 +19,8 @@ from hearth.model.text import redaction
 from hearth.template.text import kubectl_yaml
 
 HEADER: Final = ("REVISION", "STATUS", "AUTHOR", "COMMIT", "AGE", "NAME")
+DEFINITION: Final = "DEFINITION"
+"""The heading, beside these, of the revision of the StackDefinition that a revision of an instance has."""
 COMMIT_LENGTH: Final = 12
 """Characters of a commit in the table, as git abbreviates them in large repositories."""
 HASH_LENGTH: Final = 8
@@ -35,6 +37,13 @@ def make_row(number: int, revision: Object, state: tuple[str, str], *, now: floa
         (ages.describe(object_fields.text(revision, "metadata", "creationTimestamp"), now=now), ""),
         (safe_text.one_line(object_fields.text(revision, "metadata", "name")), "dim"),
     ]
+
+
+def find_definition_revision(revision: Object) -> str:
+    """Return the revision of the StackDefinition that a revision of an instance has; "" for one of a Stack."""
+    return safe_text.one_line(
+        object_fields.text(revision, "metadata", "annotations", names.ANNOTATION_DEFINITION_REVISION)
+    )
 
 
 def describe_state(number: int, stack: StackState) -> tuple[str, str]:
@@ -65,6 +74,7 @@ def to_output(number: int, revision: Object, state: tuple[str, str]) -> Object:
         "status": state[0],
         "author": object_fields.text(annotations, names.ANNOTATION_AUTHOR),
         "commit": object_fields.text(annotations, names.ANNOTATION_COMMIT),
+        **({"definitionRevision": found} if (found := find_definition_revision(revision)) else {}),
         "created": object_fields.text(revision, "metadata", "creationTimestamp"),
         "name": object_fields.text(revision, "metadata", "name"),
     }
