@@ -77,7 +77,7 @@ def translate_expression(expression: str, renamed: Mapping[str, str]) -> str:
     made: list[str] = []
     at = 0
     while at < len(tokens):
-        is_member = find_last(made) in (".", "?")
+        is_member = is_after_dot(made)
         if not is_member and (end := match_at(tokens, at, HEX_DIGEST)):
             inner_end = find_close(tokens, end - 1)
             if match_at(tokens, inner_end, (")", "]", ")")):
@@ -160,12 +160,13 @@ def split(expression: str) -> list[str]:
 
 def is_name(tokens: Sequence[str], at: int) -> bool:
     """Return whether a token is no field of something else."""
-    return find_last(tokens[:at]) not in (".", "?") or tokens[at - 1].isspace()
+    return not is_after_dot(tokens[:at])
 
 
-def find_last(tokens: Sequence[str]) -> str:
-    """Return the last token that is no white space."""
-    return next((each for each in reversed(tokens) if each.strip()), "")
+def is_after_dot(tokens: Sequence[str]) -> bool:
+    """Return whether what follows these tokens is a field: after a dot, or after `.?`, and not after `x ?`."""
+    last = [each for each in tokens[-4:] if each.strip()][-2:]
+    return last[-1:] == ["."] or last == [".", "?"]
 
 
 # What a resource or output without its own condition takes over from those that it reads. kro leaves out a resource with
