@@ -171,6 +171,9 @@ class StackDefinitionController:
         owner_stack = self._make_owner(raw)
         if (known := self._served.get(owner_stack.name)) is not None:
             known.raw = None
+        # 0. One that an operator of another installation serves is none of this one's.
+        if raw["spec"]["group"] not in self._groups and await self._kinds.is_of_another(raw):
+            return None
         # 1. Deletion: never with instances, and the kind before the definition.
         if owner_stack.deleting:
             return await self._delete(raw)

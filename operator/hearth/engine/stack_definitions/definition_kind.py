@@ -67,6 +67,13 @@ class DefinitionKinds:
         is_own = live is not None and self.objects.is_own(CUSTOM_RESOURCE_DEFINITION, live, raw["metadata"]["uid"])
         return live is not None and is_own and judge(live).is_served
 
+    async def is_of_another(self, raw: Object) -> bool:
+        """Return whether an operator with another key made the kind for this StackDefinition."""
+        live = await self.objects.find(CUSTOM_RESOURCE_DEFINITION, raw["metadata"]["name"])
+        uid = raw["metadata"]["uid"]
+        named = (live["metadata"].get("annotations") or {}).get(names.ANNOTATION_DEFINITION) if live is not None else ""
+        return live is not None and named == uid and not self.objects.is_own(CUSTOM_RESOURCE_DEFINITION, live, uid)
+
     async def delete(self, raw: Object) -> KindState | None:
         """Delete the kind of a StackDefinition without objects; return what that waits for, None once it is gone.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from hearth.model import names
 from hearth.model.child import Object
+from hearth.template.instances import instance_schema
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds
@@ -73,6 +74,27 @@ def test_a_group_that_the_operator_may_not_use_says_how_to_allow_it() -> None:
         )
         assert reason == "InvalidDefinition"
         assert "--definition-groups=other.example,platform.example" in message
+
+    fake_world.run(test)
+
+
+def test_a_definition_that_another_installation_serves_is_left_alone() -> None:
+    """Two operators with groups of their own would contradict each other in its status for ever."""
+
+    async def test(world: FakeWorld) -> None:
+        name = "sites.other.example"
+        other = Address(**{**vars_of(DEFINITION), "name": name})
+        await define(world, make_spec(group="other.example"), name=name)
+        uid = (await read(world, other))["metadata"]["uid"]
+        annotations = {names.ANNOTATION_DEFINITION: uid, names.ANNOTATION_SIGNATURE: "k00000000:theirs"}
+        crd = instance_schema.make_crd(name, make_spec(group="other.example"))
+        await world.user.create({**crd, "metadata": {"name": name, "annotations": annotations}})
+        await world.start_controller()
+        await rest(world)
+        assert "conditions" not in (await read(world, other)).get("status", {})
+        await world.user.replace_spec(other, make_spec(group="other.example", layout="two"))
+        await rest(world)
+        assert "conditions" not in (await read(world, other)).get("status", {})
 
     fake_world.run(test)
 
