@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from hearth.model import value_class
+from hearth.model import owner_fields, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
@@ -27,9 +27,9 @@ class StackSnapshotObject:
     status: Object
 
     @property
-    def stack_name(self) -> str:
-        """Return the name of the Stack, which is in the same namespace."""
-        return str(self.spec.get("stackName") or "")
+    def owner_key(self) -> str:
+        """Return the key of the Stack or instance, which is in the same namespace: see `hearth.model.names.owner_key`."""
+        return owner_fields.read_owner(self.spec)
 
 
 class SnapshotClient(Protocol):
@@ -48,8 +48,8 @@ class SnapshotClient(Protocol):
     def snapshots(self) -> Collection[str]:
         """Return the UIDs of all StackSnapshots."""
 
-    def snapshots_of(self, namespace: str, stack: str) -> Sequence[StackSnapshotObject]:
-        """Return the StackSnapshots that name that Stack; cheap."""
+    def snapshots_of(self, namespace: str, owner_key: str) -> Sequence[StackSnapshotObject]:
+        """Return the StackSnapshots that name the Stack or instance with that key; cheap."""
 
     def watch_volumes(self, kind: Kind) -> None:
         """Report changes of VolumeSnapshots with the label of a StackSnapshot from now on. kind: VolumeSnapshot."""

@@ -39,7 +39,7 @@ def read(snapshot: StackSnapshotObject, hashes: HashFunction) -> ParsedSnapshot:
     memory = _verify(snapshot, status, signature, hashes)
     return ParsedSnapshot(
         name=snapshot.name,
-        stack=snapshot.stack_name,
+        owner=names.describe_owner(snapshot.owner_key),
         generation=snapshot.generation,
         is_deleting=snapshot.deleting,
         has_finalizer=names.SNAPSHOT_FINALIZER in snapshot.finalizers,
@@ -66,7 +66,7 @@ def _verify(
 
 def _describe(snapshot: StackSnapshotObject, status: Mapping[str, Any]) -> list[Any]:
     """Return the signed value."""
-    whose = [snapshot.uid, snapshot.namespace, snapshot.name, snapshot.stack_name]
+    whose = [snapshot.uid, snapshot.namespace, snapshot.name, snapshot.owner_key]
     return [*whose, {key: status[key] for key in MEMORY if key in status}]
 
 
@@ -77,7 +77,7 @@ def find_pinned(services: Services, stack: StackObject) -> frozenset[int] | None
         # Without the kind there is no snapshot. If it is served and cannot be listed, any revision may be pinned.
         is_served = services.workload_cluster.kinds.find(API_VERSION, KIND) is not None
         return None if is_served else frozenset()
-    bound = (each for each in snapshots.snapshots_of(stack.namespace, stack.name) if "revision" in each.status)
+    bound = (each for each in snapshots.snapshots_of(stack.namespace, stack.owner_key) if "revision" in each.status)
     memories = (read(each, services.hashes).memory for each in bound)
     pinned = (memory.revision for memory in memories if memory.stack_uid == stack.uid)
     return frozenset(number for number in pinned if number)

@@ -43,9 +43,9 @@ class KubeSnapshotClient:
         """Return the UIDs of all StackSnapshots."""
         return self._cache.snapshots()
 
-    def snapshots_of(self, namespace: str, stack: str) -> Sequence[StackSnapshotObject]:
+    def snapshots_of(self, namespace: str, owner_key: str) -> Sequence[StackSnapshotObject]:
         """Return the StackSnapshots that name that Stack."""
-        return self._cache.index.list_of_stack(namespace, stack)
+        return self._cache.index.list_of_stack(namespace, owner_key)
 
     def watch_volumes(self, kind: Kind) -> None:
         """Report changes of VolumeSnapshots with the label of a StackSnapshot from now on."""

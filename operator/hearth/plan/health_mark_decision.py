@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hearth.model import names, value_class
+from hearth.model import names, owner_fields, value_class
 from hearth.model.child import Child, Object
-from hearth.model.kinds import make_key
 from hearth.model.text import times
 from hearth.plan.state.steps import WriteHealthMark
 from hearth.plan.status import conditions
@@ -235,27 +234,6 @@ def describe(marked: MarkedResource) -> str:
     return f"resource {marked.resource} of {names.describe_owner(marked.stack)}"
 
 
-def write_owner(key: str) -> Object:
-    """Return the fields of a HealthMark that name the owner with that key."""
-    kind, name = names.split_owner(key)
-    if kind not in names.STACK_KINDS:
-        kind, _, group = kind.partition(".")
-        return {"stackRef": {"kind": kind, "group": group, "name": name}}
-    return {"groupName" if kind == names.GROUP_KIND else "stackName": name}
-
-
-def read_owner(fields: Mapping[str, Any]) -> str:
-    """Return the key of the owner that a spec or status of a HealthMark names; "" if it names none."""
-    if group := fields.get("groupName", ""):
-        return names.owner_key(names.GROUP_KIND, str(group))
-    reference = fields.get("stackRef")
-    if isinstance(reference, dict):
-        kind, group = str(reference.get("kind", "")), str(reference.get("group") or "")
-        is_own = kind in names.STACK_KINDS and group in ("", names.GROUP)
-        return names.owner_key(kind if is_own else make_key(group, kind), str(reference.get("name", "")))
-    return str(fields.get("stackName", ""))
-
-
 def build_status(
     mark_state: ParsedHealthMark,
     marked: MarkedResource,
@@ -276,7 +254,7 @@ def build_status(
     if uid is not None:
         status["observedUID"] = uid
     if uid is not None or marked.is_forwarded:
-        status |= {**write_owner(marked.stack), "resource": marked.resource}
+        status |= {**owner_fields.write_owner(marked.stack), "resource": marked.resource}
     elif mark_state.is_observed:
         # The process that the path was forwarded to keeps that.
         status |= {key: mark_state.status[key] for key in ROUTE if key in mark_state.status}

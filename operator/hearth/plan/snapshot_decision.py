@@ -82,7 +82,7 @@ class ParsedSnapshot:
     """The spec and status of a StackSnapshot."""
 
     name: str
-    stack: str
+    owner: str
     generation: int
     is_deleting: bool
     has_finalizer: bool
@@ -250,11 +250,11 @@ def _judge(snapshot: ParsedSnapshot, stack: ObservedStack, volumes: Sequence[Obs
     if snapshot.memory.phase is SnapshotPhase.COMPLETE:
         return _judge_complete(snapshot, stack, snapshot.memory)
     if stack.is_gone:
-        message = f"Stack {snapshot.stack} was deleted before the snapshot was complete; delete this StackSnapshot"
+        message = f"{snapshot.owner} was deleted before the snapshot was complete; delete this StackSnapshot"
         return Verdict(phase=SnapshotPhase.FAILED, reason="StackDeleted", message=message, memory=memory)
     if not stack.has_revision:
         message = (
-            f"revision {memory.revision} of Stack {snapshot.stack} is no longer stored; delete this StackSnapshot and "
+            f"revision {memory.revision} of {snapshot.owner} is no longer stored; delete this StackSnapshot and "
             f"create another one"
         )
         return Verdict(phase=SnapshotPhase.FAILED, reason="RevisionNotFound", message=message, memory=memory)
@@ -273,12 +273,12 @@ def _judge_complete(snapshot: ParsedSnapshot, stack: ObservedStack, memory: Snap
     memory = replace(memory, phase=SnapshotPhase.COMPLETE)
     count = len(memory.volumes)
     volumes = f"{count} volume{'' if count == 1 else 's'}" if count else "no volumes"
-    message = f"contains revision {memory.revision} of Stack {snapshot.stack} and {volumes}"
+    message = f"contains revision {memory.revision} of {snapshot.owner} and {volumes}"
     if memory.warnings:
         message = f"{message}; {'; '.join(memory.warnings)}"
     if stack.is_gone:
         message = (
-            f"{message}. Stack {snapshot.stack} is deleted and its revisions with it: only the VolumeSnapshots can "
+            f"{message}. {snapshot.owner} is deleted and its revisions with it: only the VolumeSnapshots can "
             f"still be used, as dataSource of new PersistentVolumeClaims"
         )
     return Verdict(phase=SnapshotPhase.COMPLETE, reason="Complete", message=message, memory=memory)

@@ -19,6 +19,7 @@ from support.real.operator_fleet import PATIENCE, Crew
 from support.real.paster import Paster
 from support.real.real_user import RealUser
 from support.real.real_world import POLL
+from support.real.stack_command import StackCommand
 
 GROUP = "platform.example"
 SITE = Kind(group=GROUP, version="v1alpha1", name="Site", plural="sites", namespaced=True)
@@ -254,6 +255,22 @@ async def change_badly(cluster: Cluster, pages: Pages) -> None:
     assert await cluster.list_pages() == pages
 
 
+async def restore_an_instance(cluster: Cluster, stack: StackCommand) -> None:
+    """A StackSnapshot keeps a revision of one instance, and brings it back."""
+    taken = await stack.expect("snapshot", "site/site-2", "--name", "before", "--wait", "--timeout=60s")
+    assert "contains revision 1 of Site site-2" in taken, taken
+    assert "is one of Site site-2, not of site/site-3" in await stack.expect("restore", "site/site-3", "before", code=1)
+    await cluster.patch(SITE, "site-2", {"spec": {"title": "another"}})
+    await cluster.wait(
+        lambda status: status.get("revision") == 2 and status["phase"] == "UpdateComplete", SITE, "site-2"
+    )
+    await stack.expect("restore", "site/site-2", "before", "--wait", "--timeout=60s")
+    restored = await cluster.send("GET", CONFIG_MAP, "site-2-page")
+    assert restored["data"]["title"] == "Site 2"
+    await cluster.patch(SITE, "site-2", {"spec": {"title": "Site 2", "stack": {"rollback": None}}})
+    await cluster.wait(lambda status: status.get("phase") == "UpdateComplete", SITE, "site-2")
+
+
 async def steer_an_instance(cluster: Cluster, paster: Paster) -> None:
     """`kubectl stack` takes an instance wherever it takes a Stack."""
     stack = paster.stack
@@ -276,6 +293,8 @@ async def steer_an_instance(cluster: Cluster, paster: Paster) -> None:
     ]
     assert "kind: ConfigMap" in await stack.expect("export", "site/site-0")
     assert "site-0-page" in await stack.expect("graph", "site/site-0")
+
+    await restore_an_instance(cluster, stack)
 
     before = await cluster.list_pages()
     assert "is not marked" in await stack.expect("unmark", "site/site-1", "page")

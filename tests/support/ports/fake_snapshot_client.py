@@ -73,9 +73,9 @@ class FakeSnapshots:
         """As the port says."""
         return tuple(self._snapshots)
 
-    def snapshots_of(self, namespace: str, stack: str) -> Sequence[StackSnapshotObject]:
+    def snapshots_of(self, namespace: str, owner_key: str) -> Sequence[StackSnapshotObject]:
         """As the port says."""
-        return self._index.list_of_stack(namespace, stack)
+        return self._index.list_of_stack(namespace, owner_key)
 
     def watch_volumes(self, kind: Kind) -> None:
         """As the port says."""

@@ -32,7 +32,7 @@ def make(memory: SnapshotMemory | None = None, **more: Any) -> ParsedSnapshot:
     """A StackSnapshot of Stack shop."""
     snapshot = ParsedSnapshot(
         name="before",
-        stack="shop",
+        owner="Stack shop",
         generation=1,
         is_deleting=False,
         has_finalizer=True,

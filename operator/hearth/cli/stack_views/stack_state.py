@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hearth.cli import object_fields
-from hearth.model import instance_fields, names, value_class
+from hearth.model import instance_fields, names, owner_fields, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
@@ -103,6 +103,12 @@ class StackState(NamedObject):
     def is_group(self) -> bool:
         """Return whether it is a ResourceGroup, which has the status of a Stack."""
         return self.instance_kind is None and self.raw.get("kind") == names.GROUP_KIND
+
+    @property
+    def naming_fields(self) -> Object:
+        """Return the fields with which a HealthMark or StackSnapshot names it."""
+        kind = self.kind.key if self.is_instance else self.kind.name
+        return owner_fields.write_owner(names.owner_key(kind, self.name))
 
     @property
     def is_instance(self) -> bool:

@@ -21,12 +21,11 @@ from hearth.engine.admission.review import Author, Review, ReviewResult
 from hearth.engine.admission.snapshot_review import SnapshotReviewer
 from hearth.engine.admission.stack_review import StackReviewer
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.model import errors, limits, names, source_kinds, value_class
+from hearth.model import errors, limits, names, owner_fields, source_kinds, value_class
 from hearth.model.child import Object
 from hearth.model.groups import members
 from hearth.model.text.enumeration import enumerate_names
 from hearth.model.turns import find_share
-from hearth.plan import health_mark_decision
 from hearth.template.text import error_hints
 
 logger = structlog.get_logger(__name__)
@@ -195,7 +194,7 @@ class MarkReviewer:
         is_unexplained = bool(spec.get("markUnhealthy")) and not str(spec.get("reason") or "").strip()
         warnings = (review_module.shorten(NO_REASON),) if is_unexplained else ()
         # The target is immutable, and an existing mark may outlive its resource.
-        owner = health_mark_decision.read_owner(spec)
+        owner = owner_fields.read_owner(spec)
         if review.old is not None or not owner:
             return ReviewResult(warnings=warnings)
         denial = await self._find_denial(review.namespace, spec, owner=owner)
@@ -209,7 +208,7 @@ class MarkReviewer:
             return ""
         stack = await snapshot_review.find(self.builder, kind, namespace=namespace, name=name)
         if stack is None:
-            (field,) = health_mark_decision.write_owner(owner)
+            (field,) = owner_fields.write_owner(owner)
             return f"spec.{field}: namespace {namespace} has no {kind} {name}; name an existing one"
         if kind != names.STACK:
             # Only the operator knows which indices were removed.

@@ -11,7 +11,7 @@ from hearth.engine.admission import review as review_module
 from hearth.engine.admission.review import Review, ReviewResult
 from hearth.engine.definition import snapshot_restore
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.model import errors, names, value_class
+from hearth.model import errors, names, owner_fields, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 
@@ -28,6 +28,7 @@ class SnapshotReviewer:
         """Review a new StackSnapshot. Its Stack never changes, so a later write needs no review."""
         name = str(review.spec.get("stackName") or "")
         if review.old is not None or not name:
+            # An instance that does not exist is waited for as well, which its status says.
             return review_module.ALLOWED
         stack = await find(self.builder, names.STACK, namespace=review.namespace, name=name)
         warning = describe_stack(stack, name=name, namespace=review.namespace)
@@ -44,9 +45,9 @@ class SnapshotReviewer:
                 f"namespace {review.namespace} has no StackSnapshot {name}; nothing is restored before it is complete"
             )
             return ReviewResult(warnings=review_module.to_warnings(f"{snapshot_restore.PATH}: {text}"))
-        owner = str(review_module.read_spec(found).get("stackName") or "")
+        owner = owner_fields.read_owner(review_module.read_spec(found))
         if owner != review.name:
-            text = f"StackSnapshot {name} is one of Stack {owner}, not of {review.name}; name one of this Stack"
+            text = f"StackSnapshot {name} is one of {names.describe_owner(owner)}, not of {review.name}; name one of this Stack"
             return ReviewResult(denial=f"{snapshot_restore.PATH}: {text}")
         return ReviewResult(warnings=review_module.to_warnings(describe_snapshot(found, name=name)))
 

@@ -78,7 +78,7 @@ def explain_absence(services: Services, stack: StackObject, name: str) -> str:
     """Explain that there is no such snapshot, and list those of the Stack."""
     if not services.snapshots.is_synced:
         return f"{PATH}: the StackSnapshots could not be listed yet; the operator retries"
-    found = sorted(each.name for each in services.snapshots.snapshots_of(stack.namespace, stack.name))
+    found = sorted(each.name for each in services.snapshots.snapshots_of(stack.namespace, stack.owner_key))
     there = f"those of this Stack: {enumerate_names(found)}" if found else "this Stack has none"
     return f"{PATH}: namespace {stack.namespace} has no StackSnapshot {name}; {there}"
 
@@ -86,8 +86,9 @@ def explain_absence(services: Services, stack: StackObject, name: str) -> str:
 def check(stack: StackObject, snapshot: StackSnapshotObject, parsed: ParsedSnapshot) -> None:
     """Raise SnapshotNotUsable unless the snapshot is a complete one of this very Stack."""
     name, memory = snapshot.name, parsed.memory
-    if snapshot.stack_name != stack.name:
-        message = f"{PATH}: StackSnapshot {name} is one of Stack {snapshot.stack_name}, not of {stack.name}"
+    if snapshot.owner_key != stack.owner_key:
+        owner = names.describe_owner(snapshot.owner_key)
+        message = f"{PATH}: StackSnapshot {name} is one of {owner}, not of {stack.name}"
         raise SnapshotNotUsable("SnapshotOfOtherStack", message)
     if snapshot.deleting:
         raise SnapshotNotUsable("SnapshotDeleting", f"{PATH}: StackSnapshot {name} is being deleted")

@@ -100,9 +100,9 @@ class SnapshotController:
         """Enqueue the snapshots that wait for the Stack. Costs one lookup if there are none."""
         if stack.is_group:
             return
-        found = self._services.snapshots.snapshots_of(stack.namespace, stack.name)
+        found = self._services.snapshots.snapshots_of(stack.namespace, stack.owner_key)
         if found and not stack.is_group:
-            self._names[stack.uid] = (stack.namespace, stack.name)
+            self._names[stack.uid] = (stack.namespace, stack.owner_key)
             self._look_now([each.uid for each in found if stack.deleting or "revision" not in each.status])
 
     def forget(self, stack_uid: str) -> None:
@@ -139,7 +139,7 @@ class SnapshotController:
             return await self._carry_out(snapshot, state, await self._decide_deletion(snapshot, state))
         if state.memory.is_bound:
             self._slots.admit(snapshot, is_bound=True)
-            self._names[state.memory.stack_uid] = (snapshot.namespace, snapshot.stack_name)
+            self._names[state.memory.stack_uid] = (snapshot.namespace, snapshot.owner_key)
             return await self._carry_out(snapshot, state, await self._decide_progress(snapshot, state))
         return await self._carry_out(snapshot, state, await self._decide_binding(snapshot, state))
 
@@ -147,7 +147,7 @@ class SnapshotController:
         if self._slots.admit(snapshot, is_bound=False):
             stack = await self._stacks.observe(snapshot)
         else:
-            stack = ObservedStack(problem=explain(snapshot.stack_name))
+            stack = ObservedStack(problem=explain(names.describe_owner(snapshot.owner_key)))
         return snapshot_decision.decide_binding(parsed, stack, now=self._services.clock.now())
 
     async def _decide_progress(self, snapshot: StackSnapshotObject, parsed: ParsedSnapshot) -> SnapshotDecision:
@@ -162,7 +162,9 @@ class SnapshotController:
         decision = snapshot_decision.decide_progress(parsed, stack, observed, now=now)
         if not decision.create:
             return decision
-        errors = {each: await volumes.create(each, stack=snapshot.stack_name) for each in decision.create}
+        errors = {
+            each: await volumes.create(each, stack=names.split_owner(snapshot.owner_key)[1]) for each in decision.create
+        }
         observed = [await self._observe_created(volumes, each, errors) for each in observed]
         return snapshot_decision.decide_progress(parsed, stack, observed, now=now)
 
@@ -183,7 +185,7 @@ class SnapshotController:
         if is_being_restored is None:
             return snapshot_decision.NOTHING
         if is_being_restored:
-            message = f"waits until Stack {snapshot.stack_name} is restored from this StackSnapshot"
+            message = f"waits until {names.describe_owner(snapshot.owner_key)} is restored from this StackSnapshot"
             return snapshot_decision.decide_blocked(parsed, message, now=self._services.clock.now())
         volumes = self._find_volumes(snapshot, parsed)
         now, wanted = self._services.clock.now(), () if parsed.retains else parsed.memory.volumes
@@ -280,7 +282,7 @@ class SnapshotSlots:
 
     def admit(self, snapshot: StackSnapshotObject, *, is_bound: bool) -> bool:
         """Return whether the snapshot is admitted. A bound one always is: it pins a revision already."""
-        key = self._stacks.setdefault(snapshot.uid, (snapshot.namespace, snapshot.stack_name))
+        key = self._stacks.setdefault(snapshot.uid, (snapshot.namespace, snapshot.owner_key))
         admitted = self._admitted.setdefault(key, set())
         if not is_bound and snapshot.uid not in admitted and len(admitted) >= limits.SNAPSHOTS_PER_STACK:
             refused = self._refused.setdefault(key, {})
@@ -308,10 +310,10 @@ class SnapshotSlots:
         return next(iter(refused)) if len(admitted) < limits.SNAPSHOTS_PER_STACK else None
 
 
-def explain(stack: str) -> SnapshotProblem:
+def explain(owner: str) -> SnapshotProblem:
     """Explain why a snapshot is not admitted."""
     message = (
-        f"Stack {stack} has {limits.SNAPSHOTS_PER_STACK} StackSnapshots, which is the limit; this one is taken when "
+        f"{owner} has {limits.SNAPSHOTS_PER_STACK} StackSnapshots, which is the limit; this one is taken when "
         f"there is room: delete unneeded ones"
     )
     return SnapshotProblem(reason="TooManySnapshots", message=message)

@@ -40,10 +40,11 @@ class StackObserver:
     services: Services
     find_reconciler: Callable[[str], SnapshotStack | None]
 
-    def find_stack(self, namespace: str, name: str) -> StackObject | None:
-        """Return the Stack of that name; None if there is none in this process."""
+    def find_stack(self, snapshot: StackSnapshotObject) -> StackObject | None:
+        """Return the Stack of a snapshot; None if there is none in this process."""
         management_cluster = self.services.management_cluster
-        return management_cluster.find_stack(management_cluster.tree.find_uid(namespace, name))
+        kind, name = names.split_owner(snapshot.owner_key)
+        return management_cluster.find_stack(management_cluster.tree.find_uid(snapshot.namespace, name, kind=kind))
 
     def is_responsible(self, snapshot: StackSnapshotObject, memory: SnapshotMemory) -> bool:
         """Return whether this process is responsible: it has the Stack, or else the snapshot in its share."""
@@ -54,15 +55,16 @@ class StackObserver:
             if management_cluster.find_stack(memory.stack_uid) is not None:
                 return True
             return share.has_request(snapshot.uid) and not management_cluster.is_other_shard_uid(memory.stack_uid)
-        if self.find_stack(snapshot.namespace, snapshot.stack_name) is not None:
+        if self.find_stack(snapshot) is not None:
             return True
-        is_other = management_cluster.is_other_shard_name(snapshot.namespace, snapshot.stack_name)
+        kind, name = names.split_owner(snapshot.owner_key)
+        is_other = management_cluster.is_other_shard_name(snapshot.namespace, name, kind=kind)
         return share.has_request(snapshot.uid) and not is_other
 
     def notify(self, uid: str) -> None:
         """Notify the Stack of a snapshot that it may be waiting for."""
         snapshot = self.services.snapshots.find_snapshot(uid)
-        stack = self.find_stack(snapshot.namespace, snapshot.stack_name) if snapshot is not None else None
+        stack = self.find_stack(snapshot) if snapshot is not None else None
         reconciler = self.find_reconciler(stack.uid) if stack is not None else None
         if snapshot is not None and reconciler is not None:
             reconciler.definition.on_snapshot_changed(snapshot.name)
@@ -95,7 +97,7 @@ class StackObserver:
 
     async def observe(self, snapshot: StackSnapshotObject) -> ObservedStack:
         """Return what a snapshot would be bound to, or why that is impossible now."""
-        stack = self.find_stack(snapshot.namespace, snapshot.stack_name)
+        stack = self.find_stack(snapshot)
         if stack is None:
             return deny("StackNotFound", self._explain_absence(snapshot))
         if stack.deleting:
@@ -118,9 +120,10 @@ class StackObserver:
             return deny("ClaimsUnreadable", f"cannot read the PersistentVolumeClaims of Stack {stack.name}: {error}")
 
     def _explain_absence(self, snapshot: StackSnapshotObject) -> str:
-        names = self.services.management_cluster.tree.list_names(snapshot.namespace)
-        there = f"there are: {enumerate_names(names)}" if names else "there is none"
-        return f"namespace {snapshot.namespace} has no Stack {snapshot.stack_name}; {there}"
+        kind, _ = names.split_owner(snapshot.owner_key)
+        found = self.services.management_cluster.tree.list_names(snapshot.namespace, kind=kind)
+        there = f"there are: {enumerate_names(found)}" if found else "there is none"
+        return f"namespace {snapshot.namespace} has no {names.describe_owner(snapshot.owner_key)}; {there}"
 
     async def _find_content(
         self, snapshot: StackSnapshotObject, stack: StackObject, *, revision: int, account: str
@@ -140,8 +143,8 @@ class StackObserver:
             )
             return deny("TooManyVolumes", message)
         if found and not await self._has_volume_snapshots():
-            names = enumerate_names([each.claim for each in found])
-            warnings.append(f"{volume_snapshots.NOT_SERVED}, so the data of {names} is not included")
+            listed = enumerate_names([each.claim for each in found])
+            warnings.append(f"{volume_snapshots.NOT_SERVED}, so the data of {listed} is not included")
             found = ()
         return ObservedStack(uid=stack.uid, revision=revision, account=account, claims=found, warnings=tuple(warnings))
 

@@ -128,16 +128,16 @@ class SnapshotIndex:
             self._drop(old)
         if new is not None:
             self._by_name[new.namespace, new.name] = new
-            self._by_stack.setdefault((new.namespace, new.stack_name), {})[new.uid] = new
+            self._by_stack.setdefault((new.namespace, new.owner_key), {})[new.uid] = new
 
     def _drop(self, old: StackSnapshotObject) -> None:
         # A successor of the same name may have been seen before the deletion of this one.
         if (known := self._by_name.get((old.namespace, old.name))) is not None and known.uid == old.uid:
             del self._by_name[old.namespace, old.name]
-        of_stack = self._by_stack.get((old.namespace, old.stack_name), {})
+        of_stack = self._by_stack.get((old.namespace, old.owner_key), {})
         of_stack.pop(old.uid, None)
         if not of_stack:
-            self._by_stack.pop((old.namespace, old.stack_name), None)
+            self._by_stack.pop((old.namespace, old.owner_key), None)
 
     def find_by_name(self, namespace: str, name: str) -> StackSnapshotObject | None:
         """Return the StackSnapshot of that name; None if there is none."""

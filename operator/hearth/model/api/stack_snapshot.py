@@ -10,21 +10,40 @@ from pydantic.config import JsonDict
 from hearth.model import limits
 from hearth.model.api.base import ApiModel, Counter
 from hearth.model.api.health_mark import ObjectName
+from hearth.model.api.stack_definition import GROUP, KIND_NAME
 from hearth.model.api.stack_status import PROBLEMS_LIMIT, Condition
 
 SAME_STACK: JsonDict = {
-    "rule": "self.stackName == oldSelf.stackName",
-    "message": "stackName is immutable; create another StackSnapshot for another Stack",
+    "rule": "has(self.stackName) == has(oldSelf.stackName) && (has(self.stackName) ? self.stackName == oldSelf.stackName"
+    " : has(oldSelf.stackRef) && self.stackRef == oldSelf.stackRef)",
+    "message": "the Stack of a snapshot is immutable; create another StackSnapshot for another Stack",
 }
+ONE_STACK: JsonDict = {
+    "rule": "has(self.stackName) != has(self.stackRef)",
+    "message": "exactly one of stackName and stackRef must be given",
+}
+
+
+class InstanceReference(ApiModel):
+    """An object of a kind that a StackDefinition makes."""
+
+    kind: str = pydantic.Field(min_length=1, max_length=63, pattern=KIND_NAME)
+    """Its kind: `WebApp`."""
+    group: str = pydantic.Field(max_length=150, pattern=GROUP)
+    """The API group of the kind: `platform.example`."""
+    name: ObjectName
+    """Its name."""
 
 
 class StackSnapshotSpec(ApiModel):
     """The Stack, and what happens to the VolumeSnapshots."""
 
-    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [SAME_STACK]})
+    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [ONE_STACK, SAME_STACK]})
 
-    stack_name: ObjectName
+    stack_name: ObjectName | None = None
     """The Stack, in the namespace of the snapshot."""
+    stack_ref: InstanceReference | None = None
+    """The instance of a StackDefinition, in the namespace of the snapshot, instead of `stackName`."""
     deletion_policy: Literal["Delete", "Retain"] | None = None
     """What happens to the VolumeSnapshots when the StackSnapshot is deleted. `Retain`: they stay unchanged. Default:
     they are deleted.

@@ -70,7 +70,8 @@ def find_health(status: Mapping[str, Any], *, generation: int, revision: int) ->
 def is_held(settings: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
     """Return whether an instance stays as it is. settings: its options, in the form of a Stack's spec."""
     rollback = settings.get("rollback")
-    requested = rollback.get("toRevision") if isinstance(rollback, dict) else None
+    asked = rollback if isinstance(rollback, dict) else {}
+    requested = asked.get("toRevision", asked.get("toSnapshot"))
     target = status.get("target")
     cause = target.get("cause") if isinstance(target, dict) else ""
     is_stopped = str(status.get("phase", "")).endswith("Stopped")

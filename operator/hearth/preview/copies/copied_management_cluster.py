@@ -172,7 +172,7 @@ class NoSnapshots:
         """Return none."""
         return ()
 
-    def snapshots_of(self, namespace: str, stack: str) -> Sequence[StackSnapshotObject]:  # noqa: ARG002 -- the port
+    def snapshots_of(self, namespace: str, owner_key: str) -> Sequence[StackSnapshotObject]:  # noqa: ARG002 -- the port
         """Return none."""
         return ()
 

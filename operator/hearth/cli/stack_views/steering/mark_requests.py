@@ -74,7 +74,7 @@ def make_mark(stack: StackState, resource: str, *, reason: str | None) -> Object
     prefix = f"{stack.name}-{names.kebab(re.sub(r'[^a-zA-Z0-9]+', '-', resource).strip('-'))}"
     kind = stack.kind
     owner = {"apiVersion": kind.api_version, "kind": kind.name, "name": stack.name, "uid": stack.uid}
-    spec: Object = {**name_stack(stack), "resource": resource, "markUnhealthy": reason is not None}
+    spec: Object = {**stack.naming_fields, "resource": resource, "markUnhealthy": reason is not None}
     return {
         "apiVersion": f"{names.GROUP}/{names.VERSION}",
         "kind": "HealthMark",
@@ -87,17 +87,10 @@ def make_mark(stack: StackState, resource: str, *, reason: str | None) -> Object
     }
 
 
-def name_stack(stack: StackState) -> Object:
-    """Return the fields with which a HealthMark names the Stack."""
-    if stack.is_instance:
-        return {"stackRef": {"kind": stack.kind.name, "group": stack.kind.group, "name": stack.name}}
-    return {"groupName" if stack.is_group else "stackName": stack.name}
-
-
 def is_waiting(mark: Object, stack: StackState, resource: str) -> bool:
     """Return whether a mark says that this resource is unhealthy, and was not handled yet."""
     spec = object_fields.mapping(mark, "spec")
-    named = name_stack(stack).items() <= spec.items()
+    named = stack.naming_fields.items() <= spec.items()
     state = read_state(mark)
     is_open = not state.is_ready and not state.is_rejected
     return named and spec.get("resource") == resource and spec.get("markUnhealthy") is True and is_open

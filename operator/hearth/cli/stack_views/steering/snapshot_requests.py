@@ -8,7 +8,7 @@ from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import verbs
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
-from hearth.model import names, value_class
+from hearth.model import names, owner_fields, value_class
 from hearth.model.child import Object
 
 PREFIX_LENGTH: Final = 50
@@ -60,8 +60,6 @@ def find_refusal(stack: StackState) -> str:
     """Return why no snapshot of the Stack is taken; "" if it is."""
     if stack.is_deleting:
         return f"{stack.title} is being deleted; no snapshot is taken any more"
-    if stack.is_instance:
-        return f"{stack.title} is an object of a StackDefinition; only Stacks have snapshots"
     if object_fields.mapping(stack.spec, "kubeConfig"):
         return f"the objects of {stack.title} are in another cluster; a snapshot contains those of this one only"
     return ""
@@ -70,7 +68,7 @@ def find_refusal(stack: StackState) -> str:
 def make_snapshot(stack: StackState, *, name: str, is_retained: bool) -> Object:
     """Return the StackSnapshot to create. name: "" for one that the API server makes."""
     prefix = f"{stack.name[:PREFIX_LENGTH].rstrip('-.')}-"
-    spec: Object = {"stackName": stack.name} | ({"deletionPolicy": "Retain"} if is_retained else {})
+    spec: Object = stack.naming_fields | ({"deletionPolicy": "Retain"} if is_retained else {})
     return {
         "apiVersion": f"{names.GROUP}/{names.VERSION}",
         "kind": "StackSnapshot",
@@ -81,7 +79,9 @@ def make_snapshot(stack: StackState, *, name: str, is_retained: bool) -> Object:
 
 def describe(snapshot: Object) -> str:
     """Return what a snapshot keeps: `stackName=shop deletionPolicy=Retain`."""
-    return " ".join(f"spec.{key}={value}" for key, value in snapshot["spec"].items())
+    stated = {**snapshot["spec"], **(snapshot["spec"].get("stackRef") or {})}
+    stated.pop("stackRef", None)
+    return " ".join(f"spec.{key}={value}" for key, value in stated.items())
 
 
 def note_waiting(stack: StackState) -> tuple[str, ...]:
@@ -105,31 +105,31 @@ def restore(stack: StackState, snapshot: Object) -> VerbResult:
         f"{data}the definition in spec stays and is not applied",
         *verbs.note_paused(stack),
         *verbs.note_suspended(stack),
-        *verbs.note_git(stack, "spec.rollback"),
+        *verbs.note_git(stack, f"{stack.options_path}.rollback"),
     )
-    patch = make_patch(toRevision=None, toSnapshot=name)
+    patch = make_patch(stack, toRevision=None, toSnapshot=name)
     # Without a request, the operator would apply the definition in the spec before the restore: the revision bridges it.
     bridge = object_fields.number(snapshot, "status", "revision") if is_target else None
     return Write(
-        patches=(make_patch(toRevision=bridge, toSnapshot=None), patch) if stated == name else (patch,),
-        said=f"patched: spec.rollback.toSnapshot={name}",
+        patches=(make_patch(stack, toRevision=bridge, toSnapshot=None), patch) if stated == name else (patch,),
+        said=f"patched: {stack.options_path}.rollback.toSnapshot={name}",
         notes=notes,
     )
 
 
-def make_patch(**request: Any) -> Object:
-    """Return the patch of `spec.rollback`; None removes a field."""
-    return {"spec": {"rollback": request}}
+def make_patch(stack: StackState, **request: Any) -> Object:
+    """Return the patch of the request for a rollback; None removes a field."""
+    return stack.patch_options({"rollback": request})
 
 
 def explain_unusable(stack: StackState, snapshot: Object) -> str:
     """Return why the Stack cannot be restored from the snapshot now; "" if it may be."""
     state, name = SnapshotState(snapshot), object_fields.text(snapshot, "metadata", "name")
-    of = object_fields.text(snapshot, "spec", "stackName")
+    owner = owner_fields.read_owner(object_fields.mapping(snapshot, "spec"))
     if stack.is_deleting:
         return f"{stack.title} is being deleted; a deletion cannot be rolled back"
-    if of != stack.name:
-        return f"stacksnapshot/{name} is one of stack/{of}, not of stack/{stack.name}"
+    if owner != owner_fields.read_owner(stack.naming_fields):
+        return f"stacksnapshot/{name} is one of {names.describe_owner(owner)}, not of {stack.title}"
     if object_fields.text(snapshot, "metadata", "deletionTimestamp"):
         return f"stacksnapshot/{name} is being deleted"
     if not state.is_complete:

@@ -119,7 +119,13 @@ def test_an_instance_is_shown_as_a_stack_with_its_options_apart() -> None:
     unpaused = verbs.set_paused(shop, paused=False)
     assert isinstance(unpaused, Write)
     assert unpaused.patches == ({"spec": {"stack": {"paused": None}}},)
-    assert "only Stacks have snapshots" in snapshot_requests.find_refusal(shop)
+    assert snapshot_requests.find_refusal(shop) == ""
+    snapshot = snapshot_requests.make_snapshot(shop, name="before", is_retained=True)
+    assert snapshot["spec"] == {
+        "stackRef": {"kind": "Site", "group": "platform.example", "name": "shop"},
+        "deletionPolicy": "Retain",
+    }
+    assert snapshot_requests.describe(snapshot).startswith("spec.deletionPolicy=Retain spec.kind=Site")
     mark = mark_requests.make_mark(shop, "page", reason="stale")
     assert mark["spec"]["stackRef"] == {"kind": "Site", "group": "platform.example", "name": "shop"}
     assert mark["metadata"]["ownerReferences"][0]["kind"] == "Site"

@@ -104,7 +104,7 @@ def test_a_restore_in_progress_is_not_started_again() -> None:
     ("stack", "snapshot", "said"),
     [
         pytest.param(make_stack(deletionTimestamp="now"), make_snapshot(), "is being deleted", id="stack in deletion"),
-        pytest.param(make_stack(), make_snapshot(stack="web"), "is one of stack/web, not of stack/shop", id="other"),
+        pytest.param(make_stack(), make_snapshot(stack="web"), "is one of Stack web, not of stack/shop", id="other"),
         pytest.param(make_stack(), make_snapshot(uid="u-0"), "an earlier stack/shop", id="earlier"),
         pytest.param(
             make_stack(), make_snapshot(phase="InProgress"), "StackNotComplete: it is in progress", id="not complete"

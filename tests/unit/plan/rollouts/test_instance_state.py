@@ -1,0 +1,28 @@
+"""What a rollout reads of one instance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.plan.rollouts import instance_state
+
+
+@pytest.mark.parametrize(
+    ("settings", "status", "is_held"),
+    [
+        ({}, {}, False),
+        ({"paused": True}, {}, True),
+        ({"suspended": True}, {}, True),
+        ({}, {"phase": "UpdateStopped"}, True),
+        ({"rollback": {"onFailure": True}}, {"target": {"cause": "Spec"}}, False),
+        ({"rollback": {"toRevision": 0}}, {"target": {"cause": "Rollback"}}, True),
+        ({"rollback": {"toSnapshot": "before"}}, {"target": {"cause": "Rollback"}}, True),
+        ({"rollback": {"toRevision": 3}}, {"target": {"cause": "Spec"}}, False),
+        ({"rollback": None}, {"target": None}, False),
+    ],
+)
+def test_what_its_user_decided_holds_an_instance(settings: Any, status: Any, *, is_held: bool) -> None:
+    """A request that a later change overrode holds nothing; a rollback to a snapshot is one like any other."""
+    assert instance_state.is_held(settings, status) is is_held
