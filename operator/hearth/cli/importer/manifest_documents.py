@@ -163,9 +163,9 @@ def find_mistake(manifest: Mapping[str, Any], *, place: str) -> Mistake | None:
 
 
 def find_wrong_metadata(manifest: Mapping[str, Any], *, place: str) -> Iterator[Mistake]:
-    """Yield an error for each name, label and annotation that no object can have. Nothing counts as not stated."""
+    """Yield an error for each name, label and annotation that no object can have. An empty name counts as not stated."""
     metadata = manifest.get("metadata") or {}
-    stated = {key: value for key, value in metadata.items() if value not in (None, "")}
+    stated = {key: value for key, value in metadata.items() if value != "" or key in object_metadata.TEXT_MAPS}
     for mistake in object_metadata.find_mistakes(stated, path="metadata"):
         yield Mistake(path=place, message=f"{mistake.path} {mistake.message.removesuffix(object_metadata.OR_CONVERT)}")
 

@@ -202,16 +202,16 @@ def read_rules(form: InstanceForm) -> Mapping[str, Any]:
 
 
 def find_unfit(
-    form: InstanceForm, rules: Mapping[str, Any], spec: Any, *, own: InstanceForm | None
+    form: InstanceForm, rules: Mapping[str, Any], spec: Any, *, own_form: InstanceForm | None
 ) -> ChunkedWork[list[Mistake]]:
     """Find what of the spec of an instance fits its own revision, and not this one.
 
-    rules: of this one, as `read_rules` says; own: None if it is not known.
+    rules: of this one, as `read_rules` says; own_form: None if it is not known.
     """
     wrong = yield from find_mistakes(form, rules, spec)
-    if not wrong or own is None:
+    if not wrong or own_form is None:
         return wrong
-    before = yield from find_mistakes(own, read_rules(own), spec)
+    before = yield from find_mistakes(own_form, read_rules(own_form), spec)
     paths = {each.path for each in before}
     return [each for each in wrong if each.path not in paths]
 

@@ -107,6 +107,11 @@ def test_a_kind_that_only_ends_like_a_list_is_none() -> None:
             id="no namespace",
         ),
         pytest.param(
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: '', labels: ''}\n",
+            "1.yaml, document 1 (line 1): metadata.labels must be a map of texts, found text",
+            id="labels are a text, an empty one as well",
+        ),
+        pytest.param(
             "apiVersion: v1\nkind: Pod\nmetadata: [a]\n",
             "1.yaml, document 1 (line 1): metadata must be a mapping, found a list",
             id="metadata is a list",

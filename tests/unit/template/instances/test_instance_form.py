@@ -124,6 +124,6 @@ def test_an_instance_is_unfit_only_where_it_fitted_before(size: int, is_known: b
     spec = {**SPEC, "template": {"parameters": stricter, "resources": {}}}
     form = instance_form.make_form(FORM.definition, 2, instance_form.make_content(spec))
     work = instance_form.find_unfit(
-        form, instance_form.read_rules(form), {"size": size, **NAMED}, own=FORM if is_known else None
+        form, instance_form.read_rules(form), {"size": size, **NAMED}, own_form=FORM if is_known else None
     )
     assert [each.path for each in chunked_work.finish(work)] == paths

@@ -54,8 +54,8 @@ async def make_preview(
     kind = definition_kind.find_kind(spec)
     instances = await list_instances(session, kind)
     following = [each for each in instances if instance_form.find_pin(each.get("spec")) is None]
-    own, rules = make_own_form(present, newest), instance_form.read_rules(form)
-    unfit = [text for each in instances for text in find_unfit(form, rules, each, own=own)]
+    own_form, rules = make_own_form(present, newest), instance_form.read_rules(form)
+    unfit = [text for each in instances for text in find_unfit(form, rules, each, own_form=own_form)]
     if unfit:
         return DefinitionPreview(name=name, unfit=tuple(unfit))
     previews = await preview_all(session, following, (kind, form), tenancy=tenancy, show=show)
@@ -81,12 +81,12 @@ def make_own_form(present: Object | None, number: int) -> InstanceForm | None:
 
 
 def find_unfit(
-    form: InstanceForm, rules: Mapping[str, Any], instance: Object, *, own: InstanceForm | None
+    form: InstanceForm, rules: Mapping[str, Any], instance: Object, *, own_form: InstanceForm | None
 ) -> list[str]:
-    """Return what of an instance does not fit, with its name, as the operator judges. own: the revision of most of them."""
-    is_own = own is not None and object_fields.number(instance, "status", "definitionRevision") == own.number
+    """Return what of an instance does not fit, with its name, as the operator judges. own_form: the revision of most of them."""
+    is_own = own_form is not None and object_fields.number(instance, "status", "definitionRevision") == own_form.number
     mistakes = chunked_work.finish(
-        instance_form.find_unfit(form, rules, instance.get("spec"), own=own if is_own else None)
+        instance_form.find_unfit(form, rules, instance.get("spec"), own_form=own_form if is_own else None)
     )
     metadata = instance["metadata"]
     return [f"{metadata['namespace']}/{metadata['name']}: {each}" for each in mistakes]
