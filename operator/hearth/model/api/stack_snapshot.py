@@ -13,11 +13,13 @@ from hearth.model.api.health_mark import ObjectName
 from hearth.model.api.stack_definition import GROUP, KIND_NAME
 from hearth.model.api.stack_status import PROBLEMS_LIMIT, Condition
 
-SAME_STACK: JsonDict = {
-    "rule": "has(self.stackName) == has(oldSelf.stackName) && (has(self.stackName) ? self.stackName == oldSelf.stackName"
-    " : has(oldSelf.stackRef) && self.stackRef == oldSelf.stackRef)",
-    "message": "the Stack of a snapshot is immutable; create another StackSnapshot for another Stack",
-}
+SAME_STACK: list[JsonDict] = [
+    {
+        "rule": f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
+        "message": f"{field} is immutable; create another StackSnapshot for another Stack",
+    }
+    for field in ("stackName", "stackRef")
+]
 ONE_STACK: JsonDict = {
     "rule": "has(self.stackName) != has(self.stackRef)",
     "message": "exactly one of stackName and stackRef must be given",
@@ -38,7 +40,7 @@ class InstanceReference(ApiModel):
 class StackSnapshotSpec(ApiModel):
     """The Stack, and what happens to the VolumeSnapshots."""
 
-    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [ONE_STACK, SAME_STACK]})
+    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [ONE_STACK, *SAME_STACK]})
 
     stack_name: ObjectName | None = None
     """The Stack, in the namespace of the snapshot."""
