@@ -257,7 +257,8 @@ async def _take_over(
                 reason=objection.reason,
                 message=message,
                 is_final=objection.is_final,
-                is_name_taken=objection.is_of_stack and step.has_generated_name,
+                # Who wants to take over an object means this one.
+                is_name_taken=objection.is_of_stack and step.has_generated_name and not step.may_adopt,
                 causes=(taken,),
             )
     if not is_ours or annotations.get(names.ANNOTATION_ADOPTED) == names.ADOPTED:
