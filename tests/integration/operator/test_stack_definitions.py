@@ -190,9 +190,10 @@ async def clear(cluster: Cluster) -> None:
     """Delete what a run that failed left behind. Its operator, which alone may delete it, is gone with its key."""
     for kind in (SITE, STACK_DEFINITION, CUSTOM_RESOURCE_DEFINITION):
         for metadata in await cluster.list_everywhere(kind):
-            if kind == SITE or metadata["name"] == NAME:
+            if kind == SITE or metadata["name"].endswith(f".{GROUP}"):
                 await cluster.delete_by_force(kind, metadata)
-    await cluster.wait_gone(CUSTOM_RESOURCE_DEFINITION, NAME)
+    for name in (NAME, f"others.{GROUP}"):
+        await cluster.wait_gone(CUSTOM_RESOURCE_DEFINITION, name)
 
 
 async def keep_a_kind_of_another_client(cluster: Cluster) -> None:

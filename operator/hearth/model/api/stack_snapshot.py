@@ -22,7 +22,7 @@ SAME_STACK: list[JsonDict] = [
 ]
 ONE_STACK: JsonDict = {
     "rule": "has(self.stackName) != has(self.stackRef)",
-    "message": "exactly one of stackName and stackRef must be given",
+    "message": "either spec.stackName or spec.stackRef must be given",
 }
 
 
