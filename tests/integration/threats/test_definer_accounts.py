@@ -22,9 +22,8 @@ FLAGS = (f"--definition-groups={GROUP}",)
 SITES = Rule(group=GROUP, resources=("sites",), verbs=(*READ, *WRITE))
 
 
-def make_definition(account: Object, **spec: object) -> Object:
-    """A kind whose object is a ConfigMap in a namespace that its developer names."""
-    page = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "${params.where}"}, "data": {"a": "b"}}
+def make_definition(template: Object, **spec: object) -> Object:
+    """A kind of sites."""
     return {
         "apiVersion": "hearth.dev/v1alpha1",
         "kind": "StackDefinition",
@@ -33,11 +32,17 @@ def make_definition(account: Object, **spec: object) -> Object:
             "group": GROUP,
             "names": {"kind": "Site", "plural": "sites"},
             "versions": [{"name": "v1alpha1"}],
-            "template": {"parameters": {"where": {"type": "string"}}, "resources": {"page": {"manifest": page}}},
-            "account": account,
+            "template": template,
             **spec,
         },
     }
+
+
+def make_acting(account: Object) -> Object:
+    """A kind whose object is a ConfigMap in a namespace that its developer names, written as an account."""
+    page = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "${params.where}"}, "data": {"a": "b"}}
+    template: Object = {"parameters": {"where": {"type": "string"}}, "resources": {"page": {"manifest": page}}}
+    return make_definition(template, account=account)
 
 
 def make_site(namespace: str, name: str, where: str, **options: object) -> Object:
@@ -97,7 +102,7 @@ def test_what_an_account_is_used_for(threats: ThreatWorld, platform: str) -> Non
     operator, tenant, vault = threats.operator, threats.tenant(), threats.make_namespace("vault")
     restart(threats, *FLAGS, f"--definition-accounts={platform}:{ACCOUNT}")
     stranger = {"namespace": platform, "name": "default"}
-    threats.api.create(make_definition(stranger))
+    threats.api.create(make_acting(stranger))
     ready = wait_ready(threats, "StackDefinition", "", NAME, "InvalidDefinition")
     assert f"--definition-accounts={platform}:default,{platform}:{ACCOUNT}" in find_ready(ready)[1]
     threats.api.patch("StackDefinition", "", NAME, {"spec": {"account": {"name": ACCOUNT}}}).expect()
@@ -141,7 +146,7 @@ def test_who_may_let_a_definition_act_as_an_account(threats: ThreatWorld, platfo
     threats.wait_for(reviewed.is_reviewing, what="the API server asks the webhook")
     author = make_platform_engineer(threats, platform)
     try:
-        definition = make_definition({"namespace": platform, "name": ACCOUNT})
+        definition = make_acting({"namespace": platform, "name": ACCOUNT})
         denied = author.try_create(definition)
         assert denied.code == 422, denied.text
         said = denied.body["message"]

@@ -87,8 +87,7 @@ async def find_snapshots(session: Session, stack: StackState) -> tuple[Field, ..
     options = tuple(
         Option(value=name, label=safe_text.one_line(f"{name} ({object_fields.text(each, 'status', 'phase') or 'new'})"))
         for each in found
-        if stack.naming_fields.items() <= object_fields.mapping(each, "spec").items()
-        and (name := object_fields.text(each, "metadata", "name"))
+        if stack.is_named_by(each) and (name := object_fields.text(each, "metadata", "name"))
     )
     return (Field(name="snapshot", label="Snapshot", options=options),) if options else ()
 

@@ -105,10 +105,13 @@ class StackState(NamedObject):
         return self.instance_kind is None and self.raw.get("kind") == names.GROUP_KIND
 
     @property
-    def naming_fields(self) -> Object:
-        """Return the fields with which a HealthMark or StackSnapshot names it."""
-        kind = self.kind.key if self.is_instance else self.kind.name
-        return owner_fields.write_owner(names.owner_key(kind, self.name))
+    def owner_key(self) -> str:
+        """Return its key within its namespace, see `hearth.model.names.owner_key`."""
+        return names.owner_key(self.kind.key if self.is_instance else self.kind.name, self.name)
+
+    def is_named_by(self, named: Object) -> bool:
+        """Return whether a HealthMark or StackSnapshot names it. named: the object."""
+        return owner_fields.read_owner(object_fields.mapping(named, "spec")) == self.owner_key
 
     @property
     def is_instance(self) -> bool:

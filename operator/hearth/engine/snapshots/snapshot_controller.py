@@ -101,7 +101,7 @@ class SnapshotController:
         if stack.is_group:
             return
         found = self._services.snapshots.snapshots_of(stack.namespace, stack.owner_key)
-        if found and not stack.is_group:
+        if found:
             self._names[stack.uid] = (stack.namespace, stack.owner_key)
             self._look_now([each.uid for each in found if stack.deleting or "revision" not in each.status])
 

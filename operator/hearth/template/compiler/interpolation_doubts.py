@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from hearth.template.cel import cel_environment, expressions
 from hearth.template.text import error_hints, interpolation
-from hearth.template.text.interpolation import ExpressionSource
 
 TEMPLATE: Final = "spec.template"
 PARAMETERS: Final = "params"
@@ -50,7 +49,7 @@ def find_doubts(spec: Mapping[str, Any]) -> Iterator[str]:
         loop = resource.get("forEach") if isinstance(resource, dict) else None
         of_elements = find_parameters([loop]) if isinstance(loop, str) else set()
         for path, risk, text in find_risks(manifest, where, is_privileged=has_privileges(manifest)):
-            for parameter in sorted(find_parameters(list_expressions(text), of_elements)):
+            for parameter in sorted(find_parameters(interpolation.find_expressions(text), of_elements)):
                 if not is_narrow(rules.get(parameter)):
                     yield (
                         f"{path}: the parameter {parameter} {risk}, with the rights of spec.account; state an enum or a "
@@ -82,15 +81,6 @@ def has_privileges(value: Any) -> bool:
     is_raised = value.get("privileged") is True or value.get("hostNetwork") is True or value.get("hostPID") is True
     is_named = bool(value.get("serviceAccountName")) or "hostPath" in value
     return is_raised or is_named or any(map(has_privileges, value.values()))
-
-
-def list_expressions(text: str) -> list[str]:
-    """Return the expressions in a text; none if one does not end, which is a mistake."""
-    try:
-        parts = interpolation.parse(text)
-    except interpolation.UnterminatedExpression:
-        return []
-    return [part.text for part in parts if isinstance(part, ExpressionSource)]
 
 
 def find_parameters(texts: Iterable[str], of_elements: Collection[str] = ()) -> set[str]:

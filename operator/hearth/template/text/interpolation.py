@@ -5,7 +5,10 @@ Knows the quoting of CEL that decides where an expression ends. Must not know it
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from hearth.model import limits, value_class
 
@@ -75,6 +78,27 @@ def parse(string: str) -> tuple[str | ExpressionSource, ...]:
     if literal:
         parts.append(literal)
     return tuple(parts)
+
+
+def list_expressions(string: str) -> list[str]:
+    """Return the texts of the expressions in `string`, in order. Raises UnterminatedExpression."""
+    return [part.text for part in parse(string) if isinstance(part, ExpressionSource)]
+
+
+def find_expressions(value: Any) -> Iterator[str]:
+    """Yield the text of each expression in a value, its keys included; none of a string that is malformed."""
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, str):
+            if has_expressions(each):
+                with contextlib.suppress(UnterminatedExpression):
+                    yield from list_expressions(each)
+        elif isinstance(each, Mapping):
+            pending += each.values()
+            pending += each.keys()
+        elif isinstance(each, list):
+            pending += each
 
 
 def is_like_shell(expression: str) -> bool:

@@ -195,20 +195,11 @@ def join(conditions: Sequence[str]) -> str:
 def find_reads(value: Any, known: Collection[str]) -> set[str]:
     """Return the resources that the expressions in a value cannot do without. known: all resources."""
     return {
-        name for expression in find_expressions(value) for name, is_needed in list_reads(expression, known) if is_needed
+        name
+        for expression in interpolation.find_expressions(value)
+        for name, is_needed in list_reads(expression, known)
+        if is_needed
     }
-
-
-def find_expressions(value: Any) -> Iterator[str]:
-    """Yield the expressions in all texts of a value."""
-    if isinstance(value, dict):
-        for each in value.values():
-            yield from find_expressions(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from find_expressions(each)
-    elif isinstance(value, str):
-        yield from (part.text for part in interpolation.parse(value) if isinstance(part, ExpressionSource))
 
 
 def list_reads(expression: str, known: Collection[str]) -> Iterator[tuple[str, bool]]:

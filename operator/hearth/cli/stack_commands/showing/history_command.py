@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import click
 
@@ -20,23 +21,34 @@ from hearth.cli.stack_commands.stack_argument import NAME
 from hearth.cli.stack_views.lists import revision_history
 
 
+def check_numbers(ctx: click.Context, param: click.Parameter, value: tuple[int, ...]) -> tuple[int, ...]:  # noqa: ARG001 -- click calls it so
+    """Return `value` if it names at most two revisions."""
+    if len(value) > 2:
+        raise click.UsageError("name one revision to show it, or two to compare them")
+    return value
+
+
+NUMBERS: Final = click.argument(
+    "numbers", nargs=-1, type=click.IntRange(min=1), metavar="[REVISION [REVISION]]", callback=check_numbers
+)
+OUTPUT: Final = click.option(
+    "-o", "--output", type=click.Choice(["json", "yaml"], case_sensitive=False), help="The format of the list."
+)
+
+
 @click.command(
     cls=ExampleCommand,
     examples=("kubectl stack history shop", "kubectl stack history shop 3", "kubectl stack history shop 3 4"),
 )
 @NAME
-@click.argument("numbers", nargs=-1, type=click.IntRange(min=1), metavar="[REVISION [REVISION]]")
-@click.option(
-    "-o", "--output", type=click.Choice(["json", "yaml"], case_sensitive=False), help="The format of the list."
-)
+@NUMBERS
+@OUTPUT
 @cluster_options.cluster_options
 def history(cluster: ClusterOptions, name: str, numbers: tuple[int, ...], output: str | None) -> None:
     """Show the revisions with author, commit and outcome; one definition; or what changed between two.
 
     Sensitive values are never shown: the difference says that they changed.
     """
-    if len(numbers) > 2:
-        raise click.UsageError("name one revision to show it, or two to compare them")
 
     async def work(session: Session) -> int:
         return await execute(session, cluster.find_namespace(), name, numbers, output=output)

@@ -18,6 +18,7 @@ from hearth.cli.stack_commands import cluster_options
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_commands.exit_codes import DONE, FAILED
 from hearth.cli.stack_commands.showing import history_command
+from hearth.cli.stack_commands.showing.history_command import NUMBERS, OUTPUT
 from hearth.cli.stack_commands.stack_argument import NAME, Duration
 from hearth.cli.stack_commands.steering import progress_output, verb_execution
 from hearth.cli.stack_commands.steering.verb_commands import verb
@@ -92,15 +93,11 @@ def status(cluster: ClusterOptions, definition: str, timeout: float | None, *, w
     examples=("kubectl stack rollout history webapps", "kubectl stack rollout history webapps 3 4"),
 )
 @DEFINITION
-@click.argument("numbers", nargs=-1, type=click.IntRange(min=1), metavar="[REVISION [REVISION]]")
-@click.option(
-    "-o", "--output", type=click.Choice(["json", "yaml"], case_sensitive=False), help="The format of the list."
-)
+@NUMBERS
+@OUTPUT
 @cluster_options.cluster_options
 def history(cluster: ClusterOptions, definition: str, numbers: tuple[int, ...], output: str | None) -> None:
     """Show the revisions with author, commit and state; one of them; or what changed between two."""
-    if len(numbers) > 2:
-        raise click.UsageError("name one revision to show it, or two to compare them")
 
     async def work(session: Session) -> int:
         found = await find_definition(session, definition)

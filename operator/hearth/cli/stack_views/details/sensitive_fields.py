@@ -108,8 +108,7 @@ def list_reads(text: str) -> list[Read]:
     from hearth.template.cel import cel_environment, expressions
 
     try:
-        parts = [part.text for part in interpolation.parse(text) if isinstance(part, interpolation.ExpressionSource)]
-        parsed = [expressions.parse(each) for each in parts]
+        parsed = [expressions.parse(each) for each in interpolation.list_expressions(text)]
     except (interpolation.UnterminatedExpression, cel_environment.CelCompileError):
         return [UNREADABLE]
     return [(read.root, read.path) for each in parsed for read in each.reads.reads]

@@ -8,7 +8,7 @@ from typing import Final
 from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import stack_view
-from hearth.model import names, value_class
+from hearth.model import names, owner_fields, value_class
 from hearth.model.child import Object
 from hearth.model.text.enumeration import enumerate_names
 
@@ -74,7 +74,11 @@ def make_mark(stack: StackState, resource: str, *, reason: str | None) -> Object
     prefix = f"{stack.name}-{names.kebab(re.sub(r'[^a-zA-Z0-9]+', '-', resource).strip('-'))}"
     kind = stack.kind
     owner = {"apiVersion": kind.api_version, "kind": kind.name, "name": stack.name, "uid": stack.uid}
-    spec: Object = {**stack.naming_fields, "resource": resource, "markUnhealthy": reason is not None}
+    spec: Object = {
+        **owner_fields.write_owner(stack.owner_key),
+        "resource": resource,
+        "markUnhealthy": reason is not None,
+    }
     return {
         "apiVersion": f"{names.GROUP}/{names.VERSION}",
         "kind": "HealthMark",
@@ -90,10 +94,10 @@ def make_mark(stack: StackState, resource: str, *, reason: str | None) -> Object
 def is_waiting(mark: Object, stack: StackState, resource: str) -> bool:
     """Return whether a mark says that this resource is unhealthy, and was not handled yet."""
     spec = object_fields.mapping(mark, "spec")
-    named = stack.naming_fields.items() <= spec.items()
     state = read_state(mark)
     is_open = not state.is_ready and not state.is_rejected
-    return named and spec.get("resource") == resource and spec.get("markUnhealthy") is True and is_open
+    is_marked = spec.get("resource") == resource and spec.get("markUnhealthy") is True
+    return is_marked and is_open and stack.is_named_by(mark)
 
 
 def describe(mark: Object) -> str:

@@ -68,7 +68,7 @@ def find_refusal(stack: StackState) -> str:
 def make_snapshot(stack: StackState, *, name: str, is_retained: bool) -> Object:
     """Return the StackSnapshot to create. name: "" for one that the API server makes."""
     prefix = f"{stack.name[:PREFIX_LENGTH].rstrip('-.')}-"
-    spec: Object = stack.naming_fields | ({"deletionPolicy": "Retain"} if is_retained else {})
+    spec: Object = owner_fields.write_owner(stack.owner_key) | ({"deletionPolicy": "Retain"} if is_retained else {})
     return {
         "apiVersion": f"{names.GROUP}/{names.VERSION}",
         "kind": "StackSnapshot",
@@ -125,10 +125,10 @@ def make_patch(stack: StackState, **request: Any) -> Object:
 def explain_unusable(stack: StackState, snapshot: Object) -> str:
     """Return why the Stack cannot be restored from the snapshot now; "" if it may be."""
     state, name = SnapshotState(snapshot), object_fields.text(snapshot, "metadata", "name")
-    owner = owner_fields.read_owner(object_fields.mapping(snapshot, "spec"))
     if stack.is_deleting:
         return f"{stack.title} is being deleted; a deletion cannot be rolled back"
-    if owner != owner_fields.read_owner(stack.naming_fields):
+    if not stack.is_named_by(snapshot):
+        owner = owner_fields.read_owner(object_fields.mapping(snapshot, "spec"))
         return f"stacksnapshot/{name} is one of {names.describe_owner(owner)}, not of {stack.title}"
     if object_fields.text(snapshot, "metadata", "deletionTimestamp"):
         return f"stacksnapshot/{name} is being deleted"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from hearth.cli import object_fields
@@ -56,32 +56,9 @@ def find_named(resource: Any, names: Collection[str]) -> list[str]:
     """Return the resources that `dependsOn` and the expressions of a resource name."""
     stated = map(members.root_of, object_fields.texts(resource, "dependsOn"))
     found = dict.fromkeys(name for name in stated if name in names)
-    for text in find_expressions(object_fields.find(resource, "manifest")):
+    for text in interpolation.find_expressions(object_fields.find(resource, "manifest")):
         found.update(dict.fromkeys(name for name in find_roots(text) if name in names))
     return list(found)
-
-
-def find_expressions(value: Any) -> Iterator[str]:
-    """Yield the text of each `${…}` in a manifest."""
-    pending = [value]
-    while pending:
-        each = pending.pop()
-        if isinstance(each, str):
-            if interpolation.has_expressions(each):
-                yield from parse_text(each)
-        elif isinstance(each, Mapping):
-            pending += each.values()
-            pending += each.keys()
-        elif isinstance(each, list):
-            pending += each
-
-
-def parse_text(text: str) -> list[str]:
-    """Return the expressions in a text; none if it is malformed, which the operator reports."""
-    try:
-        return [part.text for part in interpolation.parse(text) if isinstance(part, interpolation.ExpressionSource)]
-    except interpolation.UnterminatedExpression:
-        return []
 
 
 def find_roots(text: str) -> tuple[str, ...]:
