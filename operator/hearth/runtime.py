@@ -39,9 +39,9 @@ from hearth.kube.remote import remote_clusters
 from hearth.kube.remote.remote_clusters import KubeRemoteClusters
 from hearth.kube.stack_definition_client import KubeStackDefinitionClient
 from hearth.kube.stack_snapshot_client import KubeSnapshotClient
-from hearth.kube.well_known_kinds import RESOURCE_GROUP
 from hearth.kube.workload_cluster import KubeWorkloadCluster
 from hearth.model import errors
+from hearth.model.well_known_kinds import RESOURCE_GROUP
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.plan.retry.backoff import BackoffPolicy

@@ -19,8 +19,8 @@ from bench.instruments import bare_api, place, user, workload
 from bench.instruments.bare_api import BareApi
 from bench.instruments.workload import Workload
 from hearth.kube.client import api_requests
-from hearth.kube.well_known_kinds import STACK
 from hearth.model.child import Object
+from hearth.model.well_known_kinds import STACK
 
 VARIABLE = "HEARTH_TEST_KUBECONFIG"
 LISTENERS = Path(__file__).resolve().parent / "event_listeners.py"

@@ -27,8 +27,8 @@ from hearth.cli.demo import operator_process
 from hearth.cli.demo.demo_cluster import Cluster
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
-from hearth.kube.well_known_kinds import NAMESPACE, STACK
 from hearth.model import errors
+from hearth.model.well_known_kinds import NAMESPACE, STACK
 from hearth.template.text import kubectl_yaml
 
 VARIABLE = "HEARTH_TEST_KUBECONFIG"

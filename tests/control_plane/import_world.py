@@ -21,9 +21,9 @@ from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
 from hearth.kube.discovery.discovery import Discovery
 from hearth.kube.discovery.schemas import Schemas
-from hearth.kube.well_known_kinds import NAMESPACE
 from hearth.model import errors, names
 from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import NAMESPACE
 
 SERVICE = Kind(group="", version="v1", name="Service", plural="services", namespaced=True)
 CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)

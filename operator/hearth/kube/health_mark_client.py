@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from hearth.kube.client import api_client, api_requests
-from hearth.kube.well_known_kinds import HEALTH_MARK
+from hearth.model.well_known_kinds import HEALTH_MARK
 
 if TYPE_CHECKING:
     from hearth.engine.cluster_objects import HealthMarkObject

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from hearth.kube.client import api_client, api_requests
 from hearth.kube.objects import controller_revision, event_recorder, hash_key
-from hearth.kube.well_known_kinds import CONTROLLER_REVISION
 from hearth.model import errors, names
+from hearth.model.well_known_kinds import CONTROLLER_REVISION
 
 if TYPE_CHECKING:
     from hearth.engine.cluster_objects import Revision, StackObject

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from hearth.kube.cache.stack_cache import StackCache
 from hearth.kube.client import api_client, api_requests
-from hearth.kube.well_known_kinds import STACK_DEFINITION
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import STACK_DEFINITION
 
 if TYPE_CHECKING:
     from hearth.engine.cluster_objects import StackObject

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from hearth.kube.client import api_client, api_requests
-from hearth.kube.well_known_kinds import STACK_SNAPSHOT
+from hearth.model.well_known_kinds import STACK_SNAPSHOT
 
 if TYPE_CHECKING:
     from hearth.engine.snapshot_ports import StackSnapshotObject

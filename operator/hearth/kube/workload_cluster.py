@@ -15,11 +15,11 @@ from hearth.kube.cache import child_cache, external_cache
 from hearth.kube.client import api_client, api_requests
 from hearth.kube.discovery import discovery, schemas
 from hearth.kube.watch import retry_trigger_watches
-from hearth.kube.well_known_kinds import ACCESS_REVIEW, CUSTOM_RESOURCE_DEFINITION, OWN_ACCESS_REVIEW, POD
 from hearth.model import child as child_module
 from hearth.model import child_fields, errors
 from hearth.model.kinds import Kind
 from hearth.model.sharding import WHOLE, Share
+from hearth.model.well_known_kinds import ACCESS_REVIEW, CUSTOM_RESOURCE_DEFINITION, OWN_ACCESS_REVIEW, POD
 
 if TYPE_CHECKING:
     from hearth.engine.ports import CacheListener, Observer

@@ -21,8 +21,8 @@ from bench.instruments.lab import BenchmarkOptions, Lab
 from bench.instruments.operator_run import Operator
 from bench.instruments.workload import INSTANCE, InstanceWorkload, Workload
 from hearth.kube.client import api_requests
-from hearth.kube.well_known_kinds import STACK_DEFINITION
 from hearth.model.child import Object
+from hearth.model.well_known_kinds import STACK_DEFINITION
 
 QUICK = 20
 KIBIBYTE = 1024

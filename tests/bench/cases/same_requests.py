@@ -20,14 +20,13 @@ from bench.instruments.bare_api import BareApi
 from bench.instruments.figures import Ceiling
 from bench.instruments.workload import Target, Workload
 from hearth.engine.cluster_objects import Revision
-from hearth.kube import well_known_kinds
 from hearth.kube.cache import stack_cache
 from hearth.kube.client import api_requests
 from hearth.kube.objects import controller_revision, event_recorder
 from hearth.kube.objects.event_recorder import EventContent
-from hearth.kube.well_known_kinds import CONTROLLER_REVISION, STACK
-from hearth.model import names
+from hearth.model import names, well_known_kinds
 from hearth.model.child import Object
+from hearth.model.well_known_kinds import CONTROLLER_REVISION, STACK
 
 TIMESTAMP = "2026-01-01T00:00:00Z"
 SAMPLE = 250

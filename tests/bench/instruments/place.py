@@ -15,10 +15,10 @@ from bench.instruments import bare_api
 from bench.instruments.bare_api import BareApi
 from bench.instruments.workload import ROLE_BINDING, SERVICE_ACCOUNT
 from hearth.kube.client import api_requests
-from hearth.kube.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, STACK, STACK_KINDS
 from hearth.model.api import crd
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, STACK, STACK_KINDS
 
 POLICY = Kind(
     group="admissionregistration.k8s.io",

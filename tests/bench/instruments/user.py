@@ -10,9 +10,9 @@ from bench.instruments import workload as workload_module
 from bench.instruments.lab import Lab
 from bench.instruments.workload import INSTANCE, Workload
 from hearth.kube.client import api_requests
-from hearth.kube.well_known_kinds import STACK_KINDS
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import STACK_KINDS
 
 Act: TypeAlias = "Callable[[Lab, Workload], Awaitable[None]]"
 """What is done with the Stacks of a workload."""

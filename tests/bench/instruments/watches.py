@@ -14,10 +14,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from bench.instruments import bare_api
 from bench.instruments.bare_api import BareApi
 from hearth.kube.client import api_requests
-from hearth.kube.well_known_kinds import STACK_KINDS
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import STACK_KINDS
 
 
 class Stacks:

@@ -10,10 +10,10 @@ import pytest
 from hearth.kube.auth import credentials
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
-from hearth.kube.well_known_kinds import HEALTH_MARK, STACK
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import HEALTH_MARK, STACK
 from support.real import real_user
 from support.real.real_user import RealUser
 from support.stories.world import Address

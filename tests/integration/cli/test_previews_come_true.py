@@ -10,9 +10,9 @@ import pytest
 from hearth.cli.stack_access.preview import preview_reader, wanted_stack
 from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
 from hearth.cli.stack_access.session import Session
-from hearth.kube.well_known_kinds import STACK
 from hearth.model.child import Object
 from hearth.model.tenancy import Tenancy
+from hearth.model.well_known_kinds import STACK
 from hearth.preview.changes import Action, Preview
 from support.fake_world import preview_of
 from support.fake_world.preview_of import Seen

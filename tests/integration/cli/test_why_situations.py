@@ -25,9 +25,9 @@ from hearth.cli.stack_views.causes import stack_causes
 from hearth.kube.auth import credentials
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
-from hearth.kube.well_known_kinds import STACK
 from hearth.model import errors
 from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import STACK
 from support.real import user_shell
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser

@@ -12,9 +12,9 @@ from hearth.kube.auth import credentials
 from hearth.kube.auth.credentials import CredentialSource
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
-from hearth.kube.well_known_kinds import STACK
 from hearth.model import errors
 from hearth.model.api import crd
+from hearth.model.well_known_kinds import STACK
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

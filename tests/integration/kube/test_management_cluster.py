@@ -16,10 +16,10 @@ from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
 from hearth.kube.management_cluster import KubeManagementCluster
 from hearth.kube.objects import hash_key
-from hearth.kube.well_known_kinds import CONTROLLER_REVISION, STACK
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
+from hearth.model.well_known_kinds import CONTROLLER_REVISION, STACK
 
 MANIFEST = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}
 DEFINITION: Object = {"template": {"resources": {"web": {"manifest": MANIFEST}}}, "parameters": {"size": 1}}

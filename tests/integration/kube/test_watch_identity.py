@@ -11,9 +11,9 @@ import pytest
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
 from hearth.kube.watch import watch_events
-from hearth.kube.well_known_kinds import STACK
 from hearth.model import names
 from hearth.model.child import Object
+from hearth.model.well_known_kinds import STACK
 
 pytestmark = pytest.mark.cluster
 

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from hearth.kube.client import api_requests
-from hearth.kube.well_known_kinds import LEASE
+from hearth.model.well_known_kinds import LEASE
 from hearth.settings import LEASE_HELD_EXIT_CODE
 from support.real import operator_fleet, operator_process
 from support.real.operator_fleet import Crew, Watcher

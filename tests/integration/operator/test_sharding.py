@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hearth.kube.well_known_kinds import CONTROLLER_REVISION, LEASE
 from hearth.model import names
+from hearth.model.well_known_kinds import CONTROLLER_REVISION, LEASE
 from support.real import operator_fleet
 from support.real.operator_fleet import Crew, Watcher
 from support.real.operator_process import OperatorProcess

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import pytest
 
 from hearth.kube.client import api_requests
-from hearth.kube.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, STACK_DEFINITION
 from hearth.model import errors
 from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, STACK_DEFINITION
 from support.real.operator_fleet import PATIENCE, Crew
 from support.real.paster import Paster
 from support.real.real_user import RealUser

@@ -23,7 +23,7 @@ NOTICED = 3.0
 OTHER = f"places.{GROUP}"
 
 
-def make_pages(resources: Object, **spec: object) -> Object:
+def make_sites(resources: Object, **spec: object) -> Object:
     """A kind of sites with these resources, which may read its title."""
     template: Object = {"parameters": {"title": {"type": "string", "default": "x"}}, "resources": resources}
     return test_definer_accounts.make_definition(template, **spec)
@@ -66,14 +66,14 @@ def test_a_kind_that_is_served_otherwise_is_not_shadowed(served: ThreatWorld) ->
         }
     )
     try:
-        served.api.create(make_pages({"page": make_page()}))
+        served.api.create(make_sites({"page": make_page()}))
         ready = wait_ready(served, "StackDefinition", "", NAME, "KindTaken")
         assert '"Site" is already in use' in find_ready(ready)[1]
         kept = served.api.get("CustomResourceDefinition", "", OTHER)
         assert kept is not None
         assert (kept["metadata"]["uid"], kept["spec"]["names"]) == (first["metadata"]["uid"], first["spec"]["names"])
         for group in ("apps", "hearth.dev", "x.k8s.io"):
-            refused = served.api.try_create({**make_pages({}), "metadata": {"name": f"sites.{group}"}})
+            refused = served.api.try_create({**make_sites({}), "metadata": {"name": f"sites.{group}"}})
             assert not refused.is_accepted, group
     finally:
         served.api.delete("CustomResourceDefinition", "", OTHER)
@@ -84,7 +84,7 @@ def test_a_kind_that_is_served_otherwise_is_not_shadowed(served: ThreatWorld) ->
 @pytest.mark.installed("definitions")
 def test_many_instances_of_one_tenant_delay_no_other(served: ThreatWorld) -> None:
     """Made at once and changed at once by a new revision: turns are taken by namespace."""
-    served.api.create(make_pages({"page": make_page()}, rollout={"strategy": "AllAtOnce"}))
+    served.api.create(make_sites({"page": make_page()}, rollout={"strategy": "AllAtOnce"}))
     wait_ready(served, "StackDefinition", "", NAME, "Complete")
     tenant = served.tenant()
     developer = tenant.make_account("developer", SITES)
@@ -94,7 +94,7 @@ def test_many_instances_of_one_tenant_delay_no_other(served: ThreatWorld) -> Non
     assert served.canary().complete < alone + NOTICED
     wait_updated(served, revision=1)
 
-    changed = make_pages({"page": make_page("another")})["spec"]["template"]
+    changed = make_sites({"page": make_page("another")})["spec"]["template"]
     served.api.patch("StackDefinition", "", NAME, {"spec": {"template": changed}}).expect()
     slowest = 0.0
     while not is_updated(served, revision=2):
@@ -106,7 +106,7 @@ def test_many_instances_of_one_tenant_delay_no_other(served: ThreatWorld) -> Non
 @pytest.mark.installed("definitions")
 def test_the_largest_definition_is_served(served: ThreatWorld) -> None:
     """With instances, and with others beside it. One that no revision could hold is refused as a whole."""
-    served.api.create(make_pages({f"page{number}": make_page("x" * 1_000) for number in range(PARTS)}))
+    served.api.create(make_sites({f"page{number}": make_page("x" * 1_000) for number in range(PARTS)}))
     wait_ready(served, "StackDefinition", "", NAME, "Complete")
     tenant = served.tenant()
     developer = tenant.make_account("developer", SITES)
@@ -136,7 +136,7 @@ def wait_updated(threats: ThreatWorld, *, revision: int) -> None:
 @pytest.mark.installed("definitions")
 def test_roles_for_developers_hand_on_no_right_on_the_status(served: ThreatWorld) -> None:
     """They are made only by an operator that may, and let who may edit a namespace edit instances there, not forge them."""
-    served.api.create(make_pages({"page": make_page()}, roles="Aggregate"))
+    served.api.create(make_sites({"page": make_page()}, roles="Aggregate"))
     ready = wait_ready(served, "StackDefinition", "", NAME, "RolesRefused")
     assert "manifests/definitions/roles.yaml" in find_ready(ready)[1]
     assert served.api.get("ClusterRole", "", "sites-edit") is None

@@ -9,11 +9,11 @@ from hearth.kube.cache.source_cache import SourceCache
 from hearth.kube.cache.stack_cache import StackCache
 from hearth.kube.management_cluster import KubeManagementCluster
 from hearth.kube.objects import controller_revision, event_recorder
-from hearth.kube.well_known_kinds import RESOURCE_GROUP
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.model.stack_tree import Node, StackTree
+from hearth.model.well_known_kinds import RESOURCE_GROUP
 from support import virtual_time
 from support.units.scripted_api.scripted_connection import ScriptedConnection
 

@@ -17,10 +17,10 @@ from hearth.kube.cache.source_cache import SourceCache
 from hearth.kube.cache.stack_cache import StackCache
 from hearth.kube.management_cluster import KubeManagementCluster
 from hearth.kube.objects import controller_revision
-from hearth.kube.well_known_kinds import CONTROLLER_REVISION, STACK
 from hearth.model import errors, limits, names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
+from hearth.model.well_known_kinds import CONTROLLER_REVISION, STACK
 from support import virtual_time
 from support.server import api_errors
 from support.units.scripted_api.scripted_connection import Answer, ScriptedConnection, conflict, exists, missing

@@ -11,11 +11,11 @@ from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
-from hearth.kube.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, STACK
 from hearth.model import errors
 from hearth.model.api import crd
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, STACK
 
 MANAGER: Final = "hearth-demo"
 POLL: Final = 0.2

@@ -24,9 +24,9 @@ from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.stack_view import StackView
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
-from hearth.kube.well_known_kinds import STACK
 from hearth.model import errors, value_class
 from hearth.model.child import Object
+from hearth.model.well_known_kinds import STACK
 
 LOOK: Final = 0.25
 """Seconds between two snapshots. Shorter changes are not visible."""

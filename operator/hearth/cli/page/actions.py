@@ -18,10 +18,10 @@ from hearth.cli.stack_views.lists import revision_history
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import group_size, mark_requests, snapshot_requests, verbs
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
-from hearth.kube.well_known_kinds import HEALTH_MARK, RESOURCE_GROUP, STACK_SNAPSHOT
 from hearth.model import limits, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import HEALTH_MARK, RESOURCE_GROUP, STACK_SNAPSHOT
 
 REASON_LENGTH = 1_024
 UNUSED: Final = "0"

@@ -16,8 +16,8 @@ from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.cli.stack_views.tree.stack_view import ResourceRow
-from hearth.kube.well_known_kinds import POD
 from hearth.model import limits, value_class
+from hearth.model.well_known_kinds import POD
 from hearth.template.text import kubectl_yaml
 
 

@@ -13,9 +13,9 @@ from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
-from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
 from hearth.model import value_class
 from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK
 
 FRESH_SECONDS: Final = 0.4
 """Age up to which a snapshot is used again, e.g. by two tabs."""

@@ -16,8 +16,8 @@ from hearth.cli.stack_views.causes.cause import Evidence
 from hearth.cli.stack_views.lists import event_timeline
 from hearth.cli.stack_views.lists.event_timeline import TimelineEntry
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
-from hearth.kube.well_known_kinds import POD
 from hearth.model import errors
+from hearth.model.well_known_kinds import POD
 from hearth.plan.health import run_end
 
 EXTERNAL_AT_MOST: Final = 5

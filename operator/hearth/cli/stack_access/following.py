@@ -12,10 +12,10 @@ from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import goals
 from hearth.cli.stack_views.steering.goals import Goal, GoalState, Verdict
 from hearth.cli.stack_views.steering.verbs import Write
-from hearth.kube.well_known_kinds import STACK
 from hearth.model import value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import STACK
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,17 +10,14 @@ from hearth.cli import object_fields
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views.causes import deletion_causes
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
-from hearth.kube.well_known_kinds import EVENT, POD
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import EVENT, POD, VOLUME_CLAIM
 from hearth.plan.health import deletion_reports
 
 REPLICA_SET: Final = Kind(group="apps", version="v1", name="ReplicaSet", plural="replicasets", namespaced=True)
 JOB: Final = Kind(group="batch", version="v1", name="Job", plural="jobs", namespaced=True)
-CLAIM: Final = Kind(
-    group="", version="v1", name="PersistentVolumeClaim", plural="persistentvolumeclaims", namespaced=True
-)
 OWNED: Final = (REPLICA_SET, JOB, POD)
 """In the order of ownership: a CronJob owns Jobs, a Deployment ReplicaSets, these own Pods."""
 MAY_BE_ABSENT: Final = frozenset({403, 404})
@@ -65,8 +62,8 @@ async def list_owned(
 
 async def list_claims(session: Session, namespaces: Iterable[str]) -> list[FoundChild]:
     """Return the claims of these namespaces, as far as the user may list them."""
-    lists = await asyncio.gather(*(list_allowed(session, CLAIM, namespace) for namespace in namespaces))
-    return [FoundChild(CLAIM, raw) for found in lists for raw in found]
+    lists = await asyncio.gather(*(list_allowed(session, VOLUME_CLAIM, namespace) for namespace in namespaces))
+    return [FoundChild(VOLUME_CLAIM, raw) for found in lists for raw in found]
 
 
 async def list_claim_users(session: Session, claims: Iterable[FoundChild]) -> list[FoundChild]:

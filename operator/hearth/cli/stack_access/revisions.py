@@ -8,9 +8,9 @@ from hearth.cli import object_fields
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.kube.objects import controller_revision
-from hearth.kube.well_known_kinds import CONTROLLER_REVISION
 from hearth.model import errors, names, value_class
 from hearth.model.child import Object
+from hearth.model.well_known_kinds import CONTROLLER_REVISION
 
 
 @value_class.dataclass(frozen=True, slots=True)

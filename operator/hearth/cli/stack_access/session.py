@@ -15,10 +15,10 @@ from hearth.kube.discovery.discovery import Discovery
 from hearth.kube.discovery.schemas import Schemas
 from hearth.kube.objects import installed_crds
 from hearth.kube.watch.watch_events import LineSplitter
-from hearth.kube.well_known_kinds import POD, STACK
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import POD, STACK
 
 MANAGER: Final = "kubectl-stack"
 """The field manager of everything that this program writes."""

@@ -13,11 +13,11 @@ from hearth.cli.stack_views import type_words
 from hearth.cli.stack_views.lists import stack_list
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.kube.discovery.discovery import AGGREGATED, is_well_formed
-from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
 from hearth.model import errors, names, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.text import enumeration
+from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK
 
 CATEGORY: Final = "hearth"
 """The category that the operator gives to each kind of a StackDefinition."""

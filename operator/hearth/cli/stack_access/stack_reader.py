@@ -18,10 +18,10 @@ from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import resource_state
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
-from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
 from hearth.model import errors, limits, names
 from hearth.model.groups import members
 from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK
 
 UNAUTHORIZED: Final = 401
 NESTED_AT_MOST: Final = 200

@@ -118,7 +118,7 @@ def complete(cluster: ClusterOptions, find: Callable[..., Any]) -> list[str]:
 
 async def list_stack_names(session: Any, namespace: str) -> list[str]:
     """Return the names of the Stacks of a namespace."""
-    from hearth.kube.well_known_kinds import STACK
+    from hearth.model.well_known_kinds import STACK
 
     return [each["metadata"]["name"] for each in await session.list(STACK, namespace, only_metadata=True)]
 
@@ -126,7 +126,7 @@ async def list_stack_names(session: Any, namespace: str) -> list[str]:
 async def list_resource_names(session: Any, namespace: str, name: str) -> list[str]:
     """Return the names of the resources in the template of a Stack."""
     from hearth.cli import object_fields
-    from hearth.kube.well_known_kinds import STACK
+    from hearth.model.well_known_kinds import STACK
 
     return list(object_fields.mapping(await session.get(STACK, namespace, name), "spec", "template", "resources"))
 

@@ -21,8 +21,8 @@ from hearth.engine.work_queue import DirtyScope
 from hearth.model import limits
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import ObjectRef
+from hearth.model.well_known_kinds import POD
 from hearth.plan.resource import set_replacement
-from hearth.plan.resource.set_replacement import PODS
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.steps import Detach
 from hearth.plan.target.target import DetachedSet
@@ -142,15 +142,15 @@ class DetachedSets:
         cluster, boundary = self.services.find_cluster(stack), self.services.find_boundary(stack)
         misses = 0
         for name in list_pod_names(detached):
-            ref = ObjectRef(group="", kind=PODS.name, namespace=detached.namespace, name=name)
+            ref = ObjectRef(group="", kind=POD.name, namespace=detached.namespace, name=name)
             if boundary.find_denial(ref):
                 return
-            live = await stateful_set_claims.find_live(cluster, ref, kind=PODS)
+            live = await stateful_set_claims.find_live(cluster, ref, kind=POD)
             misses = misses + 1 if live is None else 0
             if misses > limits.CLAIM_GAP:
                 return
             if live is not None and set_replacement.is_left_pod(live, name):
-                await cluster.delete_object(dict(live), kind=PODS)
+                await cluster.delete_object(dict(live), kind=POD)
 
 
 def make_record(step: Detach) -> DetachedSet:

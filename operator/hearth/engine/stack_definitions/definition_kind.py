@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from hearth.engine.stack_definitions.definition_objects import (
-    CLUSTER_ROLE,
-    CUSTOM_RESOURCE_DEFINITION,
-    DefinitionObjects,
-    NotOwn,
-)
+from hearth.engine.stack_definitions.definition_objects import DefinitionObjects, NotOwn
 from hearth.model import errors, names, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import CLUSTER_ROLE, CUSTOM_RESOURCE_DEFINITION
 from hearth.plan.rollouts import instance_state
 from hearth.template.instances import instance_schema
 

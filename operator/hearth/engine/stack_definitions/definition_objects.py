@@ -8,18 +8,9 @@ from hearth.engine.stack_definition_ports import StackDefinitionClient
 from hearth.model import names, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import CLUSTER_ROLE, CUSTOM_RESOURCE_DEFINITION
 from hearth.plan.ownership.keyed_hash import HashFunction
 
-CUSTOM_RESOURCE_DEFINITION: Final = Kind(
-    group="apiextensions.k8s.io",
-    version="v1",
-    name="CustomResourceDefinition",
-    plural="customresourcedefinitions",
-    namespaced=False,
-)
-CLUSTER_ROLE: Final = Kind(
-    group="rbac.authorization.k8s.io", version="v1", name="ClusterRole", plural="clusterroles", namespaced=False
-)
 PURPOSES: Final = {
     CUSTOM_RESOURCE_DEFINITION: "kind of a StackDefinition",
     CLUSTER_ROLE: "role of a StackDefinition",

@@ -9,12 +9,13 @@ from hearth.engine.ports import WorkloadCluster
 from hearth.model import names
 from hearth.model.kinds import Kind
 from hearth.model.tenancy import Boundary
+from hearth.model.well_known_kinds import POD
 from hearth.plan.retry.backoff import StepFailure
 from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 from hearth.plan.state.steps import Apply
 
 ACCOUNTS = Kind(group="", version="v1", name="ServiceAccount", plural="serviceaccounts", namespaced=True)
-PODS = Kind(group="", version="v1", name="Pod", plural="pods", namespaced=True)
+
 REASON = "Forbidden"
 
 
@@ -29,7 +30,7 @@ async def refuse(step: Apply, *, cluster: WorkloadCluster, boundary: Boundary) -
         return None
     if await cluster.is_allowed("impersonate", kind=ACCOUNTS, namespace=namespace, name=named):
         return None
-    if await cluster.is_allowed("create", kind=PODS, namespace=namespace):
+    if await cluster.is_allowed("create", kind=POD, namespace=namespace):
         return None
     role = f"{boundary.account}-as-{named}"
     message = (

@@ -19,8 +19,9 @@ from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import Boundary
 from hearth.model.text import enumeration, redaction
+from hearth.model.well_known_kinds import VOLUME_CLAIM
 from hearth.plan.resource import set_replacement
-from hearth.plan.resource.set_replacement import CLAIMS, ClaimSize
+from hearth.plan.resource.set_replacement import ClaimSize
 from hearth.plan.retry import error_message
 from hearth.plan.retry.backoff import StepFailure
 from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
@@ -46,7 +47,7 @@ class Enlargement:
     def ref(self) -> ObjectRef:
         """Return the reference of the claim."""
         metadata = self.claim["metadata"]
-        return ObjectRef(group="", kind=CLAIMS.name, namespace=metadata["namespace"], name=metadata["name"])
+        return ObjectRef(group="", kind=VOLUME_CLAIM.name, namespace=metadata["namespace"], name=metadata["name"])
 
     @property
     def patch(self) -> dict[str, Any]:
@@ -76,8 +77,8 @@ async def _prepare_within_rights(step: Detach, *, cluster: WorkloadCluster, boun
     except ApiStatusError as error:
         if not error.is_forbidden:
             raise
-        is_claim = error_message.read_details(error.status or {}).get("kind") == CLAIMS.plural
-        kind = CLAIMS if is_claim else step.child.kind
+        is_claim = error_message.read_details(error.status or {}).get("kind") == VOLUME_CLAIM.plural
+        kind = VOLUME_CLAIM if is_claim else step.child.kind
         return _forbid(step, _describe(error, step), kind=kind, boundary=boundary)
 
 
@@ -116,7 +117,7 @@ async def _find_smaller(step: Detach, live: Mapping[str, Any], *, cluster: Workl
     return [
         Enlargement(claim=claim, size=size)
         for size in set_replacement.find_sizes(live, step.manifest)
-        async for claim in stateful_set_claims.list_live(cluster, live, size.template, kind=CLAIMS, misses=misses)
+        async for claim in stateful_set_claims.list_live(cluster, live, size.template, kind=VOLUME_CLAIM, misses=misses)
         if set_replacement.is_below(claim, size.wanted)
     ]
 
@@ -161,7 +162,7 @@ async def _enlarge(
         for number, each in enumerate(found):
             try:
                 await (cluster.change_object if is_written else cluster.change_dry_run)(
-                    each.ref, each.patch, kind=CLAIMS
+                    each.ref, each.patch, kind=VOLUME_CLAIM
                 )
             except ApiStatusError as error:
                 if error.code not in REFUSED:
@@ -190,8 +191,8 @@ async def _explain(
     ref = enlargement.ref
     said = f"{done}{ref} cannot be enlarged to {enlargement.size.wanted}: {_describe(error, step)}"
     is_right = error.is_forbidden and not error_message.read_causes(error.status or {})
-    if is_right and not await cluster.is_allowed("patch", kind=CLAIMS, namespace=ref.namespace, name=ref.name):
-        return _forbid(step, said, kind=CLAIMS, boundary=boundary)
+    if is_right and not await cluster.is_allowed("patch", kind=VOLUME_CLAIM, namespace=ref.namespace, name=ref.name):
+        return _forbid(step, said, kind=VOLUME_CLAIM, boundary=boundary)
     return _fail(
         step,
         f"{said}; the StorageClass of a claim must have allowVolumeExpansion: true, and the claim must be bound; else "

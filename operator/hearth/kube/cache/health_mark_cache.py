@@ -14,8 +14,8 @@ from hearth.kube.cache.watched_cache import WatchedCache
 from hearth.kube.client import api_requests
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
-from hearth.kube.well_known_kinds import HEALTH_MARK
 from hearth.model.child import Object
+from hearth.model.well_known_kinds import HEALTH_MARK
 
 
 class HealthMarkListener(Protocol):

@@ -15,10 +15,10 @@ from hearth.kube.client import api_requests
 from hearth.kube.objects import controller_revision
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
-from hearth.kube.well_known_kinds import CONTROLLER_REVISION
 from hearth.model import limits, names, value_class
 from hearth.model.child import Object
 from hearth.model.sharding import WHOLE, Share
+from hearth.model.well_known_kinds import CONTROLLER_REVISION
 
 KINDS_KEPT = 256
 """Maximum number of interned sets of kinds; Stacks of one template have the same set."""

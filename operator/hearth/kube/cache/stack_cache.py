@@ -22,13 +22,13 @@ from hearth.kube.cache.watched_cache import WatchedCache
 from hearth.kube.client import api_requests, salvage
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
-from hearth.kube.well_known_kinds import STACK
 from hearth.model import child, limits, names, packing
 from hearth.model.api import status_fields
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.sharding import WHOLE, Share
 from hearth.model.stack_tree import StackTree
+from hearth.model.well_known_kinds import STACK
 from hearth.plan.status import condition_summary
 from hearth.template import resource_group
 from hearth.template.instances import instance_form

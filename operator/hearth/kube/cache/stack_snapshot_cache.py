@@ -15,11 +15,11 @@ from hearth.kube.cache.object_store import ObjectStore
 from hearth.kube.client import api_requests
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
-from hearth.kube.well_known_kinds import STACK_SNAPSHOT
 from hearth.model import names
 from hearth.model.api import status_fields
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import STACK_SNAPSHOT
 
 
 class StackSnapshotListener(Protocol):

@@ -19,9 +19,9 @@ from hearth.kube.client import api_requests
 from hearth.kube.leader_election import overlapping_leases
 from hearth.kube.objects import lease as lease_module
 from hearth.kube.objects.lease import Lease, LeaseClient
-from hearth.kube.well_known_kinds import LEASE
 from hearth.model import errors, value_class
 from hearth.model.sharding import WHOLE, Share
+from hearth.model.well_known_kinds import LEASE
 
 if TYPE_CHECKING:
     from hearth.kube.client.api_client import ApiClient

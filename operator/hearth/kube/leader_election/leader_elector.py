@@ -25,9 +25,9 @@ from hearth.kube.objects import lease as lease_module
 from hearth.kube.objects.lease import Lease, LeaseClient
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchContext, WatchOptions
-from hearth.kube.well_known_kinds import LEASE
 from hearth.model import errors, value_class
 from hearth.model.sharding import WHOLE, Share
+from hearth.model.well_known_kinds import LEASE
 
 if TYPE_CHECKING:
     from hearth.engine.ports import Observer

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from hearth.kube.client import api_requests
 from hearth.kube.objects import lease as lease_module
-from hearth.kube.well_known_kinds import LEASE
 from hearth.model.sharding import BUCKETS, Share
+from hearth.model.well_known_kinds import LEASE
 
 if TYPE_CHECKING:
     from hearth.kube.client.api_client import ApiClient

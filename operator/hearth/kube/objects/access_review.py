@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_client import ApiClient
-from hearth.kube.well_known_kinds import ACCESS_REVIEW
 from hearth.model import value_class
 from hearth.model.child import Object
+from hearth.model.well_known_kinds import ACCESS_REVIEW
 
 
 class User(Protocol):

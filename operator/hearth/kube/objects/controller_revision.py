@@ -15,9 +15,9 @@ import orjson
 
 from hearth.engine import provenance
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.kube.well_known_kinds import CONTROLLER_REVISION
 from hearth.model import errors, json_values, limits, names, packing, sharding
 from hearth.model.child import Object
+from hearth.model.well_known_kinds import CONTROLLER_REVISION
 
 OPTIONAL_PARTS = ("sensitive", "size", "form")
 """Parts that not every stored definition has."""

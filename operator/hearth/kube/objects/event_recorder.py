@@ -14,10 +14,10 @@ import structlog
 from hearth.engine.cluster_objects import StackObject
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_client import ApiClient
-from hearth.kube.well_known_kinds import EVENT
 from hearth.model import errors, names, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
+from hearth.model.well_known_kinds import EVENT
 from hearth.plan.retry import api_errors
 
 log = structlog.get_logger(__name__)

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_client import ApiClient
-from hearth.kube.well_known_kinds import NAMESPACE
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.source_kinds import SECRET
+from hearth.model.well_known_kinds import NAMESPACE
 
 NAME = "hearth-hash-key"
 FIELD = "key"

@@ -18,10 +18,10 @@ from hearth.kube.auth.credentials import CredentialSource
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_client import ApiClient
 from hearth.kube.client.connection import Connection
-from hearth.kube.well_known_kinds import CUSTOM_RESOURCE_DEFINITION
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.text import enumeration
+from hearth.model.well_known_kinds import CUSTOM_RESOURCE_DEFINITION
 
 log = structlog.get_logger(__name__)
 

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_client import ApiClient
 from hearth.kube.objects import hash_key
-from hearth.kube.well_known_kinds import LEASE, NAMESPACE
 from hearth.model import errors, value_class
 from hearth.model.child import Object
+from hearth.model.well_known_kinds import LEASE, NAMESPACE
 
 LABELS = {"app.kubernetes.io/part-of": "hearth"}
 MOST = 2**31 - 2

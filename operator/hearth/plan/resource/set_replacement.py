@@ -8,16 +8,11 @@ from typing import Any, Final
 
 from hearth.model import value_class
 from hearth.model.child import Child, Object
-from hearth.model.kinds import Kind
 from hearth.plan.resource import data_kinds
 from hearth.plan.state.desired import DesiredResource
 from hearth.plan.target.target import DetachedSet
 from hearth.template.cel import quantity
 
-PODS: Final = Kind(group="", version="v1", name="Pod", plural="pods", namespaced=True)
-CLAIMS: Final = Kind(
-    group="", version="v1", name="PersistentVolumeClaim", plural="persistentvolumeclaims", namespaced=True
-)
 POD_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
 
 

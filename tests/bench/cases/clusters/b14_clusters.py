@@ -25,8 +25,8 @@ from bench.instruments.operator_run import Operator
 from bench.instruments.workload import CONFIG_MAP, Workload
 from hearth.kube.auth import credentials
 from hearth.kube.client import api_requests
-from hearth.kube.well_known_kinds import STACK
 from hearth.model.child import Object
+from hearth.model.well_known_kinds import STACK
 from support.real import other_cluster
 
 CLUSTERS, QUICK = 100, 3

@@ -28,8 +28,8 @@ from bench.instruments.watches import Arrivals
 from hearth.cli.demo import operator_process
 from hearth.kube.auth import credentials
 from hearth.kube.client import api_requests
-from hearth.kube.well_known_kinds import STACK
 from hearth.model.child import Object
+from hearth.model.well_known_kinds import STACK
 from support.real import other_cluster
 
 ROUNDS, QUICK_ROUNDS = 4, 1

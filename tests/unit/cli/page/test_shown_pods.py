@@ -7,9 +7,9 @@ from typing import Any
 from hearth.cli.page import shown_resource
 from hearth.cli.stack_views.causes import cause
 from hearth.cli.stack_views.tree.snapshot import FoundChild
-from hearth.kube.well_known_kinds import POD
 from hearth.model import limits
 from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import POD
 
 WEB = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
 SETS = Kind(group="apps", version="v1", name="ReplicaSet", plural="replicasets", namespaced=True)

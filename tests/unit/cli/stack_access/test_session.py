@@ -10,8 +10,8 @@ import pytest
 from hearth.cli.stack_access.session import NotInstalled, Session
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
-from hearth.kube.well_known_kinds import STACK
 from hearth.model import errors
+from hearth.model.well_known_kinds import STACK
 from support.real.servers import stub_server
 from support.real.servers.stub_server import says
 

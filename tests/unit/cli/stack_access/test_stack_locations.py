@@ -10,7 +10,7 @@ import pytest
 from hearth.cli.stack_access import stack_locations
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_locations import UnknownType
-from hearth.kube.well_known_kinds import RESOURCE_GROUP, STACK
+from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK
 
 
 def describe(group: str, kind: str, *, categories: tuple[str, ...] = ("hearth",), short: str = "") -> dict[str, Any]:

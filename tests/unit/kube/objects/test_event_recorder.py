@@ -6,11 +6,10 @@ import dataclasses
 
 import pytest
 
-from hearth.kube import well_known_kinds
 from hearth.kube.client.api_client import ApiClient
 from hearth.kube.objects import event_recorder
 from hearth.kube.objects.event_recorder import EventContent, EventRecorder
-from hearth.model import errors
+from hearth.model import errors, well_known_kinds
 from support import virtual_time
 from support.server import api_errors
 from support.units import stack_objects

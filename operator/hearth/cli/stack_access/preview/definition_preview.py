@@ -12,11 +12,11 @@ from hearth.cli.stack_access.preview import preview_reader, wanted_stack
 from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
 from hearth.cli.stack_access.session import Session
 from hearth.engine.stack_definitions import definition_kind
-from hearth.kube.well_known_kinds import STACK_DEFINITION
 from hearth.model import errors, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.tenancy import Tenancy
+from hearth.model.well_known_kinds import STACK_DEFINITION
 from hearth.preview.changes import Preview
 from hearth.template import chunked_work
 from hearth.template.instances import instance_form

@@ -8,10 +8,10 @@ from typing import Final
 from hearth.cli.stack_access.session import MANAGER, Session
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import JSON
-from hearth.kube.well_known_kinds import OWN_ACCESS_REVIEW
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, Kinds, ObjectRef
+from hearth.model.well_known_kinds import OWN_ACCESS_REVIEW
 
 DRY_RUN: Final = {"dryRun": "All"}
 

@@ -21,11 +21,11 @@ from hearth.engine.cluster_objects import Revision
 from hearth.engine.work_queue import DirtyScope, WorkQueue
 from hearth.engine.writes import nested_accounts
 from hearth.kube.cache import revision_cache, stack_cache
-from hearth.kube.well_known_kinds import STACK
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import DefinerAccount, Tenancy
+from hearth.model.well_known_kinds import STACK
 from hearth.preview import previews
 from hearth.preview.changes import Preview
 from hearth.preview.preview_world import PreviewRequest

@@ -9,9 +9,9 @@ import orjson
 
 from hearth.cli import object_fields
 from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
-from hearth.kube.well_known_kinds import STACK
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.well_known_kinds import STACK
 from hearth.preview import field_changes
 
 TEMPLATE_FIELDS: Final = frozenset({"f:template", "f:templateRef", "f:templateRefs"})

@@ -20,11 +20,11 @@ from hearth.cli.stack_commands.steering import progress_output
 from hearth.cli.stack_views.files import stack_files
 from hearth.cli.stack_views.files.stack_files import StackFile
 from hearth.cli.stack_views.preview import preview_lines, preview_output
-from hearth.kube.well_known_kinds import STACK
 from hearth.model import errors, names, source_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.model.tenancy import Mode, Tenancy
+from hearth.model.well_known_kinds import STACK
 from hearth.preview.changes import Preview
 from hearth.template.cel import evaluation
 

@@ -25,9 +25,9 @@ from hearth.cli.stack_views.steering import mark_requests, verbs
 from hearth.cli.stack_views.steering.goals import Goal, GoalType
 from hearth.cli.stack_views.steering.mark_requests import MarkState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
-from hearth.kube.well_known_kinds import HEALTH_MARK
 from hearth.model import names
 from hearth.model.groups import members
+from hearth.model.well_known_kinds import HEALTH_MARK
 
 
 def mark_options(command: Callable[..., Any]) -> Callable[..., Any]:

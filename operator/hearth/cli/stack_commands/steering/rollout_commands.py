@@ -27,9 +27,9 @@ from hearth.cli.stack_views.steering import rollouts, verbs
 from hearth.cli.stack_views.steering.goals import Verdict
 from hearth.cli.stack_views.steering.rollouts import DefinitionState
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
-from hearth.kube.well_known_kinds import STACK_DEFINITION
 from hearth.model import errors
 from hearth.model.text import enumeration
+from hearth.model.well_known_kinds import STACK_DEFINITION
 
 MODULE: Final = "hearth.cli.stack_commands.steering.rollout_commands"
 DEFINITION: Final = click.argument("definition", metavar="DEFINITION")

@@ -17,8 +17,8 @@ from hearth.cli.stack_commands.steering.verb_commands import verb
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import group_size
 from hearth.cli.stack_views.steering.goals import Goal, GoalType
-from hearth.kube.well_known_kinds import RESOURCE_GROUP
 from hearth.model import limits
+from hearth.model.well_known_kinds import RESOURCE_GROUP
 
 
 @click.command(cls=ExampleCommand, examples=("kubectl stack scale workers --replicas 5 --wait",))

@@ -20,7 +20,7 @@ from hearth.cli.stack_commands.steering.verb_commands import verb
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.steering import snapshot_requests
 from hearth.cli.stack_views.steering.snapshot_requests import SnapshotState
-from hearth.kube.well_known_kinds import STACK_SNAPSHOT
+from hearth.model.well_known_kinds import STACK_SNAPSHOT
 
 
 @click.command(

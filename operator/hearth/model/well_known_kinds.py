@@ -25,6 +25,12 @@ LEASE = Kind(group="coordination.k8s.io", version="v1", name="Lease", plural="le
 NAMESPACE = Kind(group="", version="v1", name="Namespace", plural="namespaces", namespaced=False)
 POD = Kind(group="", version="v1", name="Pod", plural="pods", namespaced=True)
 EVENT = Kind(group="", version="v1", name="Event", plural="events", namespaced=True)
+VOLUME_CLAIM = Kind(
+    group="", version="v1", name="PersistentVolumeClaim", plural="persistentvolumeclaims", namespaced=True
+)
+CLUSTER_ROLE = Kind(
+    group="rbac.authorization.k8s.io", version="v1", name="ClusterRole", plural="clusterroles", namespaced=False
+)
 CUSTOM_RESOURCE_DEFINITION = Kind(
     group="apiextensions.k8s.io",
     version="v1",
