@@ -126,7 +126,7 @@ class KubeWorkloadCluster:
         await self._discovery.refresh()
 
     async def refresh_changed_kinds(self) -> None:
-        """Discover the served kinds again because a definition of kinds changed, and their schemas for half a minute."""
+        """Discover the served kinds again because a definition of kinds changed, and their schemas for two minutes."""
         await self._discovery.refresh()
         self._late_schemas.start()
 
@@ -400,7 +400,7 @@ class KubeWorkloadCluster:
         self._causes.retain(causes)
 
 
-DELAYS: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
+DELAYS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 """Seconds before each search. A schema is published after about a second, by a busy server later. Until then the server
 shows none, or that of a former kind of the same name, so a schema that is found does not end the search.
 """

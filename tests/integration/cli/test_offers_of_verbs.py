@@ -157,7 +157,8 @@ async def test_finished_work(workers: Crew, user: RealUser, paster: Paster) -> N
     pod = Address(api_version="v1", kind="Pod", namespace=user.namespace, name="shop-run")
     await wait_for(lambda: is_running(user, pod))
     await user.patch_status(pod, {"phase": "Succeeded"})
-    await paster.stack.expect("wait", "shop", "--timeout", "60s")
+    # While it runs the Stack is ready as well.
+    await wait_for(lambda: has_finished(user, "run"))
     said = await paster.stack.expect("retry", "shop", code=1)
 
     done = await paster.paste(said, r"kubectl stack retry shop run -n [a-z0-9-]+")
@@ -262,6 +263,12 @@ async def is_silent(user: RealUser, words: str) -> str:
 
 async def is_gone(user: RealUser, address: Address) -> str:
     return "gone" if await user.find(address) is None else ""
+
+
+async def has_finished(user: RealUser, work: str) -> str:
+    stack = await user.find(address(user.namespace)) or {}
+    finished = stack.get("status", {}).get("finished", [])
+    return "finished" if work in [each["resource"] for each in finished] else ""
 
 
 async def is_running(user: RealUser, pod: Address) -> str:

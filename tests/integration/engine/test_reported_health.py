@@ -16,8 +16,8 @@ from support.real import real_user
 from support.real.real_world import RealWorld
 from support.stories.world import Address
 
-TIMEOUT = 45.0
-"""Seconds for all that is waited for, on a machine that is busy with other tests."""
+TIMEOUT = 90.0
+"""Seconds for all that is waited for. An API server that is busy with other tests publishes a schema late."""
 POLL = 0.1
 GADGET: Final = Kind(group="reports.example.org", version="v1", name="Gadget", plural="gadgets", namespaced=True)
 TEXT, BOOLEAN, NUMBER = {"type": "string"}, {"type": "boolean"}, {"type": "integer"}
