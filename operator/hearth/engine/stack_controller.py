@@ -23,7 +23,7 @@ from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.stack.unloading.unloaded_stacks import UnloadedStack, UnloadedStacks
 from hearth.engine.stack.unsettled_stacks import UnsettledStacks
 from hearth.engine.status.status_writer import StatusWriter
-from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope, KindsChanged, SourceChanged
+from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope, SourceChanged
 from hearth.engine.writes import step_execution
 from hearth.engine.writes.start_limiter import START_LASTS, StartLimiter
 from hearth.engine.writes.step_execution import StepDone, StepResult
@@ -174,8 +174,8 @@ class StackController:
         if event == self._services.read_rights.trigger:
             self._services.read_rights.on_change()
         supervision.guard("broadcast", self._unloaded.handle)(event)
-        if self.definitions is not None and isinstance(event, KindsChanged):
-            self.definitions.on_kinds()
+        if self.definitions is not None:
+            supervision.guard("broadcast", self.definitions.on_broadcast)(event)
         for uid, each in list(self._reconcilers.items()):
             supervision.attempt(
                 "broadcast",

@@ -128,7 +128,8 @@ class Oversight:
     def _take_definition(self, raw: Object) -> None:
         """What its instances are made of; they follow at once."""
         kind = raw["spec"]["names"]["kind"]
-        self._templates[kind] = raw["spec"]["template"]
+        # One in another object is not followed here.
+        self._templates[kind] = raw["spec"].get("template", NOTHING)
         for instance in [each for each in self._instances.values() if each["kind"] == kind]:
             self._take_instance(instance, is_gone=False)
 

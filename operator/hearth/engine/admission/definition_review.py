@@ -12,9 +12,11 @@ from hearth.engine.admission.review import Review, ReviewResult
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import rejections
 from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.engine.definition.sources import definition_template
+from hearth.engine.definition.sources.definition_template import ReadSpec
+from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.model import limits
-from hearth.model.child import Object
-from hearth.model.errors import InvalidDefinition, Mistake
+from hearth.model.errors import InvalidDefinition, Mistake, SourceNotFound
 from hearth.plan.rollouts import rollout_policy
 from hearth.template.compiler import interpolation_doubts
 from hearth.template.instances import instance_schema
@@ -29,25 +31,35 @@ class DefinitionReviewer:
     builder: RevisionBuilder
 
     async def review(self, review: Review) -> ReviewResult:
-        """Return the denial with all mistakes."""
+        """Return the denial with all mistakes; only warnings if the template is in other objects, which may change."""
         owner_stack = review_module.make_stack({**review.new, "spec": {}}, namespace="")
         if owner_stack.deleting:
             return review_module.ALLOWED
-        mistakes = await find_mistakes(self.builder, review.spec, owner_stack)
-        if not mistakes:
-            doubts = itertools.islice(interpolation_doubts.find_doubts(review.spec), limits.MISTAKES)
+        try:
+            read = await definition_template.read(SourceReader(self.builder.management_cluster), review.spec)
+            if mistakes := await find_mistakes(self.builder, read, owner_stack):
+                raise InvalidDefinition(mistakes)
+        except SourceNotFound as error:
+            return ReviewResult(warnings=review_module.to_warnings(str(error)))
+        except InvalidDefinition as error:
+            text = rejections.describe_mistakes(error, consequence=CONSEQUENCE)
+        else:
+            doubts = itertools.islice(interpolation_doubts.find_doubts(read.spec), limits.MISTAKES)
             return ReviewResult(warnings=review_module.to_warnings("\n".join(doubts)))
-        return ReviewResult(denial=rejections.describe_mistakes(InvalidDefinition(mistakes), consequence=CONSEQUENCE))
+        if definition_template.find_sources(review.spec):
+            return ReviewResult(warnings=review_module.to_warnings(text))
+        return ReviewResult(denial=text)
 
 
-async def find_mistakes(builder: RevisionBuilder, spec: Object, owner_stack: StackObject) -> Sequence[Mistake]:
+async def find_mistakes(builder: RevisionBuilder, read: ReadSpec, owner_stack: StackObject) -> Sequence[Mistake]:
     """Find all that is wrong with the spec of a StackDefinition with any parameters.
 
     owner_stack: the definition as an owner of revisions; nothing is kept of it.
     """
-    _, mistakes = await stack_review.compile_template(builder, spec.get("template"), owner_stack)
-    return [
-        *instance_schema.find_mistakes(spec),
-        *rollout_policy.find_mistakes(spec.get("rollout") or {}),
+    _, mistakes = await stack_review.compile_template(builder, read.spec["template"], owner_stack)
+    found = [
+        *instance_schema.find_mistakes(read.spec),
+        *rollout_policy.find_mistakes(read.spec.get("rollout") or {}),
         *mistakes,
     ]
+    return list(read.relocate(found))

@@ -21,9 +21,11 @@ from hearth.engine.admission.review import Author, Review, ReviewResult
 from hearth.engine.admission.snapshot_review import SnapshotReviewer
 from hearth.engine.admission.stack_review import StackReviewer
 from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.engine.definition.sources import definition_template
 from hearth.model import errors, limits, names, owner_fields, source_kinds, value_class
 from hearth.model.child import Object
 from hearth.model.groups import members
+from hearth.model.kinds import ObjectRef
 from hearth.model.text.enumeration import enumerate_names
 from hearth.model.turns import find_share
 from hearth.template.text import error_hints
@@ -100,10 +102,16 @@ class Reviewer:
         return await self._review(review, DefinitionReviewer(self.builder).review)
 
     async def _find_definer_denial(self, review: Review) -> str:
-        """Return why the author may not make a revision that acts as the account which it names; "" if he may."""
-        account = review.spec.get("account")
+        """Return why the author may not make a revision with that account, or of these templates; "" if he may."""
         is_kept = review.old is not None and review_module.read_spec(review.old) == review.spec
-        if self.author_check is None or not isinstance(account, dict) or is_kept:
+        if self.author_check is None or is_kept:
+            return ""
+        for source in definition_template.find_sources(review.spec):
+            check = self.author_check.find_reader_denial(review.author, source.ref, field=source.field)
+            if denial := await self._answer_in_time(check, field=source.field):
+                return denial
+        account = review.spec.get("account")
+        if not isinstance(account, dict):
             return ""
         check = self.author_check.find_definer_denial(
             review.author, namespace=str(account.get("namespace")), account=str(account.get("name"))
@@ -285,6 +293,22 @@ class AuthorCheck:
         return (
             f"spec.serviceAccountName: user {author.name} may not use ServiceAccount {account}; this needs the verb "
             f"impersonate on it, or the right to create Pods in namespace {namespace}"
+        )
+
+    async def find_reader_denial(self, author: Author, ref: ObjectRef, *, field: str) -> str:
+        """Return why the author may not show instances what is in that object, or "". A fault is a denial."""
+        if source_kinds.is_shared(ref):
+            return ""
+        try:
+            if await self.access.may(author, "get", "configmaps", namespace=ref.namespace, name=ref.name):
+                return ""
+        except (errors.ApiStatusError, errors.Unreachable):
+            return f"{field}: cannot check whether {author.name} may read {ref}; try again"
+        return (
+            f"{field}: user {author.name} may not read {ref} in namespace {ref.namespace}; to allow it, run: kubectl create "
+            f"role {ref.name}-reader --verb=get --resource=configmaps --resource-name={ref.name} "
+            f"--namespace={ref.namespace} && kubectl create rolebinding {ref.name}-reader --role={ref.name}-reader "
+            f"--user={shlex.quote(author.name)} --namespace={ref.namespace}"
         )
 
     async def find_definer_denial(self, author: Author, *, namespace: str, account: str) -> str:

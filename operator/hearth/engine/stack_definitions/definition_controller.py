@@ -22,16 +22,20 @@ from hearth.engine.admission import definition_review
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import rejections
 from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.engine.definition.sources import definition_template
+from hearth.engine.definition.sources.definition_template import ReadSpec
+from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.engine.services import Services
 from hearth.engine.stack_definition_ports import StackDefinitionClient
 from hearth.engine.stack_definitions import definition_kind
 from hearth.engine.stack_definitions.definition_kind import DefinitionKinds
 from hearth.engine.stack_definitions.definition_objects import DefinitionObjects
 from hearth.engine.stack_definitions.definition_revisions import DefinitionRevisions, make_owner
+from hearth.engine.work_queue import Broadcast, KindsChanged, SourceChanged
 from hearth.model import errors, names
 from hearth.model.child import Object
-from hearth.model.errors import InvalidDefinition, Mistake, TamperedRevision
-from hearth.model.kinds import Kind
+from hearth.model.errors import InvalidDefinition, Mistake, SourceForbidden, SourceNotFound, TamperedRevision
+from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.phases import PhaseConditions
 from hearth.model.text import enumeration, times
 from hearth.plan.rollouts import instance_state, rollout_decision, rollout_policy, rollout_report
@@ -57,12 +61,14 @@ KIND_RETRY = 0.5
 """Seconds until the API server is asked again whether it serves a new kind."""
 SLOW_RETRY = 5.0
 """Seconds until the next attempt after an error of the API server, or at what another client has to mend."""
-ROLES_RETRY = 30.0
-"""Seconds until roles are tried again that another client has, or that the operator may not make."""
+RIGHTS_RETRY = 30.0
+"""Seconds until that is tried again for which the operator lacks a right, or which another client has."""
 NAMED = 20
 """Instances that a message names."""
 ORPHAN = "Orphan"
 """The policy by which a deletion leaves the kind and its objects."""
+SOURCE_READER = "@definition "
+"""What the reader ID of a StackDefinition's template begins with, used in place of a Stack's UID."""
 CONSEQUENCE = "nothing changes: all objects of the kind keep their revision"
 
 
@@ -104,6 +110,8 @@ class StackDefinitionController:
         """By name of the StackDefinition, the last reason of `Ready`."""
         self._known: set[str] = set()
         """The names of all StackDefinitions, served or not."""
+        self._sources: dict[str, frozenset[ObjectRef]] = {}
+        """By name of the StackDefinition, the objects with its template, if they are others."""
         self._locks: dict[str, asyncio.Lock] = {}
         self._due: dict[tuple[str, bool], tuple[float, Callable[[], None]]] = {}
         """By name, and whether only the instances are looked at: when the next look is due, in monotonic seconds, and what
@@ -135,9 +143,17 @@ class StackDefinitionController:
         """Reconcile a definition that was created, changed or deleted, and retry that until it succeeds."""
         self._look_after(name, 0.0)
 
-    def on_kinds(self) -> None:
-        """Look at all definitions: another client may have changed or deleted one of their kinds."""
-        for name in self._known:
+    def on_broadcast(self, event: Broadcast) -> None:
+        """Look at the definitions that an event concerns, which names no single Stack."""
+        match event:
+            case KindsChanged():
+                # Another client may have changed or deleted one of their kinds.
+                concerned = list(self._known)
+            case SourceChanged(ref):
+                concerned = [name for name, refs in self._sources.items() if ref in refs]
+            case _:
+                return
+        for name in concerned:
             self._look_after(name, 0.0)
 
     def on_instance(self, stack: StackObject) -> None:
@@ -177,11 +193,11 @@ class StackDefinitionController:
         # 1. Deletion: never with instances, and the kind before the definition.
         if owner_stack.deleting:
             return await self._delete(raw)
-        # 2. Mistakes: all at once, and nothing changes.
-        if mistakes := await self._find_mistakes(raw, owner_stack):
-            message = rejections.describe_mistakes(InvalidDefinition(mistakes), consequence=CONSEQUENCE)
-            await self._report(raw, reason=DefinitionReason.INVALID_DEFINITION, message=message, is_stalled=True)
+        # 2. Template, and mistakes: all at once, and nothing changes.
+        read = await self._read_template(raw, owner_stack)
+        if read is None:
             return None
+        raw = {**raw, "spec": read.spec}
         if known is not None and (unfit := await self._find_unfit(known, raw["spec"])):
             await self._report(
                 raw, reason=DefinitionReason.INSTANCES_DO_NOT_FIT, message=describe_unfit(unfit), is_stalled=True
@@ -192,7 +208,7 @@ class StackDefinitionController:
             found = await self._client.write_finalizers(raw, [*owner_stack.finalizers, names.DEFINITION_FINALIZER])
             if found is None:
                 return None
-            raw = found
+            raw = {**found, "spec": read.spec}
         try:
             newest = await self._revisions.store(owner_stack, raw["spec"])
         except TamperedRevision as error:
@@ -238,7 +254,7 @@ class StackDefinitionController:
             return False, KIND_RETRY
         if refusal := await self._keep_roles(raw):
             await self._report(raw, reason=DefinitionReason.ROLES_REFUSED, message=refusal, is_stalled=True)
-            return False, ROLES_RETRY
+            return False, RIGHTS_RETRY
         return True, None
 
     async def _keep_roles(self, raw: Object, *, is_deleting: bool = False) -> str:
@@ -266,10 +282,39 @@ class StackDefinitionController:
         for number in await self._revisions.truncate(self._make_owner(raw), needed=needed):
             served.forms.by_number.pop(number, None)
 
-    async def _find_mistakes(self, raw: Object, owner_stack: StackObject) -> Sequence[Mistake]:
-        spec = raw["spec"]
-        found = await definition_review.find_mistakes(self._builder, spec, owner_stack)
-        return [*self._find_wrong_group(spec), *self._find_wrong_account(spec), *found]
+    async def _read_template(self, raw: Object, owner_stack: StackObject) -> ReadSpec | None:
+        """Return the spec with its template; None if that is not there, or anything is wrong, which is reported."""
+        spec, name = raw["spec"], owner_stack.name
+        self._follow_sources(name, frozenset(each.ref for each in definition_template.find_sources(spec)))
+        mistakes: list[Mistake] = [*self._find_wrong_group(spec), *self._find_wrong_account(spec)]
+        read = None
+        try:
+            read = await definition_template.read(SourceReader(self._services.management_cluster), spec)
+            mistakes += await definition_review.find_mistakes(self._builder, read, owner_stack)
+        except InvalidDefinition as error:
+            mistakes += error.mistakes
+        except SourceNotFound as error:
+            if not mistakes:
+                message = f"{error} ({CONSEQUENCE})"
+                await self._report(raw, reason=DefinitionReason.SOURCE_NOT_FOUND, message=message, is_stalled=True)
+                if isinstance(error, SourceForbidden):
+                    # No event tells that a right is granted.
+                    self._look_after(name, RIGHTS_RETRY)
+                return None
+        if not mistakes:
+            return read
+        message = rejections.describe_mistakes(InvalidDefinition(mistakes), consequence=CONSEQUENCE)
+        await self._report(raw, reason=DefinitionReason.INVALID_DEFINITION, message=message, is_stalled=True)
+        return None
+
+    def _follow_sources(self, name: str, refs: frozenset[ObjectRef]) -> None:
+        """Be told of changes of the objects with the template of a definition, and of no others."""
+        if refs == self._sources.get(name, frozenset()):
+            return
+        self._services.management_cluster.follow_sources(SOURCE_READER + name, refs)
+        self._sources[name] = refs
+        if not refs:
+            del self._sources[name]
 
     async def _find_unfit(self, served: ServedDefinition, spec: Object) -> list[tuple[StackObject, Mistake]]:
         """Find the instances whose parameters fit their own revision, and not the definition as it would be."""
@@ -398,7 +443,7 @@ class StackDefinitionController:
             return None if left.refusal else KIND_RETRY
         if refusal := await self._keep_roles(raw, is_deleting=True):
             await self._report(raw, reason=DefinitionReason.DELETION_BLOCKED, message=refusal, is_stalled=True)
-            return ROLES_RETRY
+            return RIGHTS_RETRY
         await self._client.write_finalizers(raw, [each for each in finalizers if each != names.DEFINITION_FINALIZER])
         await self._forget(name)
         return None
@@ -415,6 +460,7 @@ class StackDefinitionController:
 
     async def _forget(self, name: str) -> None:
         self._known.discard(name)
+        self._follow_sources(name, frozenset())
         self._reasons.pop(name, None)
         served = self._served.pop(name, None)
         if served is not None:

@@ -21,6 +21,7 @@ from hearth.model.api.stack import (
     Template,
 )
 from hearth.model.api.stack_environment import Environment
+from hearth.model.api.stack_sources import TemplateReference
 from hearth.model.api.stack_status import Condition, StackStatus
 
 KIND_NAME = "^[A-Z][A-Za-z0-9]{0,62}$"
@@ -50,6 +51,22 @@ ACCOUNT_ALONE: JsonDict = {
 BOUNDARY_OF_ACCOUNT: JsonDict = {
     "rule": "!has(self.boundary) || has(self.account)",
     "message": "boundary is that of account, which is missing",
+}
+
+ONE_TEMPLATE: JsonDict = {
+    "rule": "has(self.template) != has(self.templateRefs)",
+    "message": "exactly one of template and templateRefs must be given",
+}
+NAMED_CONFIG_MAPS = (
+    "has(self.templateRefs) && self.templateRefs.exists(each, !has(each.kind) || each.kind == 'ConfigMap')"
+)
+NAMESPACE_OF_TEMPLATES: JsonDict = {
+    "rule": f"has(self.templateNamespace) == ({NAMED_CONFIG_MAPS})",
+    "message": "templateNamespace is that of the ConfigMaps in templateRefs: state it with them, and with nothing else",
+}
+NAMESPACE_OF_ACCOUNT: JsonDict = {
+    "rule": "!has(self.account) || !has(self.templateNamespace) || self.templateNamespace == self.account.namespace",
+    "message": "with account, the templates must be in its namespace: who writes them decides what is written with its rights",
 }
 
 FieldName: TypeAlias = Annotated[str, pydantic.Field(max_length=40, pattern=NAME_RULE)]
@@ -218,7 +235,12 @@ class StackDefinitionSpec(ApiModel):
     """The kind, and what each of its objects becomes."""
 
     model_config = pydantic.ConfigDict(
-        json_schema_extra={"x-kubernetes-validations": [SAME_KIND, ACCOUNT_ALONE, BOUNDARY_OF_ACCOUNT]}
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                *(SAME_KIND, ACCOUNT_ALONE, BOUNDARY_OF_ACCOUNT),
+                *(ONE_TEMPLATE, NAMESPACE_OF_TEMPLATES, NAMESPACE_OF_ACCOUNT),
+            ]
+        }
     )
 
     group: str = pydantic.Field(pattern=GROUP, max_length=150)
@@ -231,9 +253,19 @@ class StackDefinitionSpec(ApiModel):
     """The version of the kind."""
     scope: Literal["Namespaced"] = "Namespaced"
     """Objects of the kind have a namespace, as Stacks have."""
-    template: Template
+    template: Template | None = None
     """The template, as in a Stack. Its parameters are the fields of `spec` of each object, its outputs those of
     `status.outputs`."""
+    template_refs: list[TemplateReference] | None = pydantic.Field(
+        default=None,
+        min_length=1,
+        max_length=limits.TEMPLATE_SOURCES,
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    """Objects that contain the template, or parts of it, instead of `template`. The operator reads and follows them; each
+    change is a new revision."""
+    template_namespace: Annotated[str, pydantic.Field(pattern=PLURAL, max_length=63)] | None = None
+    """Namespace of the ConfigMaps in `templateRefs`. With `account`, that of the account."""
     columns: list[Column] | None = pydantic.Field(
         default=None, max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )

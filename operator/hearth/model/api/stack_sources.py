@@ -17,8 +17,8 @@ KEY_OF_CONFIG_MAP: JsonDict = {
 
 
 class TemplateReference(ApiModel):
-    """An object that contains the template: a ConfigMap in the Stack's own namespace, or a StackTemplate. The Stack follows
-    its changes.
+    """An object that contains the template, whose changes are followed: a ConfigMap in the Stack's own namespace, for a
+    StackDefinition in its `templateNamespace`, or a StackTemplate.
     """
 
     model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [KEY_OF_CONFIG_MAP]})

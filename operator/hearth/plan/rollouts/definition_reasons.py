@@ -17,6 +17,7 @@ class DefinitionReason(enum.StrEnum):
     ROLLING_BACK = "RollingBack"
     ROLLED_BACK = "RolledBack"
     INVALID_DEFINITION = "InvalidDefinition"
+    SOURCE_NOT_FOUND = "SourceNotFound"
     INSTANCES_DO_NOT_FIT = "InstancesDoNotFit"
     REVISION_TAMPERED = "RevisionTampered"
     KIND_TAKEN = "KindTaken"
@@ -35,6 +36,7 @@ EVENT_TYPES: Final[Mapping[DefinitionReason, str]] = {
     DefinitionReason.ROLLING_BACK: WARNING,
     DefinitionReason.ROLLED_BACK: WARNING,
     DefinitionReason.INVALID_DEFINITION: WARNING,
+    DefinitionReason.SOURCE_NOT_FOUND: WARNING,
     DefinitionReason.INSTANCES_DO_NOT_FIT: WARNING,
     DefinitionReason.REVISION_TAMPERED: WARNING,
     DefinitionReason.KIND_TAKEN: WARNING,

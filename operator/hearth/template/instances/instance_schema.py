@@ -104,7 +104,7 @@ def find_unsayable_words(rules: Mapping[str, Any], path: str) -> Iterator[Mistak
 
 def find_wrong_fields(spec: Mapping[str, Any]) -> Iterator[Mistake]:
     """Find columns and a scale of parameters and outputs that do not exist or have another type."""
-    parameters, outputs = find_parameters(spec), spec["template"].get("outputs") or {}
+    parameters, outputs = find_parameters(spec), (spec.get("template") or {}).get("outputs") or {}
     for at, column in enumerate(spec.get("columns") or ()):
         for word, known in (("output", outputs), ("parameter", parameters)):
             if (name := column.get(word)) is not None and name not in known:

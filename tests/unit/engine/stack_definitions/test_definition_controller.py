@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from hearth.model import names
@@ -504,3 +505,42 @@ def address_of_mark(name: str) -> Address:
 async def read_mark(world: FakeWorld, name: str) -> str:
     """What `Ready` says of a mark."""
     return find_ready(await read(world, address_of_mark(name)))[1]
+
+
+def test_a_template_in_other_objects_is_waited_for_and_followed() -> None:
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        spec = make_spec()
+        template = spec.pop("template")
+        named = {"templateNamespace": "default", "templateRefs": [{"kind": "ConfigMap", "name": "site"}]}
+        await define(world, {**spec, **named})
+        reason, message = find_ready(await read(world, DEFINITION))
+        assert reason == "SourceNotFound"
+        assert message.startswith("spec.templateRefs[0]: configmap/site does not exist in namespace default; create it")
+
+        source = Address(api_version="v1", kind="ConfigMap", namespace="default", name="site")
+        metadata = {"name": source.name, "namespace": source.namespace}
+        data = {"template.yaml": json.dumps(template)}
+        await world.user.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+        await rest(world)
+        await make_site(world)
+        assert (await read(world, PAGE))["data"] == {"layout": "one"}
+
+        template["resources"]["page"]["manifest"]["data"]["layout"] = "two"
+        await world.user.patch(source, {"data": {"template.yaml": json.dumps(template)}})
+        await rest(world)
+        assert (await read(world, PAGE))["data"] == {"layout": "two"}
+        assert (await read(world, DEFINITION))["status"]["revision"] == 2
+
+        await world.user.patch(source, {"data": {"template.yaml": "resources: {page: {manifest: {kind: 1}}}"}})
+        await rest(world)
+        reason, message = find_ready(await read(world, DEFINITION))
+        assert reason == "InvalidDefinition"
+        assert "(configmap/site template.yaml).resources.page.manifest" in message
+
+        await world.user.delete(source)
+        await rest(world)
+        assert find_ready(await read(world, DEFINITION))[0] == "SourceNotFound"
+        assert (await read(world, PAGE))["data"] == {"layout": "two"}
+
+    fake_world.run(test)

@@ -11,8 +11,11 @@ from hearth.cli import object_fields
 from hearth.cli.stack_access.preview import preview_reader, wanted_stack
 from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
 from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_views.files import stack_files
+from hearth.cli.stack_views.files.stack_files import StackFile
+from hearth.engine.definition.sources import definition_template
 from hearth.engine.stack_definitions import definition_kind
-from hearth.model import errors, value_class
+from hearth.model import errors, source_kinds, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.tenancy import Tenancy
@@ -39,14 +42,35 @@ class DefinitionPreview:
     """Instances that keep to their revision."""
 
 
+async def include_template(session: Session, file: StackFile) -> StackFile:
+    """Return a StackDefinition with the template in its spec, which files beside it contain, else the cluster.
+
+    Raises InvalidDefinition, ApiStatusError or Unreachable.
+    """
+    beside = list(file.beside)
+    for source in definition_template.find_sources(object_fields.mapping(file.manifest, "spec")):
+        kind, ref = source_kinds.KINDS[source.ref.kind], source.ref
+        is_given = any(
+            (object_fields.text(each, "kind"), object_fields.text(each, "metadata", "name")) == (ref.kind, ref.name)
+            for each in file.beside
+        )
+        if not is_given and (found := await session.find(kind, ref.namespace, ref.name)) is not None:
+            beside.append({**found, "kind": kind.name})
+    return stack_files.include_template(dataclasses.replace(file, beside=beside))
+
+
 async def make_preview(
-    session: Session, stated: Object, *, tenancy: Tenancy, show: Callable[[str], None]
+    session: Session, stated: Object, *, template: Object, tenancy: Tenancy, show: Callable[[str], None]
 ) -> DefinitionPreview:
-    """Return the preview of a StackDefinition. Raises ApiStatusError or Unreachable. show: gets how far it is."""
+    """Return the preview of a StackDefinition. Raises ApiStatusError or Unreachable.
+
+    template: of the definition, which may be in other objects; show: gets how far it is.
+    """
     name = object_fields.text(stated, "metadata", "name")
     present = await session.find(STACK_DEFINITION, "", name)
     cluster = DryRunCluster(session, namespace="")
-    spec: Object = (await wanted_stack.try_file(cluster, stated, present, kind=STACK_DEFINITION))["spec"]
+    tried = await wanted_stack.try_file(cluster, stated, present, kind=STACK_DEFINITION)
+    spec: Object = {**tried["spec"], "template": template}
     newest = object_fields.number(present, "status", "revision") or 0 if present is not None else 0
     form = instance_form.make_form(name, newest + 1, instance_form.make_content(spec))
     if form.definer is not None:
@@ -54,7 +78,7 @@ async def make_preview(
     kind = definition_kind.find_kind(spec)
     instances = await list_instances(session, kind)
     following = [each for each in instances if instance_form.find_pin(each.get("spec")) is None]
-    own_form, rules = make_own_form(present, newest), instance_form.read_rules(form)
+    own_form, rules = await make_own_form(session, present, newest), instance_form.read_rules(form)
     unfit = [text for each in instances for text in find_unfit(form, rules, each, own_form=own_form)]
     if unfit:
         return DefinitionPreview(name=name, unfit=tuple(unfit))
@@ -72,12 +96,17 @@ async def list_instances(session: Session, kind: Kind) -> list[Object]:
         return []
 
 
-def make_own_form(present: Object | None, number: int) -> InstanceForm | None:
+async def make_own_form(session: Session, present: Object | None, number: int) -> InstanceForm | None:
     """Return the newest revision of a StackDefinition that exists, if its spec still is that revision."""
     seen = object_fields.number(present, "status", "observedGeneration")
     if present is None or not number or seen != present["metadata"]["generation"]:
         return None
-    return instance_form.make_form(present["metadata"]["name"], number, instance_form.make_content(present["spec"]))
+    try:
+        file = await include_template(session, StackFile(source="", manifest=present, beside=()))
+    except errors.InvalidDefinition:
+        return None
+    content = instance_form.make_content(file.manifest["spec"])
+    return instance_form.make_form(present["metadata"]["name"], number, content)
 
 
 def find_unfit(

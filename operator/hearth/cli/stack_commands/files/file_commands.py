@@ -258,6 +258,10 @@ def check_template(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) ->
     if stack_file.is_template:
         return stack_files.find_template_mistakes(stack_file, kinds, evaluator)
     if stack_file.is_definition:
+        try:
+            stack_file = stack_files.include_template(stack_file)
+        except errors.InvalidDefinition as error:
+            return error.mistakes
         for doubt in stack_files.find_definition_doubts(stack_file):
             click.echo(safe_text.one_line(f"warning: {stack_file.source}: {stack_file.title}: {doubt}"), err=True)
         return stack_files.find_definition_mistakes(stack_file, kinds, evaluator)

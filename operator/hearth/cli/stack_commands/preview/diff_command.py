@@ -141,13 +141,23 @@ def execute(
 async def preview_definition(session: Session, file: StackFile, *, output: str, tenancy: Tenancy) -> int:
     """Write the preview of a StackDefinition over all its instances; return the exit code."""
     await session.kinds.refresh()
-    if mistakes := stack_files.find_definition_mistakes(file, session.kinds, evaluation.ALONE):
-        for line in preview_lines.list_refusal(file.identity.name, mistakes, ()):
+    try:
+        whole = await definition_preview.include_template(session, file)
+        if mistakes := stack_files.find_definition_mistakes(whole, session.kinds, evaluation.ALONE):
+            raise errors.InvalidDefinition(mistakes)
+    except errors.InvalidDefinition as error:
+        for line in preview_lines.list_refusal(file.identity.name, error.mistakes, ()):
             text_output.write_segments(line)
         return FAILED
     try:
         with progress_output.opened() as progress:
-            made = await definition_preview.make_preview(session, file.manifest, tenancy=tenancy, show=progress.report)
+            made = await definition_preview.make_preview(
+                session,
+                file.manifest,
+                template=whole.manifest["spec"]["template"],
+                tenancy=tenancy,
+                show=progress.report,
+            )
     except errors.ApiStatusError as refused:
         if refused.code not in DEFINITION:
             raise

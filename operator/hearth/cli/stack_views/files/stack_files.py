@@ -133,8 +133,14 @@ def compile_read(stack_file: StackFile, definition: Definition, kinds: Kinds, ev
     return compiler.compile_template(definition, stack=identity, kinds=kinds, evaluator=evaluator)
 
 
+def include_template(stack_file: StackFile) -> StackFile:
+    """Return a StackDefinition with the template in its spec. Raises InvalidDefinition if an object with it is missing or wrong."""
+    spec = {**object_fields.mapping(stack_file.manifest, "spec"), "template": find_template(stack_file)}
+    return dataclasses.replace(stack_file, manifest={**stack_file.manifest, "spec": spec})
+
+
 def find_definition_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> list[Mistake]:
-    """Return what is wrong with a StackDefinition for all objects of its kind."""
+    """Return what is wrong with a StackDefinition, with the template in its spec, for all objects of its kind."""
     from hearth.plan.rollouts import rollout_policy
     from hearth.template.instances import instance_schema
 
