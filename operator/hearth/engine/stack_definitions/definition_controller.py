@@ -214,15 +214,15 @@ class StackDefinitionController:
         except TamperedRevision as error:
             await self._report(raw, reason=DefinitionReason.REVISION_TAMPERED, message=str(error), is_stalled=True)
             return SLOW_RETRY
-        # 4. Kind, with the roles of its users.
-        is_served, retry = await self._keep_kind(raw)
-        if not is_served:
-            return retry
-        # 5. Instances: watched with all revisions that they may have.
+        # 4. Kind, with the roles of its users. It fits all revisions that instances may have.
         served = known
         forms = served.forms if served is not None else await self._read_forms(owner_stack)
         forms.by_number.setdefault(newest.number, newest)
         forms.current = forms.current or newest.number
+        is_served, retry = await self._keep_kind(raw, forms)
+        if not is_served:
+            return retry
+        # 5. Instances: watched with these revisions.
         served = served or await self._serve(raw, forms)
         # 6. Rollout: who gets the newest revision now.
         served.raw, served.pause = raw, LOOK
@@ -243,9 +243,9 @@ class StackDefinitionController:
         served.pause = LOOK if is_news or decision.moves else min(2 * served.pause, longest)
         return min(served.pause, decision.due)
 
-    async def _keep_kind(self, raw: Object) -> tuple[bool, float | None]:
+    async def _keep_kind(self, raw: Object, forms: InstanceForms) -> tuple[bool, float | None]:
         """Make the kind and its roles; return whether all is there, else after how many seconds to try again."""
-        state = await self._kinds.make(raw)
+        state = await self._kinds.make(raw, forms=forms.by_number.values())
         if state.refusal:
             await self._report(raw, reason=DefinitionReason.KIND_TAKEN, message=state.refusal, is_stalled=True)
             return False, None
@@ -308,7 +308,7 @@ class StackDefinitionController:
         return None
 
     def _follow_sources(self, name: str, refs: frozenset[ObjectRef]) -> None:
-        """Be told of changes of the objects with the template of a definition, and of no others."""
+        """Be notified of changes of the objects with the template of a definition, and of no others."""
         if refs == self._sources.get(name, frozenset()):
             return
         self._services.management_cluster.follow_sources(SOURCE_READER + name, refs)

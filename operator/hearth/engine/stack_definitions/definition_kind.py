@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
+
+import orjson
 
 from hearth.engine.stack_definitions.definition_objects import DefinitionObjects, NotOwn
 from hearth.model import errors, names, value_class
@@ -12,6 +14,7 @@ from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import CLUSTER_ROLE, CUSTOM_RESOURCE_DEFINITION
 from hearth.plan.rollouts import instance_state
 from hearth.template.instances import instance_schema
+from hearth.template.instances.instance_form import InstanceForm
 
 ALLOWED_BY: Final = "manifests/definitions/roles.yaml, or rbac.definitionRoles of the chart"
 """What lets the operator make roles."""
@@ -45,10 +48,14 @@ class DefinitionKinds:
 
     objects: DefinitionObjects
 
-    async def make(self, raw: Object) -> KindState:
-        """Make the kind of a StackDefinition without mistakes as its spec says, unless it is another's."""
+    async def make(self, raw: Object, *, forms: Iterable[InstanceForm]) -> KindState:
+        """Make the kind of a StackDefinition without mistakes as its spec says, unless it is another's.
+
+        forms: the revisions that instances may have.
+        """
         metadata, spec = raw["metadata"], raw["spec"]
-        wanted = instance_schema.make_crd(metadata["name"], spec)
+        earlier = [orjson.loads(each.packed_template) for each in forms]
+        wanted = instance_schema.make_crd(metadata["name"], spec, earlier=earlier)
         try:
             return judge(await self.objects.keep(CUSTOM_RESOURCE_DEFINITION, wanted, uid=metadata["uid"]))
         except NotOwn:

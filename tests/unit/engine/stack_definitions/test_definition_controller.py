@@ -507,6 +507,19 @@ async def read_mark(world: FakeWorld, name: str) -> str:
     return find_ready(await read(world, address_of_mark(name)))[1]
 
 
+SOURCE = Address(api_version="v1", kind="ConfigMap", namespace="default", name="site")
+
+
+async def write_source(world: FakeWorld, template: Object) -> None:
+    data = {"template.yaml": json.dumps(template)}
+    if await world.user.find(SOURCE) is None:
+        metadata = {"name": SOURCE.name, "namespace": SOURCE.namespace}
+        await world.user.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    else:
+        await world.user.patch(SOURCE, {"data": data})
+    await rest(world)
+
+
 def test_a_template_in_other_objects_is_waited_for_and_followed() -> None:
     async def test(world: FakeWorld) -> None:
         await world.start_controller()
@@ -518,27 +531,21 @@ def test_a_template_in_other_objects_is_waited_for_and_followed() -> None:
         assert reason == "SourceNotFound"
         assert message.startswith("spec.templateRefs[0]: configmap/site does not exist in namespace default; create it")
 
-        source = Address(api_version="v1", kind="ConfigMap", namespace="default", name="site")
-        metadata = {"name": source.name, "namespace": source.namespace}
-        data = {"template.yaml": json.dumps(template)}
-        await world.user.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
-        await rest(world)
+        await write_source(world, template)
         await make_site(world)
         assert (await read(world, PAGE))["data"] == {"layout": "one"}
 
         template["resources"]["page"]["manifest"]["data"]["layout"] = "two"
-        await world.user.patch(source, {"data": {"template.yaml": json.dumps(template)}})
-        await rest(world)
+        await write_source(world, template)
         assert (await read(world, PAGE))["data"] == {"layout": "two"}
         assert (await read(world, DEFINITION))["status"]["revision"] == 2
 
-        await world.user.patch(source, {"data": {"template.yaml": "resources: {page: {manifest: {kind: 1}}}"}})
-        await rest(world)
+        await write_source(world, {"resources": {"page": {"manifest": {"kind": 1}}}})
         reason, message = find_ready(await read(world, DEFINITION))
         assert reason == "InvalidDefinition"
         assert "(configmap/site template.yaml).resources.page.manifest" in message
 
-        await world.user.delete(source)
+        await world.user.delete(SOURCE)
         await rest(world)
         assert find_ready(await read(world, DEFINITION))[0] == "SourceNotFound"
         assert (await read(world, PAGE))["data"] == {"layout": "two"}

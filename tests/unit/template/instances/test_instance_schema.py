@@ -78,7 +78,7 @@ def test_what_cannot_be_said_is_a_mistake_with_its_path(rules: dict[str, Any], p
 
 
 def test_parameters_without_a_default_are_required_and_none_has_one() -> None:
-    schema = instance_schema.make_schema(make_spec(name={"type": "string"}, size={"type": "integer", "default": 3}))
+    schema = instance_schema.make_schema(make_spec(name={"type": "string"}, size={"type": "integer", "default": 3}), {})
 
     assert schema["properties"]["spec"]["required"] == ["name"]
     assert "default" not in schema["properties"]["spec"]["properties"]["size"]
@@ -86,7 +86,7 @@ def test_parameters_without_a_default_are_required_and_none_has_one() -> None:
 
 
 def test_a_sensitive_parameter_is_only_named() -> None:
-    schema = instance_schema.make_schema(make_spec(password={"type": "string", "sensitive": True}))
+    schema = instance_schema.make_schema(make_spec(password={"type": "string", "sensitive": True}), {})
 
     found = schema["properties"]["spec"]["properties"]["password"]
     assert [*found["properties"]] == found["required"] == ["secretKeyRef"]
@@ -118,3 +118,55 @@ def test_all_mistakes_are_found_at_once() -> None:
         "spec.columns[1].parameter",
         "spec.scale.parameter",
     ]
+
+
+PARAMETERS: dict[str, Any] = {
+    "name": {"type": "string"},
+    "size": {"type": "integer", "default": 2},
+    "share": {"type": "number"},
+    "either": {"type": ["integer", "string"]},
+    "password": {"type": "string", "sensitive": True},
+}
+
+
+def make_output_template(value: Any) -> dict[str, Any]:
+    return {"parameters": PARAMETERS, "conditions": {"big": "params.size > 5"}, "outputs": {"it": {"value": value}}}
+
+
+@pytest.mark.parametrize(
+    ("value", "type_"),
+    [
+        ("fixed", "string"),
+        (3, "integer"),
+        (True, "boolean"),
+        ("http://${page.status.address}", "string"),
+        ("${params.name}${params.name}", "string"),
+        ("${params.name}", "string"),
+        ("${params.size + 1}", "integer"),
+        ("${params.size > 1}", "boolean"),
+        ("${conditions.big}", "boolean"),
+        ("${string(page.status.port)}", "string"),
+        ("${page.metadata.name}", "string"),
+        ("$${params.size}", "string"),
+        # Only the evaluation shows these.
+        ("${params.share}", ""),
+        ("${params.either}", ""),
+        ("${params.password}", ""),
+        ("${page.status.port}", ""),
+        ("${page.metadata.labels}", ""),
+        (1.5, ""),
+        ({"a": "b"}, ""),
+        (None, ""),
+    ],
+)
+def test_type_of_an_output(value: Any, type_: str) -> None:
+    """It is stated where no cluster and no object can make it another one."""
+    assert instance_schema.find_output_types(make_output_template(value)).get("it", "") == type_
+
+
+def test_revisions_that_disagree_leave_it_open() -> None:
+    """The status of an instance with either of them is written; one without the output does not matter."""
+    number, text = make_output_template(3), make_output_template("x")
+    assert instance_schema.find_common_types([number, {"outputs": {}}, number]) == {"it": "integer"}
+    assert instance_schema.find_common_types([number, text]) == {}
+    assert instance_schema.find_common_types([number, text, number]) == {}
