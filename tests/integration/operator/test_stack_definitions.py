@@ -453,3 +453,49 @@ async def test_a_change_that_breaks_the_first_wave_touches_no_other_of_many_inst
     await cluster.delete_all(SITE)
     await cluster.send("DELETE", STACK_DEFINITION, NAME)
     await cluster.wait_gone(STACK_DEFINITION, NAME)
+
+
+async def test_a_definition_whose_template_is_in_a_config_map(user: RealUser, definers: Crew) -> None:
+    """Its changes are revisions; outputs have the types on which all revisions agree."""
+    cluster = Cluster(user)
+    await clear(cluster)
+    await definers.hire(f"--definition-groups={GROUP}")
+    definition = make_definition({"layout": "one"})
+    template = definition["spec"].pop("template")
+    template["outputs"] |= {"layout": {"value": "one"}, "size": {"value": 1}}
+    definition["spec"]["templateRefs"] = [{"name": "sites", "key": "site.json"}]
+    with pytest.raises(errors.ApiStatusError, match="templateNamespace is that of the ConfigMaps in templateRefs"):
+        await cluster.send("POST", STACK_DEFINITION, body=definition)
+    definition["spec"]["templateNamespace"] = user.namespace
+    with pytest.raises(errors.ApiStatusError, match="with account, the templates must be in its namespace"):
+        account = {"namespace": "default", "name": "definer"}
+        await cluster.send(
+            "POST", STACK_DEFINITION, body={**definition, "spec": {**definition["spec"], "account": account}}
+        )
+    await cluster.send("POST", STACK_DEFINITION, body=definition)
+    await cluster.wait(lambda status: find_reason(status) == "SourceNotFound")
+
+    source = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "sites"}}
+    await cluster.send("POST", CONFIG_MAP, body={**source, "data": {"site.json": json.dumps(template)}})
+    await cluster.wait(lambda status: find_reason(status) == "Complete")
+    await cluster.send("POST", SITE, body=make_site(user.namespace, 0))
+    await cluster.wait(lambda status: find_rollout(status).get("ready") == 1)
+    assert await find_output_types(cluster) == {"page": "string", "layout": "string", "size": "integer"}
+
+    template["outputs"]["layout"]["value"] = 2
+    await cluster.patch(CONFIG_MAP, "sites", {"data": {"site.json": json.dumps(template)}})
+    await cluster.wait(lambda status: is_at(status, 2) and find_reason(status) == "Complete")
+    site = await cluster.send("GET", SITE, "site-0")
+    assert site["status"]["outputs"] == {"page": "site-0-page", "layout": 2, "size": 1}
+    assert await find_output_types(cluster) == {"page": "string", "layout": None, "size": "integer"}
+
+    await cluster.delete_all(SITE)
+    await cluster.send("DELETE", STACK_DEFINITION, NAME)
+    await cluster.wait_gone(STACK_DEFINITION, NAME)
+
+
+async def find_output_types(cluster: Cluster) -> dict[str, str | None]:
+    """The types of the outputs in the schema of the kind; None for any."""
+    crd = await cluster.send("GET", CUSTOM_RESOURCE_DEFINITION, NAME)
+    status = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+    return {name: each.get("type") for name, each in status["outputs"]["properties"].items()}
