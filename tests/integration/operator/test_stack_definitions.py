@@ -455,23 +455,44 @@ async def test_a_change_that_breaks_the_first_wave_touches_no_other_of_many_inst
     await cluster.wait_gone(STACK_DEFINITION, NAME)
 
 
+def refer_to_template(definition: dict[str, Any], namespace: str) -> dict[str, Any]:
+    """Let the template be in a ConfigMap; return it, with two outputs more."""
+    template: dict[str, Any] = definition["spec"].pop("template")
+    template["outputs"] |= {"layout": {"value": "one"}, "size": {"value": 1}}
+    definition["spec"] |= {
+        "templateRefs": [{"name": "sites", "key": "site.json"}],
+        "templateNamespace": namespace,
+    }
+    return template
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        ({"templateNamespace": None}, "templateNamespace is that of the ConfigMaps in templateRefs"),
+        ({"template": {"resources": {}}}, "exactly one of template and templateRefs must be given"),
+        (
+            {"account": {"namespace": "elsewhere", "name": "definer"}},
+            "with account, the templates must be in its namespace",
+        ),
+    ],
+)
+async def test_where_a_template_may_be(user: RealUser, stated: dict[str, Any], message: str) -> None:
+    """The API server refuses the rest, with a reason."""
+    definition = make_definition({})
+    refer_to_template(definition, user.namespace)
+    definition["spec"] |= stated
+    with pytest.raises(errors.ApiStatusError, match=message):
+        await Cluster(user).send("POST", STACK_DEFINITION, body=definition)
+
+
 async def test_a_definition_whose_template_is_in_a_config_map(user: RealUser, definers: Crew) -> None:
     """Its changes are revisions; outputs have the types on which all revisions agree."""
     cluster = Cluster(user)
     await clear(cluster)
     await definers.hire(f"--definition-groups={GROUP}")
     definition = make_definition({"layout": "one"})
-    template = definition["spec"].pop("template")
-    template["outputs"] |= {"layout": {"value": "one"}, "size": {"value": 1}}
-    definition["spec"]["templateRefs"] = [{"name": "sites", "key": "site.json"}]
-    with pytest.raises(errors.ApiStatusError, match="templateNamespace is that of the ConfigMaps in templateRefs"):
-        await cluster.send("POST", STACK_DEFINITION, body=definition)
-    definition["spec"]["templateNamespace"] = user.namespace
-    with pytest.raises(errors.ApiStatusError, match="with account, the templates must be in its namespace"):
-        account = {"namespace": "default", "name": "definer"}
-        await cluster.send(
-            "POST", STACK_DEFINITION, body={**definition, "spec": {**definition["spec"], "account": account}}
-        )
+    template = refer_to_template(definition, user.namespace)
     await cluster.send("POST", STACK_DEFINITION, body=definition)
     await cluster.wait(lambda status: find_reason(status) == "SourceNotFound")
 
