@@ -22,6 +22,7 @@ from hearth import clusters_process, leadership, runtime, supervision
 from hearth.cli import profiling
 from hearth.clusters_process import ClustersProcess
 from hearth.handlers import kopf_supervisor
+from hearth.handlers.callbacks import DefinitionCallbacks
 from hearth.handlers.kopf_supervisor import KopfSupervisor
 from hearth.kube.auth import credentials
 from hearth.kube.auth.credentials import CredentialSource
@@ -235,10 +236,12 @@ def find_frames(
     """Return each kopf that only the active process runs; with a webhook, every replica runs that of the reviews."""
     is_apart = settings.share.place is Place.ELSEWHERE
     frames = [kopf] if settings.webhook_address is None and not is_apart else []
-    if settings.serves_definitions:
+    if settings.serves_definitions and not is_apart:
         frames.append(
             kopf_supervisor.make_definitions_supervisor(
-                source, runtime.reconcile_definition, on_restart=metrics.on_kopf_restart
+                source,
+                DefinitionCallbacks(reconcile=runtime.reconcile_definition, leads=settings.share.leads),
+                on_restart=metrics.on_kopf_restart,
             )
         )
     return frames

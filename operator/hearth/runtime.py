@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import functools
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -142,7 +143,7 @@ class KubeRuntime:
         )
         self._health_marks = KubeHealthMarkClient(self._connection, cache=self._marks, observer=observer)
         self._snapshots = KubeSnapshotClient(self._connection, cache=self._stack_snapshots, observer=observer)
-        self._definitions = self._make_definitions(namespace)
+        self._definitions = self._make_definitions(namespace, on_elsewhere)
         self._evaluations = Pool(
             notify=lambda uid: self._queue.enqueue(uid, DirtyScope.EVALUATED),
             on_limit=observer.on_limit,
@@ -155,7 +156,7 @@ class KubeRuntime:
         self._started = asyncio.Event()
         self._kind_refresh = KindRefresh(self._cluster.refresh_changed_kinds, where="discovery")
 
-    def _make_definitions(self, namespace: str) -> KubeStackDefinitionClient | None:
+    def _make_definitions(self, namespace: str, on_elsewhere: Callable[[], None]) -> KubeStackDefinitionClient | None:
         """Make the client of StackDefinitions; None if this process serves none."""
         if not self._settings.serves_definitions:
             return None
@@ -163,6 +164,15 @@ class KubeRuntime:
             self._connection,
             self._queue,
             management_cluster=self._management_cluster,
+            make_cache=functools.partial(
+                StackCache,
+                self._connection,
+                self._queue,
+                namespace=namespace,
+                share=self._settings.share,
+                observer=self._observer,
+                on_elsewhere=on_elsewhere,
+            ),
             namespace=namespace,
             observer=self._observer,
         )
@@ -248,7 +258,7 @@ class KubeRuntime:
 
     def count_elsewhere(self) -> int:
         """Count the Stacks of other clusters, which another process serves."""
-        return self._stacks.count_elsewhere() + self._groups.count_elsewhere()
+        return sum(cache.count_elsewhere() for cache in self._management_cluster.caches)
 
     def count_stacks(self) -> Mapping[str, float]:
         """Return the number of Stacks, by phase."""

@@ -110,8 +110,8 @@ class Settings:
 
     @property
     def serves_definitions(self) -> bool:
-        """Return whether this very process serves StackDefinitions: not one that serves only other clusters."""
-        return bool(self.definition_groups) and self.share.place is not Place.ELSEWHERE
+        """Return whether this process serves StackDefinitions."""
+        return bool(self.definition_groups)
 
     @property
     def serves_clusters(self) -> bool:
@@ -154,8 +154,6 @@ class Settings:
                 f"all signatures there; name another --operator-namespace, or set --serve-operator-namespace if only "
                 f"administrators write Stacks in {self.namespace}"
             )
-        if self.definition_groups and not self.share.has_all_buckets:
-            return "--definition-groups is for an operator without --shards; remove one of them"
         if self.definition_accounts and not self.definition_groups:
             return "--definition-accounts has no effect without --definition-groups; set both, or neither"
         if not self.leader_election or self.retry_period < self.renew_deadline < self.lease_duration:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Protocol
 
-from hearth.engine.cluster_objects import StackObject
+from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.template.instances.instance_form import InstanceForms
@@ -16,6 +16,12 @@ class StackDefinitionClient(Protocol):
 
     async def list_definitions(self) -> list[Object]:
         """Return all StackDefinitions; none if the kind is not served."""
+
+    def follow(self, on_change: Callable[[str, str], None]) -> None:
+        """Report each state of each StackDefinition by its name and UID from now on, also that it is gone."""
+
+    async def list_revisions(self, uid: str, namespace: str) -> list[Revision]:
+        """Return the stored revisions of the StackDefinition with that UID, by rising number."""
 
     async def get_definition(self, name: str) -> Object | None:
         """Return a StackDefinition; None if it does not exist."""
@@ -48,7 +54,7 @@ class StackDefinitionClient(Protocol):
         """Remove the operator's finalizer from all instances of a kind that is not watched; return how many had it."""
 
     def find_instances(self, kind: Kind) -> Collection[StackObject]:
-        """Return all known instances of a kind."""
+        """Return all known instances of a kind, whichever process serves them."""
 
     def move(self, kind: Kind, uid: str, number: int) -> None:
-        """Give an instance another revision of its StackDefinition; its Stack is enqueued."""
+        """Give an instance another revision of its StackDefinition, if this process serves it; its Stack is enqueued."""

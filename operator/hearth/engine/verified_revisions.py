@@ -64,11 +64,16 @@ class RevisionSet:
 
 
 def load(management_cluster: ManagementCluster, hashes: HashFunction, stack: StackObject) -> RevisionSet:
-    """Load all revisions of a Stack. Ignore other namespaces: no revision of the Stack can be there."""
+    """Load all revisions of a Stack."""
+    return sort(management_cluster.revisions(stack.uid), hashes, stack)
+
+
+def sort(revisions: Iterable[Revision], hashes: HashFunction, stack: StackObject) -> RevisionSet:
+    """Sort revisions by whether they count. Ignore other namespaces: no revision of the Stack can be there."""
     verified: list[Revision] = []
     tampered: list[Revision] = []
     unsigned: list[Revision] = []
-    for revision in management_cluster.revisions(stack.uid):
+    for revision in revisions:
         if revision.namespace != stack.namespace:
             continue
         if is_verified(revision, stack, hashes):

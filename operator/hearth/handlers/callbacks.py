@@ -25,6 +25,15 @@ class AdmissionCallbacks:
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class DefinitionCallbacks:
+    """What becomes of StackDefinitions."""
+
+    reconcile: ReconcileDefinition
+    leads: Callable[[str], bool] = lambda _uid: True
+    """Returns whether this process leads the StackDefinition with that UID. What kopf remembers on one, one kopf writes."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerCallbacks:
     """Safe to be called from kopf's thread."""
 
@@ -34,5 +43,5 @@ class HandlerCallbacks:
     on_ended: Callable[[], None]
     admission: AdmissionCallbacks | None = None
     """None: no webhook is served."""
-    reconcile_definition: ReconcileDefinition | None = None
+    definitions: DefinitionCallbacks | None = None
     """Handles StackDefinitions, and nothing else; None: this kopf handles none."""

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import kopf
 
-from hearth.handlers.callbacks import ReconcileDefinition
+from hearth.handlers.callbacks import DefinitionCallbacks
 from hearth.model import errors, names, value_class
 
 RETRY = 5.0
@@ -19,19 +19,23 @@ PLURAL = "stackdefinitions"
 class DefinitionHandlers:
     """All handlers of StackDefinitions."""
 
-    reconcile: ReconcileDefinition
+    definitions: DefinitionCallbacks
+
+    def leads(self, meta: Mapping[str, Any], **_: Any) -> bool:
+        """Return whether this process leads a definition."""
+        return self.definitions.leads(str(meta.get("uid")))
 
     async def handle(self, name: str | None, **_: Any) -> None:
         """Reconcile a definition that was created, changed or deleted, or that was there before this process."""
         try:
-            await self.reconcile(name or "")
+            await self.definitions.reconcile(name or "")
         except (errors.ApiStatusError, errors.Unreachable) as error:
             raise kopf.TemporaryError(str(error), delay=RETRY) from error
 
     async def handle_deletion(self, name: str | None, meta: Mapping[str, Any], **_: Any) -> None:
         """Reconcile a definition that is being deleted."""
         if "deletionTimestamp" in meta:
-            await self.reconcile(name or "")
+            await self.definitions.reconcile(name or "")
 
 
 class GenerationStorage(kopf.AnnotationsDiffBaseStorage):
@@ -43,12 +47,12 @@ class GenerationStorage(kopf.AnnotationsDiffBaseStorage):
         return cast("Any", {"spec": {"generation": body.metadata.get("generation", 0), "requests": stated}})
 
 
-def register(reconcile: ReconcileDefinition, registry: kopf.OperatorRegistry) -> None:
+def register(definitions: DefinitionCallbacks, registry: kopf.OperatorRegistry) -> None:
     """Make the handlers known to kopf."""
-    handlers = DefinitionHandlers(reconcile)
+    handlers = DefinitionHandlers(definitions)
     where = (names.GROUP, names.VERSION, PLURAL)
-    kopf.on.create(*where, id="definition", registry=registry)(handlers.handle)
-    kopf.on.update(*where, id="definition", registry=registry)(handlers.handle)
-    kopf.on.resume(*where, id="definition-resumed", registry=registry)(handlers.handle)
+    kopf.on.create(*where, id="definition", registry=registry, when=handlers.leads)(handlers.handle)
+    kopf.on.update(*where, id="definition", registry=registry, when=handlers.leads)(handlers.handle)
+    kopf.on.resume(*where, id="definition-resumed", registry=registry, when=handlers.leads)(handlers.handle)
     # kopf's handlers of deletions need a finalizer of kopf. The operator has its own, and retries by itself.
-    kopf.on.event(*where, id="definition-deleted", registry=registry)(handlers.handle_deletion)
+    kopf.on.event(*where, id="definition-deleted", registry=registry, when=handlers.leads)(handlers.handle_deletion)

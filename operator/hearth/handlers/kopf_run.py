@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 async def run_kopf(source: CredentialSource, callbacks: HandlerCallbacks) -> None:
     """Run until cancelled, or until a fault of the API server stops kopf."""
     settings = make_settings(callbacks.admission.server if callbacks.admission is not None else None)
-    if callbacks.reconcile_definition is not None:
+    if callbacks.definitions is not None:
         # They may be installed later.
         settings.scanning.disabled = False
         settings.persistence.diffbase_storage = GenerationStorage(prefix=f"kopf.{names.GROUP}")
@@ -136,8 +136,8 @@ def make_registry(source: CredentialSource, callbacks: HandlerCallbacks) -> kopf
     kopf.on.startup(id="start", registry=registry)(handlers.start)
     kopf.on.cleanup(id="end", registry=registry)(handlers.end)
     kopf.on.login(id="log-in", backoff=LOGIN_PAUSE, registry=registry)(handlers.authenticate)
-    if callbacks.reconcile_definition is not None:
-        definition_handlers.register(callbacks.reconcile_definition, registry)
+    if callbacks.definitions is not None:
+        definition_handlers.register(callbacks.definitions, registry)
         return registry
     kopf.on.event(*CUSTOM_KINDS, id="wake-discovery", registry=registry)(handlers.wake_discovery)
     if callbacks.admission is not None:

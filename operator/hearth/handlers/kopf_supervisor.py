@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import dataclasses
 import threading
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,7 +17,13 @@ import structlog
 
 from hearth import imports, supervision
 from hearth.engine.admission import reviewer
-from hearth.handlers.callbacks import AdmissionCallbacks, HandlerCallbacks, ReconcileDefinition, ReviewWrite
+from hearth.handlers.callbacks import (
+    AdmissionCallbacks,
+    DefinitionCallbacks,
+    HandlerCallbacks,
+    ReconcileDefinition,
+    ReviewWrite,
+)
 from hearth.model import value_class
 from hearth.model.errors import ApiStatusError, Unreachable
 
@@ -61,12 +68,12 @@ class KopfSupervisor:
         *,
         timeouts: SupervisorTimeouts = SupervisorTimeouts(),
         admission: AdmissionCallbacks | None = None,
-        reconcile_definition: ReconcileDefinition | None = None,
+        definitions: DefinitionCallbacks | None = None,
     ) -> None:
         """Use `make`, except in tests.
 
         run: makes the function for one run of kopf from the callbacks of its handlers; admission: reviews, which run
-        in the loop that `start` is called in, as `reconcile_definition` does.
+        in the loop that `start` is called in, as `definitions` does.
         """
         self._callbacks = callbacks
         self._timeouts = timeouts
@@ -77,9 +84,7 @@ class KopfSupervisor:
                 on_started=self._started,
                 on_ended=self._ended,
                 admission=self._cross(admission) if admission is not None else None,
-                reconcile_definition=(
-                    self._in_engine(reconcile_definition) if reconcile_definition is not None else None
-                ),
+                definitions=self._in_engine(definitions) if definitions is not None else None,
             )
         )
         self._stopping = threading.Event()
@@ -179,17 +184,17 @@ class KopfSupervisor:
 
         return review
 
-    def _in_engine(self, work: ReconcileDefinition) -> ReconcileDefinition:
+    def _in_engine(self, definitions: DefinitionCallbacks) -> DefinitionCallbacks:
         """Have the other loop do it, and wait for that."""
 
         async def reconcile(name: str) -> None:
             done: concurrent.futures.Future[None] = concurrent.futures.Future()
-            self._call(lambda: begin_reconcile(work, name, done))
+            self._call(lambda: begin_reconcile(definitions.reconcile, name, done))
             if self._loop is None or self._loop.is_closed():
                 raise Unreachable("the operator is stopping")
             await asyncio.wrap_future(done)
 
-        return reconcile
+        return dataclasses.replace(definitions, reconcile=reconcile)
 
     def _call(self, action: Callable[[], None]) -> None:
         """Call the action in the engine's loop, unless that loop is closed."""
@@ -253,11 +258,11 @@ def make_supervisor(
 
 
 def make_definitions_supervisor(
-    source: CredentialSource, reconcile: ReconcileDefinition, *, on_restart: Callable[[], None]
+    source: CredentialSource, definitions: DefinitionCallbacks, *, on_restart: Callable[[], None]
 ) -> KopfSupervisor:
     """Make the supervisor of a kopf that handles StackDefinitions alone: only the active process has it."""
     callbacks = KopfCallbacks(on_kinds=lambda: None, on_restart=on_restart)
-    return KopfSupervisor(lambda handlers: make_run(source, handlers), callbacks, reconcile_definition=reconcile)
+    return KopfSupervisor(lambda handlers: make_run(source, handlers), callbacks, definitions=definitions)
 
 
 def make_run(source: CredentialSource, callbacks: HandlerCallbacks) -> RunKopf:

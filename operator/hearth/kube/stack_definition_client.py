@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Protocol
 
-from hearth.kube.cache.stack_cache import StackCache
+from hearth.kube.cache import revision_cache
 from hearth.kube.client import api_client, api_requests
+from hearth.kube.client.api_client import RequestObserver
+from hearth.kube.watch.reflector import Reflector
+from hearth.kube.watch.watch_context import METADATA_LIST, WatchContext, WatchObserver, WatchOptions
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.model.well_known_kinds import STACK_DEFINITION
+from hearth.model.well_known_kinds import CONTROLLER_REVISION, STACK_DEFINITION
 
 if TYPE_CHECKING:
-    from hearth.engine.cluster_objects import StackObject
-    from hearth.kube.cache.stack_cache import StackListener
-    from hearth.kube.client.api_client import RequestObserver
+    from hearth.engine.cluster_objects import Revision, StackObject
+    from hearth.kube.cache.stack_cache import StackCache, StackListener
     from hearth.kube.client.connection import Connection
     from hearth.kube.management_cluster import KubeManagementCluster
-    from hearth.kube.watch.watch_context import WatchObserver
+    from hearth.model.stack_tree import StackTree
     from hearth.template.instances.instance_form import InstanceForms
 
 MANAGER = "hearth-definitions"
 """The field manager of what StackDefinitions make."""
+
+
+class ClientObserver(WatchObserver, RequestObserver, Protocol):
+    """Counts watches and requests."""
+
+
+class MakeCache(Protocol):
+    """The constructor of a cache, with all that is the same for every kind."""
+
+    def __call__(self, *, kind: Kind, tree: StackTree, forms: InstanceForms) -> StackCache:
+        """Return the cache of the instances of one kind, which watches nothing yet."""
 
 
 class KubeStackDefinitionClient:
@@ -34,21 +47,23 @@ class KubeStackDefinitionClient:
         listener: StackListener,
         *,
         management_cluster: KubeManagementCluster,
+        make_cache: MakeCache,
         namespace: str = "",
-        observer: WatchObserver | None = None,
-        requests: RequestObserver | None = None,
+        observer: ClientObserver | None = None,
     ) -> None:
         """Watch nothing before a kind is served.
 
-        namespace: the only one whose instances are served, "" for all; requests: counts the requests.
+        make_cache: of the instances of one kind; namespace: the only one whose instances are served, "" for all.
         """
+        self._make_cache = make_cache
         self._namespace = namespace
         self._connection = connection
         self._listener = listener
         self._management_cluster = management_cluster
         self._observer = observer
-        self._sender = api_client.ApiClient(connection, requests)
+        self._sender = api_client.ApiClient(connection, observer)
         self._caches: dict[str, StackCache] = {}
+        self._watch: Reflector | None = None
 
     async def list_definitions(self) -> list[Object]:
         """Return all StackDefinitions; none if the kind is not served."""
@@ -59,6 +74,21 @@ class KubeStackDefinitionClient:
                 raise
             return []
         return list(answer.get("items") or ())
+
+    def follow(self, on_change: Callable[[str, str], None]) -> None:
+        """Report each state of each StackDefinition by its name and UID from now on."""
+        context = WatchContext(connection=self._connection, options=WatchOptions(), observer=self._observer)
+        path = api_requests.collection_path(STACK_DEFINITION)
+        self._watch = Reflector(context, path, Follower(on_change), name=STACK_DEFINITION.key, metadata_only=True)
+        self._watch.start()
+
+    async def list_revisions(self, uid: str, namespace: str) -> list[Revision]:
+        """Return the stored revisions of the StackDefinition with that UID, by rising number."""
+        query = {"labelSelector": f"{names.LABEL_STACK_UID}={uid}"}
+        path = api_requests.collection_path(CONTROLLER_REVISION, namespace)
+        answer = await self._connection.request("GET", path, query=query, accept=METADATA_LIST)
+        found = [revision_cache.parse_revision(each["metadata"]) for each in answer.get("items") or ()]
+        return sorted(found, key=lambda each: each.number)
 
     async def get_definition(self, name: str) -> Object | None:
         """Return a StackDefinition; None if it does not exist."""
@@ -109,16 +139,7 @@ class KubeStackDefinitionClient:
         """Watch the instances of a kind from now on."""
         if kind.key in self._caches:
             return
-        tree = self._management_cluster.tree
-        cache = StackCache(
-            self._connection,
-            self._listener,
-            namespace=self._namespace,
-            observer=self._observer,
-            kind=kind,
-            tree=tree,
-            forms=forms,
-        )
+        cache = self._make_cache(kind=kind, tree=self._management_cluster.tree, forms=forms)
         self._caches[kind.key] = cache
         self._management_cluster.add_kind(cache)
         cache.start()
@@ -133,9 +154,9 @@ class KubeStackDefinitionClient:
         if cache is not None:
             self._management_cluster.remove_kind(kind)
             await cache.close()
-            for uid in cache.stacks():
-                self._management_cluster.tree.drop(uid)
-                self._listener.on_stack(uid)
+            for instance in cache.find_instances():
+                self._management_cluster.tree.drop(instance.uid)
+                self._listener.on_stack(instance.uid)
 
     async def release_instances(self, kind: Kind) -> int:
         """Remove the operator's finalizer from all instances of a kind; return how many had it."""
@@ -166,10 +187,9 @@ class KubeStackDefinitionClient:
         return True
 
     def find_instances(self, kind: Kind) -> Collection[StackObject]:
-        """Return all known instances of a kind."""
+        """Return all known instances of a kind, whichever process serves them."""
         cache = self._caches.get(kind.key)
-        found = (cache.find_stack(uid) for uid in cache.stacks()) if cache is not None else iter(())
-        return [each for each in found if each is not None]
+        return cache.find_instances() if cache is not None else ()
 
     def move(self, kind: Kind, uid: str, number: int) -> None:
         """Give an instance another revision of its StackDefinition."""
@@ -178,5 +198,40 @@ class KubeStackDefinitionClient:
 
     async def close(self) -> None:
         """End all watches."""
+        if self._watch is not None:
+            await self._watch.close()
         for cache in self._caches.values():
             await cache.close()
+
+
+class Follower:
+    """The handler of the watch of StackDefinitions, which keeps nothing of them but their names."""
+
+    def __init__(self, on_change: Callable[[str, str], None]) -> None:
+        """on_change: gets name and UID."""
+        self._on_change = on_change
+        self._names: dict[str, str] = {}
+        """By UID."""
+        self._shown: set[str] = set()
+
+    def on_list_started(self) -> None:
+        """Start a new full set."""
+        self._shown = set()
+
+    def on_object(self, raw: Object) -> None:
+        """Report an object that exists."""
+        uid, name = raw["metadata"]["uid"], raw["metadata"]["name"]
+        self._shown.add(uid)
+        self._names[uid] = name
+        self._on_change(name, uid)
+
+    def on_deleted(self, raw: Object) -> None:
+        """Report an object that is gone."""
+        uid = raw["metadata"]["uid"]
+        if (name := self._names.pop(uid, None)) is not None:
+            self._on_change(name, uid)
+
+    def on_synced(self, version: int | None) -> None:  # noqa: ARG002 -- a port
+        """Report the objects that the full set did not show."""
+        for uid in self._names.keys() - self._shown:
+            self._on_change(self._names.pop(uid), uid)

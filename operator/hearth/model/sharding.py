@@ -74,6 +74,15 @@ class Share:
         other = Place.HERE if is_remote else Place.ELSEWHERE
         return self.place is not other and self.has_bucket(uid)
 
+    @property
+    def leads_all(self) -> bool:
+        """Return whether no other process leads a StackDefinition."""
+        return self.has_all_buckets and self.place is not Place.ELSEWHERE
+
+    def leads(self, uid: str) -> bool:
+        """Return whether this process alone makes the kind of the StackDefinition with this UID, and reports on it."""
+        return self.place is not Place.ELSEWHERE and self.has_bucket(uid)
+
     def has_request(self, uid: str) -> bool:
         """Return whether it contains the request (a HealthMark, a StackSnapshot) with this UID about an unknown Stack."""
         return self.has_stack(uid, is_remote=False)

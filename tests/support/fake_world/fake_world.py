@@ -212,7 +212,7 @@ class Controller:
         evaluations = self._evaluate(heard)
         self.remotes = FakeRemoteClusters(self._others, wire.traffic, heard, signatures=self._hasher, share=share)
         management_cluster = FakeManagementCluster(self.wire, heard, share=share)
-        definitions = FakeStackDefinitions(self.wire, management_cluster)
+        definitions = FakeStackDefinitions(self.wire, management_cluster, share.leads)
         shared = services.Services(
             management_cluster=management_cluster,
             definitions=definitions,

@@ -67,6 +67,8 @@ class FakeManagementCluster:
         self._gone: set[str] = set()
         self._instances: dict[str, tuple[Kind, InstanceForms]] = {}
         """By `Kind.group`, the kinds of StackDefinitions."""
+        self._served_elsewhere: dict[str, StackObject] = {}
+        """Instances that other engines serve."""
         self._revisions: dict[str, dict[tuple[str, str], Stored]] = {}
         """By Stack, namespace and name."""
         self._sources = Counter[ObjectRef]()
@@ -84,7 +86,13 @@ class FakeManagementCluster:
         if kind.key in self._instances:
             return
         self._instances[kind.key] = kind, forms
-        self._others[kind.key] = ShardFilter(NullListener(), self._share, self.tree, kind=kind.key)
+        self._others[kind.key] = ShardFilter(
+            NullListener(),
+            self._share,
+            self.tree,
+            kind=kind.key,
+            on_other=lambda uid, raw: self._take_other(kind, forms, uid, raw),
+        )
         for raw in self._server.list_all(kind):
             self._take(kind, None, raw)
 
@@ -92,13 +100,22 @@ class FakeManagementCluster:
         """As `StackDefinitionClient` says."""
         self._instances.pop(kind.key, None)
         for uid in [each.uid for each in self.find_instances(kind)]:
-            del self._stacks[uid]
+            self._stacks.pop(uid, None)
+            self._served_elsewhere.pop(uid, None)
             self.tree.drop(uid)
             self._listener.on_stack(uid)
 
     def find_instances(self, kind: Kind) -> list[StackObject]:
         """As `StackDefinitionClient` says."""
-        return [each for each in self._stacks.values() if each.kind == kind.key]
+        known = (*self._stacks.values(), *self._served_elsewhere.values())
+        return [each for each in known if each.kind == kind.key]
+
+    def _take_other(self, kind: Kind, forms: InstanceForms, uid: str, raw: Object | None) -> None:
+        if raw is None:
+            self._served_elsewhere.pop(uid, None)
+        else:
+            self._served_elsewhere[uid] = stack_cache.parse_instance(raw, kind=kind, forms=forms)
+        self._listener.on_stack(uid)
 
     def move(self, kind: Kind, uid: str, number: int) -> None:
         """As `StackDefinitionClient` says."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from hearth.engine.cluster_objects import StackObject
+from hearth.engine.cluster_objects import Revision, StackObject
+from hearth.kube.cache import revision_cache
 from hearth.kube.stack_definition_client import MANAGER
 from hearth.model import errors, names
 from hearth.model.child import Object
@@ -22,12 +23,15 @@ DEFINITION = fake_kinds.STACK_DEFINITION.kind
 class FakeStackDefinitions:
     """One engine's way to the StackDefinitions, and what kopf does with them: it reports each change."""
 
-    def __init__(self, wire: FakeWire, management_cluster: FakeManagementCluster) -> None:
+    def __init__(self, wire: FakeWire, management_cluster: FakeManagementCluster, leads: Callable[[str], bool]) -> None:
+        """leads: whether the engine leads the StackDefinition with that UID, which kopf handles then."""
+        self._leads = leads
         self._wire = wire
         self._server = wire.server
         self._management_cluster = management_cluster
         self.on_change: Callable[[str], None] = lambda _name: None
         """Is called with the name of each StackDefinition that another client changed."""
+        self._follow: Callable[[str, str], None] = lambda _name, _uid: None
         wire.receive(self._take)
 
     def _take(self, kind: Kind, before: Object | None, after: Object | None) -> None:
@@ -35,9 +39,23 @@ class FakeStackDefinitions:
         raw = after or before
         if kind != DEFINITION or raw is None:
             return
+        self._follow(raw["metadata"]["name"], raw["metadata"]["uid"])
         is_status = before is not None and after is not None and is_same_but_status(before, after)
-        if not is_status:
+        if not is_status and self._leads(raw["metadata"]["uid"]):
             self.on_change(raw["metadata"]["name"])
+
+    def follow(self, on_change: Callable[[str, str], None]) -> None:
+        """As the port says."""
+        self._follow = on_change
+        for raw in self._server.list_all(DEFINITION):
+            on_change(raw["metadata"]["name"], raw["metadata"]["uid"])
+
+    async def list_revisions(self, uid: str, namespace: str) -> list[Revision]:
+        """As the port says."""
+        kind = fake_kinds.CONTROLLER_REVISION.kind
+        found = await self._wire.send(request("list-revisions", kind, ""), lambda: self._server.list_all(kind))
+        parsed = [revision_cache.parse_revision(raw["metadata"]) for raw in found]
+        return sorted((each for each in parsed if each.owner == uid), key=lambda each: each.number)
 
     async def list_definitions(self) -> list[Object]:
         """As the port says."""

@@ -10,7 +10,7 @@ import asyncio
 import functools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import orjson
@@ -19,7 +19,7 @@ import structlog
 from hearth import supervision
 from hearth.engine import cooperative_work
 from hearth.engine.admission import definition_review
-from hearth.engine.cluster_objects import StackObject
+from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.definition import rejections
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.definition.sources import definition_template
@@ -37,6 +37,7 @@ from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake, SourceForbidden, SourceNotFound, TamperedRevision
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.phases import PhaseConditions
+from hearth.model.sharding import Place
 from hearth.model.text import enumeration, times
 from hearth.plan.rollouts import instance_state, rollout_decision, rollout_policy, rollout_report
 from hearth.plan.rollouts.definition_reasons import EVENT_TYPES, DefinitionReason
@@ -45,7 +46,7 @@ from hearth.plan.rollouts.rollout_decision import RolloutDecision, RolloutPhase
 from hearth.plan.stack.options import HISTORY_LIMIT
 from hearth.plan.status import conditions
 from hearth.template.instances import instance_form
-from hearth.template.instances.instance_form import InstanceForms
+from hearth.template.instances.instance_form import KUBE_CONFIG, InstanceForms
 
 logger = structlog.get_logger(__name__)
 
@@ -123,6 +124,8 @@ class StackDefinitionController:
 
         Else what belongs to an instance would belong to nothing for a moment.
         """
+        if not self._services.share.leads_all:
+            self._client.follow(self._on_other)
         for raw in await self._client.list_definitions():
             await supervision.contain("definitions", functools.partial(self._resume, raw), lambda: None)
             self._look_after(raw["metadata"]["name"], 0.0)
@@ -138,6 +141,11 @@ class StackDefinitionController:
     def count_reasons(self) -> Mapping[str, float]:
         """Count the StackDefinitions by the reason of their condition `Ready`."""
         return Counter(self._reasons.values())
+
+    def _on_other(self, name: str, uid: str) -> None:
+        """Look at a definition that another process leads."""
+        if not self._services.share.leads(uid):
+            self._look_after(name, 0.0)
 
     def on_definition(self, name: str) -> None:
         """Reconcile a definition that was created, changed or deleted, and retry that until it succeeds."""
@@ -179,6 +187,9 @@ class StackDefinitionController:
     async def _resume(self, raw: Object) -> None:
         """Serve the kind as it was accepted before, even if the spec says otherwise now."""
         owner_stack = self._make_owner(raw)
+        if not self._services.share.leads(owner_stack.uid):
+            await self._follow(raw)
+            return
         forms = await self._read_forms(owner_stack)
         if forms.by_number and not is_orphaning(raw) and await self._kinds.is_served(raw):
             await self._serve(raw, forms)
@@ -228,6 +239,38 @@ class StackDefinitionController:
         served.raw, served.pause = raw, LOOK
         return await self._roll_out(served, raw)
 
+    async def _follow(self, raw: Object) -> float | None:
+        """Serve the instances that are this process's of a definition that another one leads.
+
+        That one makes the kind and the revisions, and reports. Who gets which revision, all of them decide alike, from what
+        the API server has; each moves its own instances.
+        """
+        owner_stack = self._make_owner(raw)
+        name, newest = owner_stack.name, (raw.get("status") or {}).get("revision")
+        served = self._served.get(name)
+        if is_orphaning(raw):
+            await self._forget(name)
+            return None
+        is_meant = self._services.share.place is not Place.ELSEWHERE or KUBE_CONFIG in raw["spec"].get("options", ())
+        if served is None and not (newest and is_meant and await self._kinds.is_served(raw)):
+            return None
+        forms = served.forms if served is not None else InstanceForms(name)
+        if newest not in forms.by_number:
+            await self._catch_up(owner_stack, forms)
+        if newest not in forms.by_number:
+            return SLOW_RETRY
+        served = served or await self._serve(raw, forms)
+        served.raw, served.pause = (None if owner_stack.deleting else raw), LOOK
+        return None if owner_stack.deleting else await self._roll_out(served, raw)
+
+    async def _catch_up(self, owner_stack: StackObject, forms: InstanceForms) -> None:
+        """Read the revisions that another process stored, and drop those that it deleted."""
+        found = await self._client.list_revisions(owner_stack.uid, owner_stack.namespace)
+        verified = self._revisions.sort(owner_stack, found).verified
+        for number in forms.by_number.keys() - {each.number for each in verified}:
+            del forms.by_number[number]
+        await self._read_into(forms, owner_stack, [each for each in verified if each.number not in forms.by_number])
+
     async def _roll_out(self, served: ServedDefinition, raw: Object) -> float:
         """Move the instances whose turn it is; return after how many seconds to look again.
 
@@ -236,8 +279,9 @@ class StackDefinitionController:
         decision = self._decide(served, raw)
         for uid, number in decision.moves.items():
             self._client.move(served.kind, uid, number)
-        is_news = await self._report_rollout(raw, decision)
-        if decision.is_settled and len(served.forms.by_number) > HISTORY_LIMIT:
+        is_leader = self._services.share.leads(raw["metadata"]["uid"])
+        is_news = is_leader and await self._report_rollout(raw, decision)
+        if is_leader and decision.is_settled and len(served.forms.by_number) > HISTORY_LIMIT:
             await self._truncate(served, raw, decision)
         longest = SETTLED_LOOK if decision.is_settled else LONGEST_LOOK
         served.pause = LOOK if is_news or decision.moves else min(2 * served.pause, longest)
@@ -362,14 +406,18 @@ class StackDefinitionController:
     async def _read_forms(self, owner_stack: StackObject) -> InstanceForms:
         """Read all revisions that count."""
         forms = InstanceForms(owner_stack.name)
-        for revision in self._revisions.load(owner_stack).verified:
+        await self._read_into(forms, owner_stack, self._revisions.load(owner_stack).verified)
+        return forms
+
+    async def _read_into(self, forms: InstanceForms, owner_stack: StackObject, revisions: Iterable[Revision]) -> None:
+        """Add revisions, unless another client changed them."""
+        for revision in revisions:
             try:
                 forms.by_number[revision.number] = await self._revisions.read(owner_stack, revision)
             except TamperedRevision as error:
                 logger.warning("a revision is not used", definition=owner_stack.name, error=str(error))
         # What completed its rollout is known once the instances are looked at.
-        forms.current = max(forms.by_number, default=0)
-        return forms
+        forms.current = forms.current if forms.current in forms.by_number else max(forms.by_number, default=0)
 
     async def _serve(self, raw: Object, forms: InstanceForms) -> ServedDefinition:
         """Watch the instances, and wait until all are known."""
@@ -506,7 +554,8 @@ class StackDefinitionController:
                     delay = None
                 else:
                     self._known.add(name)
-                    delay = await self._reconcile(raw)
+                    is_leader = self._services.share.leads(raw["metadata"]["uid"])
+                    delay = await (self._reconcile(raw) if is_leader else self._follow(raw))
         finally:
             served = self._served.get(name)
             if delay is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from hearth.engine import provenance, verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
@@ -49,6 +49,10 @@ class DefinitionRevisions:
     def load(self, owner_stack: StackObject) -> RevisionSet:
         """Load the revisions of a StackDefinition, sorted by whether they count."""
         return verified_revisions.load(self.management_cluster, self.hashes, owner_stack)
+
+    def sort(self, owner_stack: StackObject, revisions: Iterable[Revision]) -> RevisionSet:
+        """Sort revisions of a StackDefinition, which were just read, by whether they count."""
+        return verified_revisions.sort(revisions, self.hashes, owner_stack)
 
     async def read(self, owner_stack: StackObject, revision: Revision) -> InstanceForm:
         """Return what instances need of a revision. Raises TamperedRevision if its content is not as it was stored."""

@@ -9,9 +9,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+import orjson
+
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.clusters import kubeconfig_reference
-from hearth.model import names, stack_tree
+from hearth.model import instance_fields, names, stack_tree
 from hearth.model.child import Object
 from hearth.model.sharding import Place
 from hearth.model.stack_tree import Node, NodeState
@@ -36,12 +38,15 @@ class ShardFilter:
         *,
         kind: str = names.STACK,
         on_elsewhere: Callable[[], None] = lambda: None,
+        on_other: Callable[[str, Object | None], None] = lambda _uid, _raw: None,
     ) -> None:
         """Create the filter.
 
         tree: receives the other Stacks here; those of `inner` are added by another. on_elsewhere: called for each Stack of
-        this shard that another process serves because its objects are in another cluster.
+        this shard that another process serves because its objects are in another cluster; on_other: gets each state of a
+        Stack of another process, None once it is gone or this process has it.
         """
+        self._on_other = on_other
         self._kind = kind
         self._on_elsewhere = on_elsewhere
         self._tree = tree
@@ -64,11 +69,14 @@ class ShardFilter:
 
     def is_own(self, raw: Object) -> bool:
         """Return whether the share contains a Stack."""
-        return self._share.has_stack(raw["metadata"]["uid"], is_remote=is_remote(raw))
+        return self._share.has_stack(raw["metadata"]["uid"], is_remote=self._is_remote(raw))
+
+    def _is_remote(self, raw: Object) -> bool:
+        return is_remote(raw, is_instance=self._kind not in names.STACK_KINDS)
 
     def _has_same_place(self, raw: Object) -> bool:
         """Return whether the objects of a Stack may be in the cluster of those that this process serves."""
-        other = Place.HERE if is_remote(raw) else Place.ELSEWHERE
+        other = Place.HERE if self._is_remote(raw) else Place.ELSEWHERE
         return self._share.place is not other
 
     def on_list_started(self) -> None:
@@ -88,7 +96,7 @@ class ShardFilter:
         # An edit of `spec.kubeConfig` can hand a Stack over to another process.
         self._inner.on_deleted(raw)
         self._shown.add(uid)
-        if self._share.has_bucket(uid) and is_remote(raw):
+        if self._share.has_bucket(uid) and self._is_remote(raw):
             self.elsewhere.add(uid)
             self._on_elsewhere()
         parent = (metadata.get("labels") or {}).get(names.LABEL_STACK_UID, "")
@@ -100,6 +108,7 @@ class ShardFilter:
             name = (metadata["namespace"], metadata["name"])
             self._names[uid] = name
             self._counts[name] += 1
+        self._on_other(uid, raw)
 
     def on_deleted(self, raw: Object) -> None:
         """Handle a deleted object."""
@@ -119,17 +128,24 @@ class ShardFilter:
         name = self._names.pop(uid, None)
         self._tree.states.pop(uid, None)
         if name is not None:
+            self._on_other(uid, None)
             self._tree.drop(uid)
             self._counts[name] -= 1
             if not self._counts[name]:
                 del self._counts[name]
 
 
-def is_remote(raw: Object) -> bool:
+def is_remote(raw: Object, *, is_instance: bool = False) -> bool:
     """Return whether the objects of a Stack are in another cluster. Its spec may be the record that has it."""
     spec = raw.get("spec")
-    found = spec.kubeconfig if isinstance(spec, StackObject) else kubeconfig_reference.find(spec)
-    return found is not None
+    if isinstance(spec, StackObject):
+        if not is_instance:
+            return spec.kubeconfig is not None
+        spec = orjson.loads(spec.packed_stated)
+    if is_instance and isinstance(spec, dict):
+        # Even if its revision does not allow the option: all processes must agree on who serves it.
+        spec = spec.get(instance_fields.OPTIONS)
+    return kubeconfig_reference.find(spec) is not None
 
 
 def read_state(raw: Object, *, wants_any: bool = True) -> NodeState:

@@ -82,7 +82,11 @@ class StackCache(WatchedCache[StackObject]):
         self.tree = tree if tree is not None else StackTree()
         """The nesting of all Stacks, including those of other processes."""
         self._served = share
-        self._others = ShardFilter(self._store, share, self.tree, kind=self._key, on_elsewhere=on_elsewhere)
+        self._others = ShardFilter(
+            self._store, share, self.tree, kind=self._key, on_elsewhere=on_elsewhere, on_other=self._take_other
+        )
+        self._served_elsewhere: dict[str, StackObject] = {}
+        """By UID, the instances that other processes serve: a rollout counts all of them."""
         handler = self._store if share.is_whole else self._others
         self._reflector = Reflector(server, api_requests.collection_path(kind, namespace), handler, name=kind.key)
         self._answered = asyncio.Event()
@@ -115,6 +119,20 @@ class StackCache(WatchedCache[StackObject]):
     def stacks(self) -> Collection[str]:
         """Return the UIDs of all Stacks."""
         return self._store.records.keys()
+
+    def find_instances(self) -> list[StackObject]:
+        """Return all instances of a StackDefinition, also those that other processes serve."""
+        return [*self._store.records.values(), *self._served_elsewhere.values()]
+
+    def _take_other(self, uid: str, raw: Object | None) -> None:
+        """Handle a Stack that another process serves. raw: None once none does. What it is made of is of no interest here."""
+        if self._forms is None:
+            return
+        if raw is None:
+            self._served_elsewhere.pop(uid, None)
+        else:
+            self._served_elsewhere[uid] = parse_instance(raw, kind=self.kind, forms=self._forms)
+        self._listener.on_stack(uid)
 
     def is_other_shard_uid(self, uid: str) -> bool:
         """Return whether another process manages a Stack with this UID."""
@@ -301,6 +319,7 @@ def put_into_form(stack: StackObject, form: InstanceForm) -> StackObject:
         definition=form.definition,
         definition_revision=form.number,
         service_account=find_account(settings),
+        kubeconfig=kubeconfig_reference.find(settings),
         definer=form.definer,
         replicas=form.find_replicas(stated),
         packed_spec=packing.pack(settings),

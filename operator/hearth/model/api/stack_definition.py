@@ -21,7 +21,7 @@ from hearth.model.api.stack import (
     Template,
 )
 from hearth.model.api.stack_environment import Environment
-from hearth.model.api.stack_sources import TemplateReference
+from hearth.model.api.stack_sources import KubeConfig, TemplateReference
 from hearth.model.api.stack_status import Condition, StackStatus
 
 KIND_NAME = "^[A-Z][A-Za-z0-9]{0,62}$"
@@ -44,9 +44,10 @@ ONE_FIELD: JsonDict = {
 }
 
 ACCOUNT_ALONE: JsonDict = {
-    "rule": "!has(self.account) || (!(has(self.options) && 'serviceAccountName' in self.options)"
-    " && !(has(self.defaults) && has(self.defaults.serviceAccountName)))",
-    "message": "account takes the place of serviceAccountName; remove that from options and defaults, or remove account",
+    "rule": "!has(self.account) || (!(has(self.options) && self.options.exists(each, each in ['serviceAccountName',"
+    " 'kubeConfig'])) && !(has(self.defaults) && has(self.defaults.serviceAccountName)))",
+    "message": "account takes the place of serviceAccountName and kubeConfig; remove these from options and defaults, or"
+    " remove account",
 }
 BOUNDARY_OF_ACCOUNT: JsonDict = {
     "rule": "!has(self.boundary) || has(self.account)",
@@ -70,7 +71,9 @@ NAMESPACE_OF_ACCOUNT: JsonDict = {
 }
 
 FieldName: TypeAlias = Annotated[str, pydantic.Field(max_length=40, pattern=NAME_RULE)]
-FurtherOption: TypeAlias = Literal["adoptionPolicy", "deletionPolicy", "revisionHistoryLimit", "serviceAccountName"]
+FurtherOption: TypeAlias = Literal[
+    "adoptionPolicy", "deletionPolicy", "kubeConfig", "revisionHistoryLimit", "serviceAccountName"
+]
 AnyOption: TypeAlias = Literal[
     "adoptionPolicy",
     "deletionPolicy",
@@ -160,6 +163,8 @@ class InstanceOptions(ApiModel):
 class InstanceMachinery(InstanceOptions):
     """How the operator works on this object, apart from what it is."""
 
+    kube_config: KubeConfig | None = None
+    """Cluster of the objects, with the rights of that kubeconfig. Default: the cluster of the instance."""
     definition_revision: Annotated[Counter, pydantic.Field(ge=1)] | None = None
     """The revision of the StackDefinition that this object keeps to. Default: the operator moves it to new ones."""
 

@@ -21,7 +21,9 @@ from hearth.template.schema import parameters
 
 USUAL_OPTIONS: Final = ("environment", "healing", "paused", "retry", "rollback", "suspended", "timeout")
 """The options that an instance may state."""
-FURTHER_OPTIONS: Final = ("adoptionPolicy", "deletionPolicy", "revisionHistoryLimit", "serviceAccountName")
+KUBE_CONFIG: Final = "kubeConfig"
+"""The option by which the objects of an instance are in another cluster."""
+FURTHER_OPTIONS: Final = ("adoptionPolicy", "deletionPolicy", KUBE_CONFIG, "revisionHistoryLimit", "serviceAccountName")
 """Those that it may state where its StackDefinition lists them."""
 FORM_FIELDS: Final = ("account", "boundary", "defaults", "final", "options", "scale")
 """The fields of a StackDefinition, besides the template, that a revision of it has."""

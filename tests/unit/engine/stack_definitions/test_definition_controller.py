@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hearth.model import names
+from hearth.model import names, sharding
 from hearth.model.child import Object
 from hearth.template.instances import instance_schema
 from support.fake_world import fake_world
@@ -551,3 +551,42 @@ def test_a_template_in_other_objects_is_waited_for_and_followed() -> None:
         assert (await read(world, PAGE))["data"] == {"layout": "two"}
 
     fake_world.run(test)
+
+
+def site(index: int) -> Address:
+    return Address(**{**vars_of(SITE), "name": f"site-{index}"})
+
+
+async def is_first_moved(world: FakeWorld) -> list[str]:
+    """Nothing once an instance has the second revision."""
+    found = [(await read(world, site(index))).get("status") or {} for index in range(8)]
+    return [] if any(status.get("definitionRevision") == 2 for status in found) else ["none has it"]
+
+
+def test_several_processes_roll_out_one_definition() -> None:
+    """One of them makes the kind and reports; each moves its own instances, also after it was killed on the way."""
+
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        waves = {"waves": [{"name": "first", "size": 2}], "maxUnavailable": 1}
+        await define(world, {**make_spec(), "rollout": waves})
+        for index in range(8):
+            metadata = {"name": f"site-{index}", "namespace": "default"}
+            await world.user.create({"apiVersion": SITE.api_version, "kind": "Site", "metadata": metadata, "spec": {}})
+        await rest(world)
+        uids = [(await read(world, site(index)))["metadata"]["uid"] for index in range(8)]
+        assert {sharding.bucket_of(uid) * 2 // sharding.BUCKETS for uid in uids} == {0, 1}, "both processes have some"
+
+        await world.user.patch(DEFINITION, {"spec": {**make_spec(layout="two"), "rollout": waves}})
+        await world.wait_until(lambda: is_first_moved(world))
+        await world.kill_controller()
+        await world.start_controller()
+        await rest(world)
+
+        status = (await read(world, DEFINITION))["status"]
+        assert (status["revision"], status["updated"], status["instances"]) == (2, 8, 8)
+        assert find_ready(await read(world, DEFINITION))[0] == "Complete"
+        pages = [await read(world, Address(**{**vars_of(PAGE), "name": f"site-{index}-page"})) for index in range(8)]
+        assert {page["data"]["layout"] for page in pages} == {"two"}
+
+    fake_world.run(test, shards=2)
