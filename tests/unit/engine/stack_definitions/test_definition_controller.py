@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hearth.model import names, sharding
+import pytest
+
+from hearth.model import errors, names, sharding, source_kinds
 from hearth.model.child import Object
 from hearth.template.instances import instance_schema
 from support.fake_world import fake_world
@@ -14,6 +16,7 @@ from support.server import fake_kinds
 from support.stories.world import Address
 
 GROUP = fake_kinds.DEFINED_GROUP
+CONFIG_MAP = source_kinds.CONFIG_MAP
 SITE = Address(api_version=f"{GROUP}/v1alpha1", kind="Site", namespace="default", name="one")
 NAME = f"sites.{GROUP}"
 DEFINITION = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="StackDefinition", namespace="", name=NAME)
@@ -557,6 +560,10 @@ def site(index: int) -> Address:
     return Address(**{**vars_of(SITE), "name": f"site-{index}"})
 
 
+def page(index: int) -> Address:
+    return Address(**{**vars_of(PAGE), "name": f"site-{index}-page"})
+
+
 async def is_first_moved(world: FakeWorld) -> list[str]:
     """Nothing once an instance has the second revision."""
     found = [(await read(world, site(index))).get("status") or {} for index in range(8)]
@@ -576,6 +583,9 @@ def test_several_processes_roll_out_one_definition() -> None:
         await rest(world)
         uids = [(await read(world, site(index)))["metadata"]["uid"] for index in range(8)]
         assert {sharding.bucket_of(uid) * 2 // sharding.BUCKETS for uid in uids} == {0, 1}, "both processes have some"
+        assert [await world.user.find(page(index)) is not None for index in range(8)] == [True] * 8
+        status = (await read(world, DEFINITION))["status"]
+        assert (status["instances"], status["rollout"]["ready"]) == (8, 8)
 
         await world.user.patch(DEFINITION, {"spec": {**make_spec(layout="two"), "rollout": waves}})
         await world.wait_until(lambda: is_first_moved(world))
@@ -586,7 +596,25 @@ def test_several_processes_roll_out_one_definition() -> None:
         status = (await read(world, DEFINITION))["status"]
         assert (status["revision"], status["updated"], status["instances"]) == (2, 8, 8)
         assert find_ready(await read(world, DEFINITION))[0] == "Complete"
-        pages = [await read(world, Address(**{**vars_of(PAGE), "name": f"site-{index}-page"})) for index in range(8)]
-        assert {page["data"]["layout"] for page in pages} == {"two"}
+        pages = [await read(world, page(index)) for index in range(8)]
+        assert {each["data"]["layout"] for each in pages} == {"two"}
 
     fake_world.run(test, shards=2)
+
+
+def test_objects_of_an_instance_are_in_the_cluster_that_it_names_where_the_definition_lets_it() -> None:
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        await world.add_cluster("region")
+        there = {"kubeConfig": {"secretRef": {"name": "region"}}}
+        await define(world, make_spec())
+        with pytest.raises(errors.ApiStatusError, match=r'unknown field "spec.stack.kubeConfig"'):
+            await make_site(world, stack=there)
+
+        await world.user.patch(DEFINITION, {"spec": {"options": ["kubeConfig"]}})
+        await rest(world)
+        await make_site(world, stack=there)
+        assert world.others["region"].server.find(CONFIG_MAP, PAGE.namespace, PAGE.name) is not None
+        assert await world.user.find(PAGE) is None
+
+    fake_world.run(test)
