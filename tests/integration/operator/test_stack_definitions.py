@@ -15,6 +15,7 @@ from hearth.kube.client import api_requests
 from hearth.model import errors
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, STACK_DEFINITION
+from support.real import definition_leftovers
 from support.real.operator_fleet import PATIENCE, Crew
 from support.real.paster import Paster
 from support.real.real_user import RealUser
@@ -120,28 +121,6 @@ class Cluster:
         found = await self.send("GET", kind)
         return {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in found["items"]}
 
-    async def list_everywhere(self, kind: Kind) -> list[dict[str, Any]]:
-        """The metadata of all objects of a kind; none if it is not served."""
-        try:
-            found = await self._user.connection.request("GET", api_requests.collection_path(kind, ""))
-        except errors.ApiStatusError as error:
-            if error.code != 404:
-                raise
-            return []
-        return [each["metadata"] for each in found["items"]]
-
-    async def delete_by_force(self, kind: Kind, metadata: dict[str, Any]) -> None:
-        """Delete an object of any namespace without its finalizers."""
-        path = api_requests.object_path(kind, metadata.get("namespace", ""), metadata["name"])
-        patch = {"metadata": {"finalizers": None}}
-        if kind != CUSTOM_RESOURCE_DEFINITION:
-            await self._user.connection.request("PATCH", path, body=patch, content_type=api_requests.MERGE_PATCH)
-        try:
-            await self._user.connection.request("DELETE", path)
-        except errors.ApiStatusError as error:
-            if error.code != 404:
-                raise
-
     async def delete_all(self, kind: Kind) -> None:
         """Delete all objects of a kind, at once."""
         await self._user.connection.request("DELETE", api_requests.collection_path(kind, self._user.namespace))
@@ -184,16 +163,6 @@ def is_at(status: dict[str, Any], revision: int) -> bool:
 
 
 Pages: TypeAlias = "dict[str, tuple[str, str]]"
-
-
-async def clear(cluster: Cluster) -> None:
-    """Delete what a run that failed left behind. Its operator, which alone may delete it, is gone with its key."""
-    for kind in (SITE, STACK_DEFINITION, CUSTOM_RESOURCE_DEFINITION):
-        for metadata in await cluster.list_everywhere(kind):
-            if kind == SITE or metadata["name"].endswith(f".{GROUP}"):
-                await cluster.delete_by_force(kind, metadata)
-    for name in (NAME, f"others.{GROUP}"):
-        await cluster.wait_gone(CUSTOM_RESOURCE_DEFINITION, name)
 
 
 async def keep_a_kind_of_another_client(cluster: Cluster) -> None:
@@ -390,7 +359,7 @@ async def test_a_definition_from_its_creation_to_its_end(
 ) -> None:
     """Made, changed badly, and well with a death in between, deleted: as its page says."""
     cluster = Cluster(user)
-    await clear(cluster)
+    await definition_leftovers.clear(user.connection, GROUP)
     operator = await definers.hire(f"--definition-groups={GROUP}")
     await keep_a_kind_of_another_client(cluster)
     pages = await make_sites(cluster, user.namespace)
@@ -429,7 +398,7 @@ async def test_a_change_that_breaks_the_first_wave_touches_no_other_of_many_inst
 ) -> None:
     """It stops by itself and goes back: the objects of all others are as they were, to the last version."""
     cluster = Cluster(user)
-    await clear(cluster)
+    await definition_leftovers.clear(user.connection, GROUP)
     await definers.hire(f"--definition-groups={GROUP}")
     definition = make_definition({"layout": "one"})
     definition["spec"]["rollout"]["maxUnavailable"] = FIRST
@@ -489,7 +458,7 @@ async def test_where_a_template_may_be(user: RealUser, stated: dict[str, Any], m
 async def test_a_definition_whose_template_is_in_a_config_map(user: RealUser, definers: Crew) -> None:
     """Its changes are revisions; outputs have the types on which all revisions agree."""
     cluster = Cluster(user)
-    await clear(cluster)
+    await definition_leftovers.clear(user.connection, GROUP)
     await definers.hire(f"--definition-groups={GROUP}")
     definition = make_definition({"layout": "one"})
     template = refer_to_template(definition, user.namespace)

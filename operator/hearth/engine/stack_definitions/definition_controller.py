@@ -124,11 +124,12 @@ class StackDefinitionController:
 
         Else what belongs to an instance would belong to nothing for a moment.
         """
-        if not self._services.share.leads_all:
-            self._client.follow(self._on_other)
         for raw in await self._client.list_definitions():
             await supervision.contain("definitions", functools.partial(self._resume, raw), lambda: None)
             self._look_after(raw["metadata"]["name"], 0.0)
+        # Only now: each definition is served once.
+        if not self._services.share.leads_all:
+            self._client.follow(self._on_other)
 
     async def stop(self) -> None:
         """Look at nothing any more."""

@@ -614,7 +614,8 @@ def test_objects_of_an_instance_are_in_the_cluster_that_it_names_where_the_defin
         await world.user.patch(DEFINITION, {"spec": {"options": ["kubeConfig"]}})
         await rest(world)
         await make_site(world, stack=there)
-        assert world.others["region"].server.find(CONFIG_MAP, PAGE.namespace, PAGE.name) is not None
-        assert await world.user.find(PAGE) is None
+        place = CONFIG_MAP, PAGE.namespace, PAGE.name
+        assert world.others["region"].server.find(*place) is not None
+        assert world.server.find(*place) is None
 
     fake_world.run(test)

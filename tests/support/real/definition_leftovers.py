@@ -1,0 +1,68 @@
+"""What a test of StackDefinitions that failed left behind: its operator, which alone may delete it, is gone with its key."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hearth.kube.client import api_requests
+from hearth.kube.client.connection import Connection
+from hearth.model import errors
+from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, STACK_DEFINITION
+from support.real.operator_fleet import PATIENCE
+from support.real.real_world import POLL
+
+
+async def clear(connection: Connection, group: str) -> None:
+    """Delete all kinds of that API group with their objects and definitions, and wait until they are gone."""
+    for crd in await list_all(connection, CUSTOM_RESOURCE_DEFINITION):
+        if crd["spec"]["group"] == group:
+            await delete_kind(connection, crd)
+    for definition in await list_all(connection, STACK_DEFINITION):
+        if definition["spec"]["group"] == group:
+            await delete(connection, STACK_DEFINITION, definition)
+
+
+async def delete_kind(connection: Connection, crd: dict[str, Any]) -> None:
+    """Delete a kind, and wait until it is gone."""
+    spec = crd["spec"]
+    version, names = spec["versions"][0]["name"], spec["names"]
+    kind = Kind(group=spec["group"], version=version, name=names["kind"], plural=names["plural"], namespaced=True)
+    for found in await list_all(connection, kind):
+        await delete(connection, kind, found)
+    await delete(connection, CUSTOM_RESOURCE_DEFINITION, crd)
+    async with asyncio.timeout(2 * PATIENCE):
+        while await is_there(connection, crd):  # noqa: ASYNC110 -- another process decides, there is no event
+            await asyncio.sleep(POLL)
+
+
+async def is_there(connection: Connection, crd: dict[str, Any]) -> bool:
+    """Whether a CustomResourceDefinition exists still."""
+    present = await list_all(connection, CUSTOM_RESOURCE_DEFINITION)
+    return crd["metadata"]["uid"] in [each["metadata"]["uid"] for each in present]
+
+
+async def list_all(connection: Connection, kind: Kind) -> list[dict[str, Any]]:
+    """The objects of a kind in all namespaces; none if it is not served."""
+    try:
+        answer = await connection.request("GET", api_requests.collection_path(kind, ""))
+    except errors.ApiStatusError as error:
+        if error.code != 404:
+            raise
+        return []
+    return list(answer["items"])
+
+
+async def delete(connection: Connection, kind: Kind, found: dict[str, Any]) -> None:
+    """Delete an object without its finalizers; ignore one that is gone."""
+    metadata = found["metadata"]
+    path = api_requests.object_path(kind, metadata.get("namespace", ""), metadata["name"])
+    try:
+        if kind != CUSTOM_RESOURCE_DEFINITION:
+            patch = {"metadata": {"finalizers": None}}
+            await connection.request("PATCH", path, body=patch, content_type=api_requests.MERGE_PATCH)
+        await connection.request("DELETE", path)
+    except errors.ApiStatusError as error:
+        if error.code != 404:
+            raise
