@@ -489,3 +489,25 @@ async def find_output_types(cluster: Cluster) -> dict[str, str | None]:
     crd = await cluster.send("GET", CUSTOM_RESOURCE_DEFINITION, NAME)
     status = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
     return {name: each.get("type") for name, each in status["outputs"]["properties"].items()}
+
+
+async def test_several_shards_serve_the_instances_of_one_definition(user: RealUser, definers: Crew) -> None:
+    """Each works on its own, one makes the kind and reports; a change reaches all in its waves."""
+    cluster = Cluster(user)
+    await definition_leftovers.clear(user.connection, GROUP)
+    flags = ("--leader-election", "--shards=2", f"--definition-groups={GROUP}")
+    operators = await asyncio.gather(*(definers.hire(*flags, f"--shard={index}") for index in range(2)))
+    await make_sites(cluster, user.namespace)
+    own = [await asyncio.to_thread(each.read_metric, "hearth_stacks") for each in operators]
+    assert sum(own) == COUNT
+    assert min(own) > 0, "each has some"
+
+    await cluster.replace_spec(make_definition({"layout": "two"})["spec"])
+    await cluster.wait(lambda status: is_at(status, 2) and find_reason(status) == "Complete")
+    pages = (await cluster.send("GET", CONFIG_MAP, query={"labelSelector": "hearth.dev/resource=page"}))["items"]
+    assert [each["data"]["layout"] for each in pages] == ["two"] * COUNT
+
+    await cluster.delete_all(SITE)
+    await cluster.send("DELETE", STACK_DEFINITION, NAME)
+    await cluster.wait_gone(STACK_DEFINITION, NAME)
+    assert [each.find_complaints() for each in operators] == [[], []]
