@@ -63,7 +63,7 @@ class KubeStackDefinitionClient:
         self._observer = observer
         self._sender = api_client.ApiClient(connection, observer)
         self._caches: dict[str, StackCache] = {}
-        self._watch: Reflector | None = None
+        self._reflector: Reflector | None = None
 
     async def list_definitions(self) -> list[Object]:
         """Return all StackDefinitions; none if the kind is not served."""
@@ -79,8 +79,8 @@ class KubeStackDefinitionClient:
         """Report each state of each StackDefinition by its name and UID from now on."""
         context = WatchContext(connection=self._connection, options=WatchOptions(), observer=self._observer)
         path = api_requests.collection_path(STACK_DEFINITION)
-        self._watch = Reflector(context, path, Follower(on_change), name=STACK_DEFINITION.key, metadata_only=True)
-        self._watch.start()
+        self._reflector = Reflector(context, path, Follower(on_change), name=STACK_DEFINITION.key, metadata_only=True)
+        self._reflector.start()
 
     async def list_revisions(self, uid: str, namespace: str) -> list[Revision]:
         """Return the stored revisions of the StackDefinition with that UID, by rising number."""
@@ -198,8 +198,8 @@ class KubeStackDefinitionClient:
 
     async def close(self) -> None:
         """End all watches."""
-        if self._watch is not None:
-            await self._watch.close()
+        if self._reflector is not None:
+            await self._reflector.close()
         for cache in self._caches.values():
             await cache.close()
 
