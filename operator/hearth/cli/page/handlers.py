@@ -125,7 +125,7 @@ class Handlers:
             raise web.HTTPNotFound(text=f"{location.name} has no resource {resource!r}")
         offered = actions.list_for(snapshot.stack, with_resource=True)
         values = {"resource": found, "actions": offered, "path": make_path(location), "name": location.name}
-        values |= {"is_comparable": location.is_stack and bool(found.live), "object": object_}
+        values |= {"is_comparable": not location.is_group and bool(found.live), "object": object_}
         if found.nested is not None:
             values |= await asyncio.to_thread(self._parts.draw_nested, found.nested, found.nested_path)
         return self._reply(request, "resource.html", values | {"moment": time.strftime("%H:%M:%S")})
@@ -151,7 +151,7 @@ class Handlers:
         context = Context(session=self._source.session, stack=stack, form=form, token=actions.make_token())
         decision = Decision() if fields else await action.decide(context)
         values = {"action": action, "fields": fields, "decision": decision, "resource": form.get("resource", "")}
-        values |= {"chosen": form.get("where", ""), "is_previewed": not (stack.is_group or stack.is_instance)}
+        values |= {"chosen": form.get("where", ""), "is_previewed": not stack.is_group}
         return self._reply(request, "confirm.html", values | describe_target(stack))
 
     async def preview_rollback(self, request: web.Request) -> web.StreamResponse:
@@ -162,13 +162,13 @@ class Handlers:
 
         location = await self._find_target(request)
         text = request.query.get("to", "0")
-        if not location.is_stack or not (text.isascii() and text.isdigit() and len(text) < REVISION_DIGITS):
+        if location.is_group or not (text.isascii() and text.isdigit() and len(text) < REVISION_DIGITS):
             raise web.HTTPBadRequest(text="there is no such revision")
         preview_reader.silence_engine()
         async with self._previews:
-            found = await preview_reader.preview_rollback(
-                self._source.session, location.namespace, location.name, int(text), tenancy=Tenancy()
-            )
+            session = self._source.session
+            stack = await stack_locations.read(session, location)
+            found = await preview_reader.preview_rollback(session, stack, int(text), tenancy=Tenancy())
         lines = ["".join(part for part, _ in line) for line in preview_lines.list_lines(found)]
         return self._reply(request, "preview.html", {"lines": lines, "path": make_path(location)})
 
@@ -181,13 +181,13 @@ class Handlers:
         resource, object_ = request.query.get("resource", ""), request.query.get("object", "")
         snapshot = await self._read(location)
         child = shown_resource.find_object(snapshot, resource, object_=object_)
-        if not location.is_stack or child is None:
+        if location.is_group or child is None:
             raise web.HTTPNotFound(text=f"{location.name} has no object of {resource!r}")
         preview_reader.silence_engine()
         async with self._previews:
-            preview = await preview_reader.preview_present(
-                self._source.session, location.namespace, location.name, tenancy=Tenancy()
-            )
+            session = self._source.session
+            stack = await stack_locations.read(session, location)
+            preview = await preview_reader.preview_present(session, stack, tenancy=Tenancy())
         fields = shown_comparison.compare(snapshot, child, preview)
         values = {"fields": fields, "rejection": safe_text.clean(preview.rejection), "subject": str(child)}
         address = make_path(location)

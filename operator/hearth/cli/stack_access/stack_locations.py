@@ -50,11 +50,6 @@ class StackLocation:
         return self.kind == RESOURCE_GROUP
 
     @property
-    def is_stack(self) -> bool:
-        """Return whether it is that of a Stack, not of a ResourceGroup or an instance."""
-        return self.kind == STACK
-
-    @property
     def title(self) -> str:
         """Return how messages name it, whether it exists or not."""
         return self.parse({"kind": self.kind.name, "metadata": {"name": self.name}}).title

@@ -464,7 +464,7 @@ class StackDefinitionController:
             labels=stack.labels,
             promoted=rollout_report.read_number(stack.annotations.get(names.PROMOTE, "")),
             is_held=instance_state.is_held(stack.settings, status),
-            message=str(instance_state.find_condition(status, "Ready").get("message") or ""),
+            message=instance_state.find_message(status),
         )
         served.states[stack.uid] = (stack, state)
         return state

@@ -9,6 +9,7 @@ from typing import Any
 
 from hearth.model import value_class
 from hearth.model.phases import Phase
+from hearth.plan.target.target import TargetCause
 
 COMPLETE = frozenset({Phase.CREATE_COMPLETE, Phase.UPDATE_COMPLETE, Phase.RESUME_COMPLETE, Phase.CHECK_COMPLETE})
 FAILED = frozenset({Phase.CREATE_FAILED, Phase.UPDATE_FAILED, Phase.RESUME_FAILED})
@@ -67,6 +68,14 @@ def find_health(status: Mapping[str, Any], *, generation: int, revision: int) ->
     return Health.WELL if is_current and phase in COMPLETE else Health.WORKING
 
 
+def find_message(status: Mapping[str, Any]) -> str:
+    """Return why an instance is as it is: what made it go back by itself, else what its condition `Ready` says."""
+    target = status.get("target")
+    if isinstance(target, dict) and target.get("cause") == TargetCause.AUTOMATIC and target.get("message"):
+        return str(target["message"])
+    return str(find_condition(status, "Ready").get("message") or "")
+
+
 def is_held(settings: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
     """Return whether an instance stays as it is. settings: its options, in the form of a Stack's spec."""
     rollback = settings.get("rollback")
@@ -75,7 +84,7 @@ def is_held(settings: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
     target = status.get("target")
     cause = target.get("cause") if isinstance(target, dict) else ""
     is_stopped = str(status.get("phase", "")).endswith("Stopped")
-    is_rolled_back = requested is not None and cause == "Rollback"
+    is_rolled_back = requested is not None and cause == TargetCause.ROLLBACK
     return bool(settings.get("paused") or settings.get("suspended") or is_stopped or is_rolled_back)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import sys
 import time
@@ -21,15 +22,16 @@ from hearth.engine.cluster_objects import Revision
 from hearth.engine.work_queue import DirtyScope, WorkQueue
 from hearth.engine.writes import nested_accounts
 from hearth.kube.cache import revision_cache, stack_cache
-from hearth.model import errors
+from hearth.model import errors, instance_fields
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import DefinerAccount, Tenancy
-from hearth.model.well_known_kinds import STACK
+from hearth.model.well_known_kinds import STACK, STACK_DEFINITION
 from hearth.preview import previews
 from hearth.preview.changes import Preview
 from hearth.preview.preview_world import PreviewRequest
 from hearth.sandbox.pool import Pool
+from hearth.template.instances import instance_form
 from hearth.template.instances.instance_form import InstanceForm
 
 
@@ -41,22 +43,54 @@ def silence_engine() -> None:
     )
 
 
-async def preview_rollback(session: Session, namespace: str, name: str, number: int, *, tenancy: Tenancy) -> Preview:
+async def preview_rollback(session: Session, stack: StackState, number: int, *, tenancy: Tenancy) -> Preview:
     """Return the preview of a rollback to a revision, 0 for the last completed one. Raises ApiStatusError or Unreachable."""
-    present = await session.get(STACK, namespace, name)
-    cluster = DryRunCluster(session, namespace=namespace)
-    wanted = await wanted_stack.try_rollback(cluster, present, number)
-    return await make_preview(session, present=present, wanted=wanted, tenancy=tenancy, beside={})
+    cluster = DryRunCluster(session, namespace=stack.namespace)
+    wanted = await wanted_stack.try_rollback(cluster, stack, number)
+    return await preview_stack(session, stack, wanted, tenancy=tenancy)
 
 
-async def preview_present(session: Session, namespace: str, name: str, *, tenancy: Tenancy) -> Preview:
+async def preview_present(session: Session, stack: StackState, *, tenancy: Tenancy) -> Preview:
     """Return what the operator would write now for the Stack as it is, if it were not paused.
 
     Raises ApiStatusError or Unreachable.
     """
-    present = await session.get(STACK, namespace, name)
-    wanted = {**present, "spec": {key: value for key, value in present["spec"].items() if key != "paused"}}
-    return await make_preview(session, present=present, wanted=wanted, tenancy=tenancy, beside={})
+    spec = object_fields.mapping(stack.raw, "spec")
+    options = object_fields.mapping(spec, instance_fields.OPTIONS) if stack.is_instance else spec
+    running = {key: value for key, value in options.items() if key != "paused"}
+    wanted = {**stack.raw, "spec": {**spec, instance_fields.OPTIONS: running} if stack.is_instance else running}
+    return await preview_stack(session, stack, wanted, tenancy=tenancy)
+
+
+async def preview_stack(session: Session, stack: StackState, wanted: Object, *, tenancy: Tenancy) -> Preview:
+    """Return what another state of a Stack, or instance, would change. Raises ApiStatusError or Unreachable."""
+    instance = None
+    if stack.is_instance:
+        form = await get_form(session, stack)
+        instance = stack.kind, form
+        if form.definer is not None:
+            tenancy = dataclasses.replace(tenancy, definer_accounts=frozenset({str(form.definer)}))
+    return await make_preview(session, present=stack.raw, wanted=wanted, tenancy=tenancy, beside={}, instance=instance)
+
+
+async def get_form(session: Session, stack: StackState) -> InstanceForm:
+    """Return the revision of its StackDefinition that an instance has. Raises ApiStatusError if the user may not read it."""
+    name, number = f"{stack.kind.plural}.{stack.kind.group}", object_fields.number(stack.status, "definitionRevision")
+    definition = await session.get(STACK_DEFINITION, "", name)
+    stored = await revisions.list_owned(session, definition["metadata"]["uid"])
+    if not stored.is_readable:
+        raise errors.SourceForbidden(
+            f"you may not list controllerrevisions.apps in all namespaces, of which that of the operator has the revisions of "
+            f"StackDefinition {name}: a preview needs one"
+        )
+    if number not in stored.by_number:
+        raise errors.SourceNotFound(f"StackDefinition {name} has no revision {number}, which {stack.title} has")
+    content = await read_definition(session, stored.by_number[number])
+    if not content:
+        raise errors.SourceForbidden(
+            f"you may not read revision {number} of StackDefinition {name}: a preview needs it"
+        )
+    return instance_form.make_form(name, number, content)
 
 
 async def make_preview(

@@ -9,6 +9,7 @@ import orjson
 
 from hearth.cli import object_fields
 from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
+from hearth.cli.stack_views.stack_state import StackState
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.well_known_kinds import STACK
@@ -36,10 +37,11 @@ async def try_file(cluster: DryRunCluster, stated: Object, present: Object | Non
     return await try_patch(cluster, present, patch, kind=kind)
 
 
-async def try_rollback(cluster: DryRunCluster, present: Object, number: int) -> Object:
+async def try_rollback(cluster: DryRunCluster, stack: StackState, number: int) -> Object:
     """Return the Stack after `kubectl stack rollback --to`. A request for the same number counts as a new one."""
-    wanted = await try_patch(cluster, present, {"spec": {"rollback": {"toRevision": number}}})
-    if object_fields.number(present, "spec", "rollback", "toRevision") == number:
+    patch = stack.patch_options({"rollback": {"toRevision": number}})
+    wanted = await try_patch(cluster, stack.raw, patch, kind=stack.kind)
+    if object_fields.number(stack.spec, "rollback", "toRevision") == number:
         state = {**object_fields.mapping(wanted, "status", "controllerState")}
         state.pop("rollback", None)
         wanted["status"] = {**object_fields.mapping(wanted, "status"), "controllerState": state}

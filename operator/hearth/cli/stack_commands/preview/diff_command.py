@@ -9,6 +9,7 @@ import click
 
 from hearth.cli import object_fields
 from hearth.cli.example_command import ExampleCommand
+from hearth.cli.stack_access import stack_locations
 from hearth.cli.stack_access.preview import definition_preview, preview_reader, wanted_stack
 from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
 from hearth.cli.stack_access.session import Session
@@ -34,6 +35,7 @@ from hearth.template.cel import evaluation
     examples=(
         "kubectl stack diff -f stack.yaml",
         "kubectl stack diff shop --to 3",
+        "kubectl stack diff webapp/shop --to 3",
         "kubectl stack diff -f stack.yaml -o markdown",
         "kubectl stack diff -f webapps.yaml",
     ),
@@ -128,7 +130,13 @@ def execute(
             await preview_file(session, each, namespace=namespace, tenancy=tenancy) for each in stacks
         ]
         if rollback is not None:
-            found.append(await preview_reader.preview_rollback(session, namespace, *rollback, tenancy=tenancy))
+            name, number = rollback
+            location = await stack_locations.locate(session, namespace, name)
+            if location.is_group:
+                cluster_options.complain("error: a ResourceGroup has no revisions; name a Stack")
+                return FAILED
+            stack = await stack_locations.read(session, location)
+            found.append(await preview_reader.preview_rollback(session, stack, number, tenancy=tenancy))
         previews = [each for each in found if each is not None]
         if found:
             write(previews, output=output)
