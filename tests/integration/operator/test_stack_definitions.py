@@ -382,6 +382,7 @@ async def test_a_definition_from_its_creation_to_its_end(
     assert {name: uid for name, (uid, _) in changed.items()} == {name: uid for name, (uid, _) in pages.items()}
     found = await cluster.send("GET", CONFIG_MAP, "site-11-page")
     assert found["data"] == {"title": "Site 11", "layout": "two"}
+    assert "data.layout: two" in await paster.stack.expect("diff", "site/site-11", "--to", "1", code=1)
 
     # With instances it is not deleted; the kind goes after the last one.
     await cluster.send("DELETE", STACK_DEFINITION, NAME)

@@ -406,7 +406,6 @@ def list_for(stack: StackState, *, with_resource: bool = False) -> list[Action]:
         "unpause" if not stack.is_paused else "pause",
         "resume" if not stack.is_suspended else "suspend",
         *(() if stack.breakpoints else ("continue",)),
-        *(("snapshot", "restore") if stack.is_instance else ()),
     }
     return [
         action
