@@ -159,10 +159,27 @@ def test_who_may_let_a_definition_act_as_an_account(threats: ThreatWorld, platfo
         mistaken = author.patch("StackDefinition", "", NAME, {"spec": {"template": {"parameters": {"stack": {}}}}})
         assert mistaken.code == 422
         assert "spec.template.parameters.stack" in mistaken.text
+        try_template_of_another(threats, author, platform)
     finally:
         for kind in test_admission.KINDS:
             threats.api.delete(kind, "", test_admission.NAME)
         threats.api.delete("Secret", test_admission.SYSTEM, test_admission.NAME)
+
+
+def try_template_of_another(threats: ThreatWorld, author: Api, namespace: str) -> None:
+    """No template, nor a message about it, tells what its author may not read."""
+    metadata = {"name": "private", "namespace": namespace}
+    threats.api.create(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"template.yaml": "hidden: ["}}
+    )
+    elsewhere = {"template": None, "templateRefs": [{"name": "private"}], "templateNamespace": namespace}
+    refused = author.patch("StackDefinition", "", NAME, {"spec": elsewhere})
+    assert refused.code == 422, refused.text
+    assert f"may not read configmap/private in namespace {namespace}" in refused.text
+    assert "hidden" not in refused.text
+    found = threats.api.get("StackDefinition", "", NAME)
+    assert found is not None
+    assert found["status"]["revision"] == 1
 
 
 def make_platform_engineer(threats: ThreatWorld, namespace: str) -> Api:
