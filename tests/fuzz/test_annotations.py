@@ -15,7 +15,7 @@ from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind
 from hearth.plan.health import health_rules
 from hearth.plan.ownership.field_ownership import DriftFinding
-from hearth.plan.resource.suspend import suspend_object
+from hearth.plan.resource import suspend_object
 from hearth.plan.state.suspend_record import SuspendRecord
 from support.units import suspended
 from support.units.suspended import RECORDS

@@ -20,7 +20,7 @@ from hearth.engine.services import Services
 from hearth.engine.snapshots.snapshot_controller import SnapshotController
 from hearth.engine.stack.nesting import Nesting
 from hearth.engine.stack.stack_reconciler import StackReconciler
-from hearth.engine.stack.unloading.unloaded_stacks import UnloadedStack, UnloadedStacks
+from hearth.engine.stack.unloaded_stacks import UnloadedStack, UnloadedStacks
 from hearth.engine.stack.unsettled_stacks import UnsettledStacks
 from hearth.engine.status.status_writer import StatusWriter
 from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope, SourceChanged
@@ -35,8 +35,7 @@ from hearth.model.kinds import ObjectRef
 from hearth.model.tenancy import Boundary
 from hearth.plan.ownership import field_ownership
 from hearth.plan.ownership.field_ownership import LostField
-from hearth.plan.resource import drift
-from hearth.plan.resource.drift_messages import reverted_values
+from hearth.plan.resource import drift, reverted_values
 from hearth.plan.retry.backoff import ServerResponse, StepFailure
 from hearth.plan.state.resource_conditions import ManagerQuery
 from hearth.plan.state.steps import Apply, Step

@@ -59,7 +59,7 @@ ANNOTATION_RESTORED = "hearth.dev/restored"
 """On a PersistentVolumeClaim while its Stack is being restored: the restore that created it. A claim without it, or of
 another restore, is replaced."""
 ANNOTATION_SUSPENDED = "hearth.dev/suspended"
-"""On a child: the earlier values of the fields that suspend has set; see `hearth.plan.resource.suspend.suspend_object`."""
+"""On a child: the earlier values of the fields that suspend has set; see `hearth.plan.resource.suspend_object`."""
 REQUEST_CONTINUE = "hearth.dev/continue"
 """On a Stack, `<resource>[/<hook>][@<token>]`: clear one breakpoint once."""
 

@@ -85,7 +85,7 @@ COMMANDS: Mapping[str, Entry] = {
         attribute="rollout",
     ),
     "lint": entry("files.file_commands", "Report the mistakes of Stacks in files.", section=FILES, attribute="lint"),
-    "diff": entry("preview.diff_command", "Show what a change of a Stack would do.", section=FILES),
+    "diff": entry("files.diff_command", "Show what a change of a Stack would do.", section=FILES),
     "export": entry("files.export_command", "Write the objects of a Stack as plain manifests.", section=FILES),
     "import": Entry(
         module="hearth.cli.commands.import_",

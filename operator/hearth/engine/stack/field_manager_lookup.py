@@ -10,7 +10,7 @@ import functools
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
 from hearth.model.errors import ApiStatusError, Unreachable
-from hearth.plan.resource.drift_messages import reverted_values
+from hearth.plan.resource import reverted_values
 from hearth.plan.retry.backoff import BackoffPolicy
 from hearth.plan.retry.step_governor import Work, WorkType
 from hearth.plan.stack.stack_planner import StackPlanner

@@ -20,12 +20,18 @@ from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.internal_error_backoff import Faults
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services, StackChildren
-from hearth.engine.stack import broadcasts, external_reads, field_manager_lookup, nesting
-from hearth.engine.stack.breakpoints import continue_requests
-from hearth.engine.stack.breakpoints.breakpoint_control import BreakpointControl
+from hearth.engine.stack import (
+    broadcasts,
+    continue_requests,
+    external_reads,
+    field_manager_lookup,
+    nesting,
+    unloaded_stacks,
+)
+from hearth.engine.stack.breakpoint_control import BreakpointControl
 from hearth.engine.stack.broadcasts import BroadcastHandler
 from hearth.engine.stack.cache_sync import CacheSync
-from hearth.engine.stack.checks.check_control import CheckControl
+from hearth.engine.stack.check_control import CheckControl
 from hearth.engine.stack.detached_sets import DetachedSets
 from hearth.engine.stack.event_reports import RepairReports, RunReports, UnprovenObjects
 from hearth.engine.stack.external_reads import ExternalReads
@@ -35,7 +41,6 @@ from hearth.engine.stack.stack_deletion import StackDeletion
 from hearth.engine.stack.stack_requests import StackRequests
 from hearth.engine.stack.step_results import StepResults
 from hearth.engine.stack.target_progress import RollingProgress, TargetProgress
-from hearth.engine.stack.unloading import unloaded_stacks
 from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope
 from hearth.engine.writes import step_execution
 from hearth.model.child import Object

@@ -8,7 +8,7 @@ from __future__ import annotations
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.services import Services
-from hearth.engine.stack.breakpoints.breakpoint_control import BreakpointControl
+from hearth.engine.stack.breakpoint_control import BreakpointControl
 from hearth.engine.stack.stack_deletion import StackDeletion
 from hearth.engine.work_queue import DirtyItem, DirtyScope
 from hearth.model import names, phases, value_class

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
-from hearth.engine.stack.restore.set_claims import SetClaims
+from hearth.engine.stack.set_claims import SetClaims
 from hearth.engine.work_queue import DirtyScope
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState

@@ -23,8 +23,7 @@ from hearth.model.text import redaction
 from hearth.plan.ownership import adoption, apply_obstacles, merge_patch
 from hearth.plan.ownership.adoption import StackMayExist
 from hearth.plan.ownership.field_ownership import LostField
-from hearth.plan.resource import drift, immutable_fields, replacement, step_planning
-from hearth.plan.resource.drift_messages import reverted_values
+from hearth.plan.resource import drift, immutable_fields, replacement, reverted_values, step_planning
 from hearth.plan.retry import api_errors, retry_triggers
 from hearth.plan.retry.api_errors import Verdict
 from hearth.plan.retry.backoff import ServerResponse, StepFailure

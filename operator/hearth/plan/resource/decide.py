@@ -11,8 +11,16 @@ from hearth.plan.environment import inherited_rules
 from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership import applied_fields, field_ownership
 from hearth.plan.ownership.field_ownership import DriftFinding
-from hearth.plan.resource import drift, read_limits, readiness, removal, replaced_fields, replacement, step_planning
-from hearth.plan.resource.suspend import suspend_object
+from hearth.plan.resource import (
+    drift,
+    read_limits,
+    readiness,
+    removal,
+    replaced_fields,
+    replacement,
+    step_planning,
+    suspend_object,
+)
 from hearth.plan.retry.attempt_ids import ApplyAttempt, FailedObject, RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.state import healing

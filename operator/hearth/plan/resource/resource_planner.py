@@ -27,11 +27,11 @@ from hearth.plan.resource import (
     replacement,
     set_replacement,
     step_planning,
+    suspend_object,
 )
 from hearth.plan.resource.blocked_status import Unevaluated
 from hearth.plan.resource.desired_objects import DesiredObjects
 from hearth.plan.resource.external_status import ExternalObjects
-from hearth.plan.resource.suspend import suspend_object
 from hearth.plan.resource.wanted_objects import WantedObjects
 from hearth.plan.state import internal_errors, requirements, steps
 from hearth.plan.state.desired import DesiredObject, DesiredResource

@@ -7,8 +7,7 @@ import dataclasses
 from hearth.model.child import Child, FieldOwnership
 from hearth.plan.ownership import apply_obstacles
 from hearth.plan.ownership.field_ownership import DriftFinding
-from hearth.plan.resource import drift, finished_run, readiness
-from hearth.plan.resource.suspend import suspend_object
+from hearth.plan.resource import drift, finished_run, readiness, suspend_object
 from hearth.plan.state import steps
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.resource_context import ResourceContext

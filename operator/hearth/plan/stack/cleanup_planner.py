@@ -12,8 +12,7 @@ from hearth.model import value_class
 from hearth.model.child import Child
 from hearth.model.groups import members
 from hearth.plan.environment.active_environment import ActiveEnvironment
-from hearth.plan.resource import enforcement, readiness, removal
-from hearth.plan.resource.suspend import suspend_object
+from hearth.plan.resource import enforcement, readiness, removal, suspend_object
 from hearth.plan.resource.wanted_objects import WantedObjects
 from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.stack import cleanup, tree_claims

@@ -15,8 +15,7 @@ from hearth.model.child import Child
 from hearth.plan.health import suspend_rules
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.field_ownership import LostField
-from hearth.plan.resource import drift, read_limits, readiness
-from hearth.plan.resource.suspend import suspend_object
+from hearth.plan.resource import drift, read_limits, readiness, suspend_object
 from hearth.plan.stack import cleanup
 from hearth.plan.stack.suspend_order import SuspendOrder
 from hearth.plan.state import internal_errors, requirements, steps

@@ -1,6 +1,6 @@
 """Result of a check of one Stack, its validity, and its message.
 
-Pure: `hearth.engine.stack.checks.check_control` observes all children first. Must not plan anything: this module only reports
+Pure: `hearth.engine.stack.check_control` observes all children first. Must not plan anything: this module only reports
 problems, and the planner repairs them anyway.
 """
 

@@ -10,7 +10,7 @@ import pytest
 from hearth.model import child, limits, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind
-from hearth.plan.resource.suspend import suspend_object
+from hearth.plan.resource import suspend_object
 from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.suspend_record import SuspendRecord
 from support.units import suspended

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hearth.engine.stack.breakpoints import continue_requests
+from hearth.engine.stack import continue_requests
 from hearth.model import names
 from hearth.model.kinds import Kind
 from hearth.plan.environment import environment_rules

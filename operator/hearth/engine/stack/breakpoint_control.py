@@ -9,7 +9,7 @@ from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
-from hearth.engine.stack.breakpoints import continue_requests
+from hearth.engine.stack import continue_requests
 from hearth.engine.work_queue import DirtyItem, DirtyScope
 from hearth.model.groups import members
 from hearth.plan.environment import active_environment

@@ -13,7 +13,7 @@ from hearth.model.kinds import Kind
 from hearth.plan.health import health_rules
 from hearth.plan.health.suspend_rules import SuspendRule
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
-from hearth.plan.resource.suspend import suspend_object
+from hearth.plan.resource import suspend_object
 from support.units import suspended
 from support.units.suspended import RECORDS
 

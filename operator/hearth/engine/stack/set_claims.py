@@ -16,7 +16,7 @@ from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.ports import WorkloadCluster
 from hearth.engine.services import Services
-from hearth.engine.stack.restore.kept_data import KeptData
+from hearth.engine.stack.kept_data import KeptData
 from hearth.engine.work_queue import DirtyScope
 from hearth.model.errors import ApiStatusError, SnapshotNotUsable, Unreachable
 from hearth.model.kinds import ObjectRef

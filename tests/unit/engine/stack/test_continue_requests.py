@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.engine.stack.breakpoints import continue_requests
+from hearth.engine.stack import continue_requests
 from hearth.plan.environment import environment_rules
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.cleared_breakpoints import NONE

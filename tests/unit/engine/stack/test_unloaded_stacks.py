@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from hearth.engine.definition.definition_sync import DefinitionSync
-from hearth.engine.stack.unloading.unloaded_stacks import GROWTH, INTERVAL, MAX_RESOURCES, UNLOAD_AFTER
+from hearth.engine.stack.unloaded_stacks import GROWTH, INTERVAL, MAX_RESOURCES, UNLOAD_AFTER
 from hearth.engine.stack_controller import StackController
 from hearth.model import names
 from hearth.model.child import Object

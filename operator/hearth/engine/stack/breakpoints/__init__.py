@@ -1,1 +1,0 @@
-"""Breakpoints of one Stack: stops reported, requests to continue obeyed."""

@@ -1,1 +1,0 @@
-"""Replacement of claims that are no resources of a template, in a restore."""

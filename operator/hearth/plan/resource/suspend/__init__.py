@@ -1,1 +1,0 @@
-"""Suspension of one resource's object, and its return to the state before."""
