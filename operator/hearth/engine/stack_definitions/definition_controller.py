@@ -471,12 +471,12 @@ class StackDefinitionController:
 
     async def _delete(self, raw: Object) -> float | None:
         """Delete the kind after its last instance, then let the definition go."""
-        name, finalizers = raw["metadata"]["name"], list(raw["metadata"].get("finalizers") or ())
-        if names.DEFINITION_FINALIZER not in finalizers:
+        name = raw["metadata"]["name"]
+        if names.DEFINITION_FINALIZER not in (raw["metadata"].get("finalizers") or ()):
             await self._forget(name)
             return None
         if is_orphaning(raw):
-            return await self._orphan(raw, finalizers)
+            return await self._orphan(raw)
         served = self._served.get(name)
         instances = list(self._client.find_instances(served.kind)) if served is not None else []
         if instances:
@@ -493,19 +493,24 @@ class StackDefinitionController:
         if refusal := await self._keep_roles(raw, is_deleting=True):
             await self._report(raw, reason=DefinitionReason.DELETION_BLOCKED, message=refusal, is_stalled=True)
             return RIGHTS_RETRY
-        await self._client.write_finalizers(raw, [each for each in finalizers if each != names.DEFINITION_FINALIZER])
+        await self._let_go(raw)
         await self._forget(name)
         return None
 
-    async def _orphan(self, raw: Object, finalizers: Sequence[str]) -> float | None:
+    async def _orphan(self, raw: Object) -> float | None:
         """Leave the kind and its objects without an operator, then let the definition go."""
         name = raw["metadata"]["name"]
         await self._forget(name)
         # A write that was under way may have put a finalizer back: this ends with a look that finds none.
         if await self._client.release_instances(definition_kind.find_kind(raw["spec"])):
             return KIND_RETRY
-        await self._client.write_finalizers(raw, [each for each in finalizers if each != names.DEFINITION_FINALIZER])
+        await self._let_go(raw)
         return None
+
+    async def _let_go(self, raw: Object) -> None:
+        """Remove the operator's finalizer from a definition."""
+        left = [each for each in raw["metadata"]["finalizers"] if each != names.DEFINITION_FINALIZER]
+        await self._client.write_finalizers(raw, left)
 
     async def _forget(self, name: str) -> None:
         self._known.discard(name)
