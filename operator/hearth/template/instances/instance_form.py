@@ -230,4 +230,8 @@ def find_mistakes(form: InstanceForm, rules: Mapping[str, Any], spec: Any) -> Ch
     for name in sorted(form.sensitive - named.keys()):
         message = f"is sensitive; name the key of a Secret: {{{SECRET}: {{name: …, key: …}}}}"
         found.append(Mistake(path=f"spec.{name}", message=message))
+    options = spec.get(OPTIONS) if isinstance(spec, dict) else None
+    if isinstance(options, dict) and KUBE_CONFIG in options and KUBE_CONFIG not in form.allowed:
+        message = f"is no option of StackDefinition {form.definition}, and objects cannot move to another cluster"
+        found.append(Mistake(path=f"spec.{OPTIONS}.{KUBE_CONFIG}", message=message))
     return found

@@ -108,6 +108,8 @@ def test_mistakes_have_their_paths_in_the_instance_or_the_definition() -> None:
         ({"gone": 1, **NAMED}, ["spec.gone"]),
         ({"size": "x"}, ["spec.size", "spec.password"]),
         ({"password": "in clear"}, ["spec.password"]),
+        # Its objects are in another cluster, and cannot move.
+        ({**NAMED, "stack": {"kubeConfig": {"secretRef": {"name": "x"}}}}, ["spec.stack.kubeConfig"]),
     ],
 )
 def test_what_does_not_fit_is_found(spec: Any, paths: list[str]) -> None:
