@@ -76,8 +76,8 @@ class PartialManifest:
         """Return the value, with stand-ins if a required object is not yet as the run makes it."""
         unknown = self.assumptions.unknown
         objects = [each for found in values.values() for each in (found if isinstance(found, tuple) else (found,))]
-        # An optional object that does not exist has no fields.
-        uids = {each["metadata"]["uid"] for each in objects if each}
+        # Neither has work that is not run any more an identity, nor has an optional object that does not exist.
+        uids = {uid for each in objects if each and (uid := find_uid(each))}
         if uids.isdisjoint(unknown.objects) and uids.isdisjoint(self.assumptions.ready):
             return self.inner.evaluate(values)
         is_tainted = any(unknown.is_within(each) for each in objects)
@@ -111,9 +111,15 @@ class AssumedRule:
     def evaluate(self, values: Values) -> Outcome:
         """Return whether the object is ready."""
         own = values.get(self.own_name)
-        if isinstance(own, Mapping) and own["metadata"]["uid"] in self.ready:
+        if isinstance(own, Mapping) and find_uid(own) in self.ready:
             return Known(True)
         return self.inner.evaluate(values)
+
+
+def find_uid(fields: Mapping[str, Any]) -> str:
+    """Return the UID of an object; "" if it has none."""
+    metadata = fields.get("metadata")
+    return str(metadata.get("uid") or "") if isinstance(metadata, Mapping) else ""
 
 
 class AssumedRules(HealthRules):
@@ -126,7 +132,7 @@ class AssumedRules(HealthRules):
 
     def assess(self, fields: Mapping[str, Any], *, kind: Kind) -> HealthResult:
         """Assess the object with these fields."""
-        if fields["metadata"].get("uid") in self._ready:
+        if find_uid(fields) in self._ready:
             return ASSUMED
         return super().assess(fields, kind=kind)
 

@@ -152,6 +152,23 @@ def test_nothing_is_wider_than_the_window(site: Site, width: int) -> None:
         driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+def test_what_failed_is_in_view_at_first(site: Site) -> None:
+    """Also on a phone, which shows one layer of the picture."""
+    driver = site.browser.driver
+    driver.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    )
+    try:
+        site.open_stack()
+        script = """
+            const [outer, node] = ['.picture', '.picture .failed'].map((each) => document.querySelector(each).getBoundingClientRect());
+            return node.left >= outer.left && node.right <= outer.right;
+        """
+        site.browser.wait(lambda: driver.execute_script(script), "the failed node is in view")
+    finally:
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def test_the_picture_is_enlarged_and_fitted(site: Site) -> None:
     """By buttons, so that the keyboard is enough."""
     site.open_stack()

@@ -112,3 +112,13 @@ def test_all_mistakes_come_at_once() -> None:
     preview = preview_edit(None, spec_of(a=config("${nothing.x}"), b=config("${neither.y}")))
     assert len(preview.mistakes) == 2
     assert preview.changes == ()
+
+
+def test_work_that_has_not_run_yet_is_previewed() -> None:
+    """Also if what comes after it reads other objects."""
+    never = {**config("x"), "readyWhen": ["slow.data.v == 'never'"]}
+    pod = {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": pod}}}
+    after_work = {**config("${settings.metadata.name}"), "dependsOn": ["work"]}
+    spec = spec_of(slow=never, settings=config("y"), work={"manifest": job, "dependsOn": ["slow"]}, last=after_work)
+    assert actions(preview_edit(spec, spec)) == [("work", Action.CREATE), ("last", Action.CREATE)]

@@ -39,6 +39,7 @@ DEFINING_FIELDS = (
 )
 """The fields of the spec that decide what is applied, and as whom."""
 CONSEQUENCE = "nothing is changed"
+STORED = "it is stored, and nothing is applied until this is corrected"
 
 
 @dataclass(slots=True)
@@ -171,10 +172,10 @@ def warn_of_rollback(review: Review) -> str:
 
 def judge(review: Review, error: errors.InvalidDefinition, *, definition: Definition | None) -> ReviewResult:
     """Deny the mistakes, unless they may not be the author's. definition: None if it could not be read."""
-    text = rejections.describe_mistakes(error, consequence=CONSEQUENCE)
     if reads_other_objects(review.spec, definition):
+        text = rejections.describe_mistakes(error, consequence=STORED)
         return ReviewResult(warnings=review_module.to_warnings(text))
-    return deny(review, text)
+    return deny(review, rejections.describe_mistakes(error, consequence=CONSEQUENCE))
 
 
 def deny(review: Review, text: str) -> ReviewResult:

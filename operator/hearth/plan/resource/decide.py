@@ -163,7 +163,8 @@ def _replace(context: ResourceContext, child: Child, change: ReplacingChange, de
     )
     if policy is Replacement.NEVER:
         message = replacement.explain_not_replaced(wanted, field=field)
-        if lost := drift.compare(child, desired).to_repair:
+        # What the definition has only now was never the operator's, so that nobody took it.
+        if child.hash == desired.hash and (lost := drift.compare(child, desired).to_repair):
             message += f"; another client changed {drift.describe(lost)}: put its value into the template, or name it in ignoreFields"
         return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
     if policy is Replacement.KEEP_CLAIMS:

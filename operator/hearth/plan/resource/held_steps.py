@@ -20,6 +20,9 @@ UNDONE = "ChangeUndone"
 UNSTEADY = "ValuesUnsteady"
 AUDIT_LOG = "the API server's audit log names the client"
 RETRY = "a retry request tries once more at once"
+NOTICED = 1.0
+"""Seconds of a delay from which it is told: the first ones are shorter than a write may take."""
+REPEATED = f"was written several times lately with the same content, so that the next time is delayed ({RETRY})"
 
 
 def hold(name: str, status: ResourceStatus, *, memory: InMemoryState, now: float) -> ResourceStatus:
@@ -28,6 +31,8 @@ def hold(name: str, status: ResourceStatus, *, memory: InMemoryState, now: float
     due = memory.find_due(name, step) if step is not None else 0.0
     if due > now:
         status = dataclasses.replace(status, step=None, requeue_at=_first(status.requeue_at, due))
+        if record is None and status.cause is Cause.APPLYING and due > now + NOTICED:
+            status = dataclasses.replace(status, message=REPEATED)
     if record is None or status.ref is None:
         return status
     conflict = memory.find_conflict(name, now=now)

@@ -78,7 +78,9 @@ def warn_of_end(status: Mapping[str, Any], *, name: str, namespace: str) -> str:
     ):
         return ""
     back, failed = target["revision"], status.get("lastFailedRevision")
-    numbers = f" {back} {failed}" if isinstance(failed, int) and back not in (failed, EMPTY_REVISION) else ""
+    # Only what a failure took back is known to be the revision of the spec.
+    is_failed = target["cause"] == TargetCause.AUTOMATIC and isinstance(failed, int)
+    numbers = f" {back} {failed}" if is_failed and back not in (failed, EMPTY_REVISION) else ""
     return (
         f"spec: this edit ends the rollback to revision {back}; the whole definition in the spec is applied again, also "
         f"what the rollback took back: kubectl stack history {name}{numbers} -n {namespace}"

@@ -212,6 +212,19 @@ def test_adoption_is_offered_only_where_it_helps(message: str, expected: str) ->
     assert advice.advise_problem(stack, problem, stack).partition(" a ")[0] == expected
 
 
+@pytest.mark.parametrize(
+    ("webhook", "expected"),
+    [("stacks.hearth.dev", "kubectl edit stack a -n b"), ("policy.example.org", "kubectl get validatingwebhook")],
+)
+def test_a_mistake_in_a_nested_stack_leads_to_the_definition(webhook: str, expected: str) -> None:
+    """Although it is a webhook that denies it: Hearth's own."""
+    stack = StackState({"metadata": {"name": "a", "namespace": "b"}, "spec": {"template": {"resources": {"in": {}}}}})
+    said = f'admission webhook "{webhook}" denied the request: spec.template.resources.cm.manifest: there is no field'
+    problem = {"reason": "Denied", "message": said, "resource": "in", "kind": "Stack", "name": "a-in"}
+
+    assert advice.advise_problem(stack, problem, stack).startswith(expected)
+
+
 def test_an_edit_is_offered_where_the_definition_is_stated() -> None:
     """In the source of a value, in the parent of a nested Stack; nowhere if a tool would take it back."""
     root, inner = (StackState({"metadata": {"name": name, "namespace": "b"}}) for name in ("root", "inner"))

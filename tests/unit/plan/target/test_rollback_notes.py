@@ -71,6 +71,12 @@ def test_the_end_names_what_comes_back() -> None:
             "the rollback took back: kubectl stack history shop 2 4 -n prod",
             id="automatic",
         ),
+        pytest.param(
+            {"target": {"cause": "Rollback", "revision": 2}, "lastFailedRevision": 3},
+            "spec: this edit ends the rollback to revision 2; the whole definition in the spec is applied again, also what "
+            "the rollback took back: kubectl stack history shop -n prod",
+            id="by a user, who may have gone back from another one than what failed last",
+        ),
         pytest.param({"target": {"cause": "Spec", "revision": 2}}, "", id="no rollback"),
         pytest.param({"target": {"cause": "Rollback", "revision": "$(id)"}}, "", id="forged"),
         pytest.param({"target": ["Rollback"]}, "", id="another type"),

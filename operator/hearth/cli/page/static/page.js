@@ -30,6 +30,15 @@ function showPicture() {
   setZoom(zoom);
 }
 
+// What needs attention is in view at first. From then on, the picture stays where the user moved it.
+function showTrouble() {
+  const picture = document.querySelector(".picture");
+  const node = picture?.querySelector(".failed, .stopped");
+  if (!node) return;
+  const [outer, inner] = [picture.getBoundingClientRect(), node.getBoundingClientRect()];
+  picture.scrollBy(inner.left + inner.width / 2 - outer.left - outer.width / 2, inner.top + inner.height / 2 - outer.top - outer.height / 2);
+}
+
 document.addEventListener("click", (event) => {
   const step = event.target.closest("[data-zoom]")?.dataset.zoom;
   if (step) setZoom({ in: zoom * 1.25, out: zoom / 1.25, fit: "fit", whole: 1 }[step]);
@@ -250,6 +259,7 @@ dialog.addEventListener("close", () => {
 });
 
 showPicture();
+showTrouble();
 filterList();
 followLog(document.getElementById("content"));
 if (document.body.dataset.updates) {

@@ -174,7 +174,7 @@ def with_kinds(
 
 
 def list_kinds(stack_file: StackFile) -> list[tuple[str, str]]:
-    """Return apiVersion and kind of each manifest in a Stack, none if it has no template."""
+    """Return apiVersion and kind of each manifest in a Stack and those that it nests, none if it has no template."""
     if stack_file.is_group:
         manifest = object_fields.mapping(stack_file.manifest, "spec", "template", "manifest")
         return [(object_fields.text(manifest, "apiVersion"), object_fields.text(manifest, "kind"))]
@@ -182,7 +182,12 @@ def list_kinds(stack_file: StackFile) -> list[tuple[str, str]]:
         resources = object_fields.mapping(stack_files.find_template(stack_file), "resources")
     except errors.InvalidDefinition:
         return []
-    stated = (object_fields.mapping(each, word) for each in resources.values() for word in ("manifest", "externalRef"))
+    nested = (
+        object_fields.mapping(each, "spec", "template", "resources")
+        for _, each, _ in spec_check.find_nested(stack_file.manifest)
+    )
+    found = [each for part in (resources, *nested) for each in part.values()]
+    stated = (object_fields.mapping(each, word) for each in found for word in ("manifest", "externalRef"))
     manifests = [each for each in stated if each]
     return [(object_fields.text(each, "apiVersion"), object_fields.text(each, "kind")) for each in manifests]
 

@@ -69,10 +69,13 @@ def advise_problem(  # noqa: PLR0911 -- one answer for each reason
             return join("kubectl api-resources", f"--api-group={found[1]}") if found else "kubectl api-resources"
         case "Unreachable" | "InternalError" | "NamespaceNotAllowed":
             return ""
-    command = advise_text(message, namespace or stack.namespace)
+    denied = WEBHOOK.search(message)
+    # What Hearth's own webhook denies is a mistake in the template of a nested Stack.
+    is_nested = denied is not None and denied[1].endswith(f".{names.GROUP}")
+    command = advise_text(message, namespace or stack.namespace) if not is_nested else ""
     if command:
         return command
-    if reason in EDITED:
+    if is_nested or reason in EDITED:
         return advise_edit(definer, message)
     return describe_object(stack, problem) if exists else ""
 

@@ -44,7 +44,9 @@ def explain(objects: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:
     found = [*explain_whole(objects), *explain_conditions(stack)]
     if not stack.is_new:
         found += explain_resources(objects, evidence)
-    if found and (command := advice.advise_rollback(stack, objects.definer)):
+    # What cannot be read concerns every revision: a rollback would wait for it as well.
+    is_unread = REJECTED.get(stack.ready.reason) == UNREAD
+    if found and not is_unread and (command := advice.advise_rollback(stack, objects.definer)):
         message = (
             f"revision {verbs.find_other_completed(stack)} is the last that completed: the way back, if it is needed"
         )
