@@ -37,12 +37,14 @@ class ClusterOptions:
     kubeconfig: str | None = None
     context: str | None = None
     namespace: str | None = None
+    user: str | None = None
 
     def find_source(self) -> UserCredentialSource:
         """Return the source of the user's credentials."""
         from hearth.kube.auth import credentials
 
-        return credentials.find_source(kubeconfig=self.kubeconfig, context=self.context, environ=os.environ)
+        found = credentials.find_source(kubeconfig=self.kubeconfig, context=self.context, environ=os.environ)
+        return credentials.ImpersonatingSource(inner=found, user=self.user) if self.user else found
 
     def find_namespace(self) -> str:
         """Return the stated namespace, else that of the context."""
@@ -55,18 +57,31 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Path of the kubeconfig.")
     @click.option("--context", help="The context in the kubeconfig.")
     @click.option("-n", "--namespace", help="The namespace. Default: that of the context.")
+    @click.option("--as", "user", metavar="USER", callback=check_user, help="The user to act as.")
     @functools.wraps(command)
     def with_cluster(
-        *args: Any, kubeconfig: str | None, context: str | None, namespace: str | None, **options: Any
+        *args: Any,
+        kubeconfig: str | None,
+        context: str | None,
+        namespace: str | None,
+        user: str | None,
+        **options: Any,
     ) -> Any:
         meta = click.get_current_context().meta
-        stated = {"kubeconfig": kubeconfig, "context": context, "namespace": namespace}
+        stated = {"kubeconfig": kubeconfig, "context": context, "namespace": namespace, "user": user}
         merged = replace(meta.get(KEY, ClusterOptions()), **{key: each for key, each in stated.items() if each})
         meta[KEY] = merged
         set_color(click.get_current_context())
         return command(*args, cluster=merged, **options)
 
     return with_cluster
+
+
+def check_user(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    """Return the name of a user, which becomes a header."""
+    if value is not None and not value.isprintable():
+        raise click.BadParameter("must be a name without control characters")
+    return value
 
 
 def set_color(ctx: click.Context) -> None:

@@ -47,6 +47,8 @@ class Credentials:
     key: bytes | None = field(default=None, repr=False)
     authorization: str | None = field(default=None, repr=False)
     """The value of the header: `Bearer …`."""
+    user: str = ""
+    """Whom each request acts as; "" for the one who logs in."""
     is_verified: bool = True
     server_name: str | None = None
     """The name in the server's certificate, if it differs from the host."""
@@ -93,6 +95,22 @@ def find_source(*, kubeconfig: str | None, context: str | None, environ: Mapping
     # Only the variable is a list of files; a path that the user specifies may contain a colon.
     separated = [kubeconfig] if kubeconfig else paths.split(os.pathsep)
     return KubeconfigSource(paths=tuple(path for path in separated if path), context=context, environ=environ)
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ImpersonatingSource:
+    """The credentials of another source, with which each request acts as a user, as kubectl's `--as`."""
+
+    inner: UserCredentialSource
+    user: str
+
+    def load(self) -> Credentials:
+        """Return the current credentials."""
+        return replace(self.inner.load(), user=self.user)
+
+    def find_namespace(self) -> str:
+        """Return the namespace of commands that name none."""
+        return self.inner.find_namespace()
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +190,7 @@ def load_context(paths: Sequence[str], *, context: str | None, environ: Mapping[
         certificate=login.certificate or user.read("client-certificate"),
         key=login.key or user.read("client-key"),
         authorization=f"Bearer {login.token}" if login.token else find_basic_login(user),
+        user=str(user.content.get("as") or ""),
         is_verified=not cluster.content.get("insecure-skip-tls-verify"),
         server_name=cluster.content.get("tls-server-name"),
         proxy=cluster.content.get("proxy-url"),

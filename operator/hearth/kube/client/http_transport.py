@@ -161,6 +161,8 @@ class HttpTransport:
     def _log_in(self, headers: dict[str, str]) -> None:
         if self.credentials.authorization is not None:
             headers["Authorization"] = self.credentials.authorization
+        if self.credentials.user:
+            headers.setdefault("Impersonate-User", self.credentials.user)
 
     async def _begin(
         self, method: str, target: str, headers: dict[str, str], data: bytes | None, limits: aiohttp.ClientTimeout

@@ -366,3 +366,11 @@ def test_a_proxy_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     path = write_kubeconfig(tmp_path / "config", user={}, cluster={"proxy-url": "socks5://p:1080"})
     with pytest.raises(NoCredentials, match="socks5://p:1080"):
         load(path)
+
+
+def test_whom_a_user_acts_as(tmp_path: Path) -> None:
+    """As the kubeconfig says, unless the command line names another one."""
+    path = write_kubeconfig(tmp_path / "config", user={"token": "t", "as": "ada"})
+    source = KubeconfigSource(paths=(path,), context=None, environ={})
+    assert source.load().user == "ada"
+    assert credentials_module.ImpersonatingSource(inner=source, user="bob").load().user == "bob"

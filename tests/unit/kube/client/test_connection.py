@@ -68,6 +68,18 @@ async def test_a_request_gives_the_parsed_answer() -> None:
     assert sent.headers["User-Agent"].startswith("hearth/")
 
 
+async def test_each_request_acts_as_the_user_of_the_credentials() -> None:
+    """Unless it names another one itself; a watch does so too."""
+    async with run_stub(says("{}")) as stub:
+        source = FixedSource([Credentials(server=stub.url, authorization="Bearer t", user="ada")])
+        async with Connection(source) as connection:
+            await connection.request("GET", "/api")
+            await connection.request("GET", "/api", impersonate="bob")
+            async with connection.stream("/api"):
+                pass
+    assert [each.headers["Impersonate-User"] for each in stub.requests] == ["ada", "bob", "ada"]
+
+
 async def test_a_path_is_sent_as_it_was_quoted() -> None:
     """A quoted slash or colon stays one segment of the path."""
     async with run_stub(says("{}")) as stub, Connection(source_of(stub.url)) as connection:
