@@ -13,7 +13,7 @@ from hearth.plan.status import state_words
 from hearth.template.text import error_hints
 
 NOT_OBSERVED: Final = "waits for the operator to observe the change"
-FIRST_STATUS: Final = "waits for the operator; is one running?"
+FIRST_STATUS: Final = "waits for the operator to take it up; if that lasts, see that one is running"
 
 
 class GoalType(enum.StrEnum):

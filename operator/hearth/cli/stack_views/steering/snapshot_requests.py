@@ -53,7 +53,11 @@ class SnapshotState:
         if self.raw is None:
             return "it was deleted"
         ready = StackState(self.raw).ready
-        return f"{ready.reason}: {ready.message}" if ready.reason else "waits for the operator; is one running?"
+        return (
+            f"{ready.reason}: {ready.message}"
+            if ready.reason
+            else "waits for the operator to take it up; if that lasts, see that one is running"
+        )
 
 
 def find_refusal(stack: StackState) -> str:
