@@ -163,7 +163,7 @@ def _replace(context: ResourceContext, child: Child, change: ReplacingChange, de
     )
     if policy is Replacement.NEVER:
         message = replacement.explain_not_replaced(wanted, field=field)
-        # What the definition has only now was never the operator's, so that nobody took it.
+        # What the definition has only now was never the operator's, so that no other took it.
         if child.hash == desired.hash and (lost := drift.compare(child, desired).to_repair):
             message += f"; another client changed {drift.describe(lost)}: put its value into the template, or name it in ignoreFields"
         return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)

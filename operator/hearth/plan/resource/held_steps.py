@@ -21,7 +21,7 @@ UNSTEADY = "ValuesUnsteady"
 AUDIT_LOG = "the API server's audit log names the client"
 RETRY = "a retry request tries once more at once"
 NOTICED = 1.0
-"""Seconds of a delay from which it is told: the first ones are shorter than a write may take."""
+"""Seconds of a delay from which it is reported: the first ones are shorter than a write may take."""
 REPEATED = f"was written several times lately with the same content, so that the next time is delayed ({RETRY})"
 
 

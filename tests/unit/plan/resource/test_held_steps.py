@@ -30,7 +30,7 @@ STATUS = ResourceStatus(
 
 
 def test_a_change_that_waits_because_it_was_made_several_times_says_so() -> None:
-    """A user who goes to and fro between two definitions, of which one is refused, is not told that it is being applied."""
+    """A user who goes to and fro between two definitions, of which one is refused, does not read that it is being applied."""
     memory, backoff = InMemoryState(), BackoffPolicy(jitter=lambda: 0.0)
     assert held_steps.hold("web", STATUS, memory=memory, now=100.0) == STATUS
     for number in range(8):

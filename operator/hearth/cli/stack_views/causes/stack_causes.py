@@ -45,8 +45,8 @@ def explain(objects: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:
     if not stack.is_new:
         found += explain_resources(objects, evidence)
     # What cannot be read concerns every revision: a rollback would wait for it as well.
-    is_unread = REJECTED.get(stack.ready.reason) == UNREAD
-    if found and not is_unread and (command := advice.advise_rollback(stack, objects.definer)):
+    is_unreadable = REJECTED.get(stack.ready.reason) == UNREAD
+    if found and not is_unreadable and (command := advice.advise_rollback(stack, objects.definer)):
         message = (
             f"revision {verbs.find_other_completed(stack)} is the last that completed: the way back, if it is needed"
         )
