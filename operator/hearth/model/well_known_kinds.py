@@ -45,6 +45,7 @@ ACCESS_REVIEW = Kind(
     plural="subjectaccessreviews",
     namespaced=False,
 )
+SERVICE_ACCOUNT = Kind(group="", version="v1", name="ServiceAccount", plural="serviceaccounts", namespaced=True)
 OWN_ACCESS_REVIEW = Kind(
     group="authorization.k8s.io",
     version="v1",

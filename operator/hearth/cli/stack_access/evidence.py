@@ -17,11 +17,13 @@ from hearth.cli.stack_views.lists import event_timeline
 from hearth.cli.stack_views.lists.event_timeline import TimelineEntry
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model import errors
-from hearth.model.well_known_kinds import POD
+from hearth.model.well_known_kinds import POD, SERVICE_ACCOUNT
 from hearth.plan.health import run_end
 
 EXTERNAL_AT_MOST: Final = 5
 """Objects that Stacks only read of which an explanation looks for the cause: one request each."""
+ACCOUNTS_AT_MOST: Final = 5
+"""Stacks of which an explanation looks for the ServiceAccount: one request each."""
 LOGS_AT_MOST: Final = 5
 """Logs that an explanation reads: one request each."""
 
@@ -48,7 +50,18 @@ async def collect_all(session: Session, objects: StackObjects) -> Evidence:
     logs = await read_logs(session, [pod for pod in pods if pod.kind == POD])
     users = await owned_objects.list_claim_users(session, claims)
     found = cause.make_evidence(owned, events, logs=logs, claims=claims, claim_users=users, remaining=remaining)
-    return dataclasses.replace(found, external=external)
+    return dataclasses.replace(found, external=external, missing_accounts=await find_missing_accounts(session, objects))
+
+
+async def find_missing_accounts(session: Session, objects: StackObjects) -> frozenset[str]:
+    """Return the UIDs of the Stacks whose ServiceAccount does not exist, as far as the user may ask."""
+    missing: set[str] = set()
+    for stack in [each.stack for each in walk(objects)][:ACCOUNTS_AT_MOST]:
+        if account := object_fields.text(stack.spec, "serviceAccountName"):
+            with contextlib.suppress(errors.ApiStatusError, errors.Unreachable):
+                if await session.find(SERVICE_ACCOUNT, stack.namespace, account) is None:
+                    missing.add(stack.uid)
+    return frozenset(missing)
 
 
 async def read_external(session: Session, objects: StackObjects) -> dict[tuple[str, str], FoundChild]:

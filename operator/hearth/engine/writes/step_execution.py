@@ -12,7 +12,7 @@ import structlog
 from hearth.engine import relatives
 from hearth.engine.ports import WorkloadCluster
 from hearth.engine.relatives import Kin, Objection
-from hearth.engine.writes import claim_transfer, field_removal, nested_accounts, obstacle_removal, set_detachment
+from hearth.engine.writes import claim_transfer, field_removal, obstacle_removal, set_detachment
 from hearth.model import child, names, tenancy, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
@@ -20,6 +20,7 @@ from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.signatures import Signatures
 from hearth.model.tenancy import Boundary
 from hearth.model.text import redaction
+from hearth.model.well_known_kinds import POD, SERVICE_ACCOUNT
 from hearth.plan.ownership import adoption, apply_obstacles, merge_patch
 from hearth.plan.ownership.adoption import StackMayExist
 from hearth.plan.ownership.field_ownership import LostField
@@ -101,7 +102,7 @@ async def execute_step(  # noqa: PLR0913 -- the step, and what it depends on
     try:
         match step:
             case Apply():
-                refused = await nested_accounts.refuse(step, cluster=cluster, boundary=boundary)
+                refused = await refuse_account(step, cluster=cluster, boundary=boundary)
                 return refused or await _apply(
                     step, cluster=cluster, manager=manager, may_exist=may_exist, ours=ours, boundary=boundary, kin=kin
                 )
@@ -495,3 +496,41 @@ async def describe(step: Apply, *, cluster: WorkloadCluster, boundary: Boundary)
     shows = step.sensitive_texts is None and step.kind.name != SECRET
     seen = child.parse_child(live, kind=step.kind, paths=())
     return reverted_values.describe(live, seen, step.manifest, step.lost, shows=shows)
+
+
+# The account that a nested Stack names: the account of the parent must be allowed to use it. Otherwise a Stack could do as a
+# nested one what its own account may not do.
+
+
+async def refuse_account(step: Apply, *, cluster: WorkloadCluster, boundary: Boundary) -> StepFailure | None:
+    """Explain why the account of the parent may not apply this nested Stack; None for any other or an allowed object.
+
+    cluster: as the account of the parent accesses it; boundary: of the parent. A user of an account may impersonate it, or
+    create Pods that run as it.
+    """
+    named, namespace = find_account(step), step.ref.namespace
+    if not boundary.account or not named or (namespace, named) == (boundary.account_namespace, boundary.account):
+        return None
+    if await cluster.is_allowed("impersonate", kind=SERVICE_ACCOUNT, namespace=namespace, name=named):
+        return None
+    if await cluster.is_allowed("create", kind=POD, namespace=namespace):
+        return None
+    role = f"{boundary.account}-as-{named}"
+    message = (
+        f"cannot apply {step.ref}: it names ServiceAccount {named}, which ServiceAccount {boundary.account} may not use; to "
+        f"allow it, run: kubectl create role {role} --verb=impersonate --resource=serviceaccounts --resource-name={named} "
+        f"--namespace={namespace} && kubectl create rolebinding {role} --role={role} "
+        f"--serviceaccount={boundary.account_namespace}:{boundary.account} --namespace={namespace}"
+    )
+    return StepFailure(
+        reason=FORBIDDEN, message=message, causes=(RetryTrigger(type=TriggerType.RIGHTS, namespace=namespace),)
+    )
+
+
+def find_account(step: Apply) -> str:
+    """Return the ServiceAccount that a nested Stack names; "" for none, and for any other object."""
+    if not names.is_stack(step.kind.group, step.kind.name):
+        return ""
+    spec = step.manifest.get("spec")
+    named = spec.get("serviceAccountName") if isinstance(spec, dict) else None
+    return named if isinstance(named, str) else ""

@@ -128,6 +128,15 @@ STACK_SITUATIONS = (
         ],
     ),
     Situation(
+        name="no-account",
+        resources={"web": resource(config())},
+        spec={"serviceAccountName": "mistyped"},
+        expected=[
+            "stack/no-account: ServiceAccount mistyped does not exist in namespace NS: name another one, or create it",
+            "→ kubectl create serviceaccount mistyped -n NS",
+        ],
+    ),
+    Situation(
         name="webhook",
         resources={"web": resource(config(metadata={"labels": {"test.hearth.dev/hook": "NS"}}))},
         before=[

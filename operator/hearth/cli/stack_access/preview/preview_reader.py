@@ -20,13 +20,12 @@ from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.engine.cluster_objects import Revision
 from hearth.engine.work_queue import DirtyScope, WorkQueue
-from hearth.engine.writes import nested_accounts
 from hearth.kube.cache import revision_cache, stack_cache
 from hearth.model import errors, instance_fields
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import DefinerAccount, Tenancy
-from hearth.model.well_known_kinds import STACK, STACK_DEFINITION
+from hearth.model.well_known_kinds import SERVICE_ACCOUNT, STACK, STACK_DEFINITION
 from hearth.preview import previews
 from hearth.preview.changes import Preview
 from hearth.preview.preview_world import PreviewRequest
@@ -180,6 +179,6 @@ async def find_accounts(
     if not boundary.account:
         return []
     may = await cluster.is_allowed(
-        "impersonate", kind=nested_accounts.ACCOUNTS, namespace=boundary.account_namespace, name=boundary.account
+        "impersonate", kind=SERVICE_ACCOUNT, namespace=boundary.account_namespace, name=boundary.account
     )
     return [boundary.user] if may else []

@@ -47,6 +47,8 @@ class Evidence:
     """The pods in namespaces with claims whose deletion was requested."""
     remaining: Sequence[FoundChild] = ()
     """The objects in Namespaces whose deletion was requested."""
+    missing_accounts: frozenset[str] = frozenset()
+    """UIDs of Stacks whose ServiceAccount does not exist."""
     external: Mapping[tuple[str, str], FoundChild] = field(default_factory=dict)
     """By UID of a Stack and name of a resource, the object that it only reads and that is not ready."""
 

@@ -41,7 +41,7 @@ def find_causes(objects: StackObjects, path: Sequence[str], evidence: Evidence) 
 def explain(objects: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:
     """Return the root causes of a Stack that is not as it should be; () if it is."""
     stack = objects.stack
-    found = [*explain_whole(objects), *explain_conditions(stack)]
+    found = [*explain_account(objects, evidence), *explain_whole(objects), *explain_conditions(stack)]
     if not stack.is_new:
         found += explain_resources(objects, evidence)
     # What cannot be read concerns every revision: a rollback would wait for it as well.
@@ -103,6 +103,18 @@ def explain_whole(objects: StackObjects) -> Iterator[Cause]:
     if stack.ready.reason == "Timeout":
         message = safe_text.one_line(stack.ready.message)
         yield Cause(subject=find_subject(stack), message=message, since=stack.ready.since)
+
+
+def explain_account(objects: StackObjects, evidence: Evidence) -> Iterator[Cause]:
+    """Yield that the ServiceAccount of a Stack does not exist: the API server only says that it may do nothing."""
+    stack = objects.stack
+    if stack.uid in evidence.missing_accounts:
+        account = safe_text.one_line(object_fields.text(stack.spec, "serviceAccountName"))
+        yield Cause(
+            subject=find_subject(stack),
+            message=f"ServiceAccount {account} does not exist in namespace {stack.namespace}: name another one, or create it",
+            command=advice.join("kubectl create serviceaccount", account, "-n", stack.namespace),
+        )
 
 
 def find_subject(stack: StackState) -> str:
