@@ -225,6 +225,21 @@ def test_a_mistake_in_a_nested_stack_leads_to_the_definition(webhook: str, expec
     assert advice.advise_problem(stack, problem, stack).startswith(expected)
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("extra", "kubectl edit configmap extra -n there"), ("${params.name}", "kubectl edit stack a -n b")],
+)
+def test_a_missing_field_is_added_where_it_is_missing(name: str, expected: str) -> None:
+    """In an object that the Stack only reads, if its name is stated."""
+    read = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "there"}}
+    spec = {"template": {"resources": {"extra": {"externalRef": read}, "web": {}}}}
+    stack = StackState({"metadata": {"name": "a", "namespace": "b"}, "spec": spec})
+    said = "waits for extra.data.oven, which does not exist although its resource is ready"
+    problem = {"reason": "FieldNotFound", "message": said, "resource": "web"}
+
+    assert advice.advise_problem(stack, problem, stack) == expected
+
+
 def test_an_edit_is_offered_where_the_definition_is_stated() -> None:
     """In the source of a value, in the parent of a nested Stack; nowhere if a tool would take it back."""
     root, inner = (StackState({"metadata": {"name": name, "namespace": "b"}}) for name in ("root", "inner"))
@@ -325,3 +340,41 @@ def test_a_hostile_object_that_is_only_read_reaches_no_shell() -> None:
         commands = [line.partition("→ ")[2] for line in lines if "→ " in line]
         assert commands
         assert not any("rm" in shlex.split(each) for each in commands)
+
+
+def make_objects(
+    reason: str, *, problems: list[dict[str, str]], unreadable: dict[str, str], **spec: Any
+) -> StackObjects:
+    """A Stack that is not ready, with a Secret and a ConfigMap that were not read."""
+    resources = {
+        "secret": {"manifest": {"apiVersion": "v1", "kind": "Secret"}},
+        "web": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}},
+    }
+    ready = {"type": "Ready", "status": "False", "reason": reason, "message": "it does not answer"}
+    status = {"observedGeneration": 1, "phase": "UpdateInProgress", "conditions": [ready], "problems": problems}
+    metadata = {"name": "a", "namespace": "b", "uid": "1", "generation": 1}
+    stack = StackState({"metadata": metadata, "spec": {"template": {"resources": resources}, **spec}, "status": status})
+    return StackObjects(stack=stack, template={"resources": resources}, children=(), unreadable=unreadable)
+
+
+def test_what_the_user_may_not_read_is_no_cause_beside_one() -> None:
+    """It is named only where nothing else explains the Stack."""
+    problem = {"resource": "web", "reason": "Invalid", "message": "is wrong", "kind": "ConfigMap"}
+    hidden = {"Secret": "not shown: secrets"}
+
+    explained = stack_causes.explain(make_objects("Failed", problems=[problem], unreadable=hidden), Evidence())
+    assert [each.subject.partition(" ")[0] for each in explained] == ["web"]
+
+    hidden |= {"ConfigMap": "not shown: configmaps"}
+    alone = stack_causes.explain(make_objects("Progressing", problems=[], unreadable=hidden), Evidence())
+    assert [each.message for each in alone] == ["progressing: not seen"] * 2
+
+
+def test_a_cluster_that_does_not_answer_is_the_cause() -> None:
+    """Not each of the objects that are there."""
+    there = {"kubeConfig": {"secretRef": {"name": "east"}}}
+    objects = make_objects("ClusterUnreachable", problems=[], unreadable={"": "is in another cluster"}, **there)
+
+    assert [each.message for each in stack_causes.explain(objects, Evidence())] == [
+        "ClusterUnreachable: it does not answer"
+    ]

@@ -39,6 +39,8 @@ EDITED: Final = frozenset(
     "SpecUnreadable Restricted".split()
 )
 """Reasons that an edit of the definition resolves."""
+MISSING_FIELD: Final = re.compile(r"waits for ([A-Za-z_][A-Za-z0-9_]{0,62})\.")
+"""What a message names whose object lacks a field."""
 SOURCE: Final = re.compile(r"\((configmap|secret)/([a-z0-9.-]{1,253})(?: key [^)]*)?\)")
 """A ConfigMap or Secret that a value or a template comes from, as messages name it."""
 FREE: Final = "adoptionPolicy: Adopt"
@@ -75,9 +77,23 @@ def advise_problem(  # noqa: PLR0911 -- one answer for each reason
     command = advise_text(message, namespace or stack.namespace) if not is_nested else ""
     if command:
         return command
+    if reason == "FieldNotFound" and (read := advise_external(stack, message)):
+        return read
     if is_nested or reason in EDITED:
         return advise_edit(definer, message)
     return describe_object(stack, problem) if exists else ""
+
+
+def advise_external(stack: StackState, message: str) -> str:
+    """Return the command for a field that an object which the Stack only reads lacks; "" for any other, or a generated name."""
+    found = MISSING_FIELD.search(message)
+    resources = object_fields.mapping(stack.spec, "template", "resources")
+    read = object_fields.mapping(resources, found[1], "externalRef") if found is not None else {}
+    name = object_fields.text(read, "metadata", "name")
+    namespace = object_fields.text(read, "metadata", "namespace") or stack.namespace
+    if not name or "${" in f"{name}{namespace}":
+        return ""
+    return join("kubectl edit", object_fields.text(read, "kind").lower(), name, "-n", namespace)
 
 
 def advise_edit(definer: StackState | None, message: str) -> str:

@@ -20,6 +20,7 @@ from hearth.model import names
 from hearth.model.groups import members
 from hearth.model.text import enumeration
 from hearth.plan.state import condition_types
+from hearth.plan.status import cluster_state
 
 UNSETTLED: Final = frozenset({RowState.PROGRESSING, RowState.FAILED, RowState.STOPPED})
 MISTAKEN: Final = "the definition is rejected, and what runs stays as it is"
@@ -31,6 +32,15 @@ REJECTED: Final = {
     "ServiceAccountRequired": "nothing is changed",
 }
 """Reasons of `Ready` that concern the definition as a whole, and what follows from each."""
+UNSEEN: Final = tuple(f"{RowState.PROGRESSING}: {note}" for note in (stack_view.NOT_SEEN, stack_view.ELSEWHERE))
+"""What messages about resources begin with that were not read."""
+UNUSABLE: Final = frozenset(
+    {
+        *(cluster_state.UNREACHABLE, cluster_state.UNAUTHORIZED, cluster_state.CHANGED, cluster_state.INVALID),
+        *(cluster_state.TOO_MANY, cluster_state.TOO_LARGE),
+    }
+)
+"""Reasons of `Ready` that concern the cluster of the objects."""
 
 
 def find_causes(objects: StackObjects, path: Sequence[str], evidence: Evidence) -> tuple[Cause, ...] | None:
@@ -44,6 +54,8 @@ def explain(objects: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:
     found = [*explain_account(objects, evidence), *explain_whole(objects), *explain_conditions(stack)]
     if not stack.is_new:
         found += explain_resources(objects, evidence)
+    # What the user may not see explains nothing, as long as anything else does.
+    found = [each for each in found if not each.message.startswith(UNSEEN)] or found
     # What cannot be read concerns every revision: a rollback would wait for it as well.
     is_unreadable = REJECTED.get(stack.ready.reason) == UNREAD
     if found and not is_unreadable and (command := advice.advise_rollback(stack, objects.definer)):
@@ -100,6 +112,9 @@ def explain_whole(objects: StackObjects) -> Iterator[Cause]:
         message = safe_text.one_line(blocked.message)
         yield Cause(subject=find_subject(stack), message=message, since=blocked.since)
     yield from explain_switches(stack)
+    if stack.ready.reason in UNUSABLE:
+        message = f"{stack.ready.reason}: {safe_text.one_line(stack.ready.message)}"
+        yield Cause(subject=find_subject(stack), message=message, since=stack.ready.since)
     if stack.ready.reason == "Timeout":
         message = safe_text.one_line(stack.ready.message)
         yield Cause(subject=find_subject(stack), message=message, since=stack.ready.since)

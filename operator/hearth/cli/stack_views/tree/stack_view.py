@@ -23,6 +23,10 @@ from hearth.model.text import enumeration
 
 MET: Final = frozenset({RowState.READY, RowState.EXCLUDED, RowState.FINISHED, RowState.EXTERNAL})
 """States in which nothing waits for a resource."""
+NOT_SEEN: Final = "not seen"
+"""The note of a resource whose kind the user may not read."""
+ELSEWHERE: Final = "in another cluster"
+"""That of one in a cluster that was not read."""
 SEVERITY: Final = (
     RowState.GONE,
     RowState.EXCLUDED,
@@ -253,7 +257,7 @@ class RowContext:
         if members.root_of(name) in self.excluded:
             return RowState.EXCLUDED, "its when is false"
         if self.objects.is_remote and "" in self.objects.unreadable:
-            return (RowState.READY, "") if stack.is_ready else (RowState.PROGRESSING, "in another cluster")
+            return (RowState.READY, "") if stack.is_ready else (RowState.PROGRESSING, ELSEWHERE)
         waits_for = [each for each in self.requirements.get(members.root_of(name), ()) if each in self.unready]
         if waits_for:
             named = enumeration.enumerate_names(waits_for, most=resource_state.NAMED_AT_MOST)
@@ -265,7 +269,7 @@ class RowContext:
             return RowState.WAITING, "the Stack is paused"
         if self.objects.is_unreadable(name):
             # What the status does not name as a problem is ready in a Stack that is.
-            return (RowState.READY if stack.is_ready else RowState.PROGRESSING), "not seen"
+            return (RowState.READY if stack.is_ready else RowState.PROGRESSING), NOT_SEEN
         return (
             RowState.PROGRESSING,
             "is being applied, unless its when is false" if has_condition else "is being applied",
