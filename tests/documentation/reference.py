@@ -55,10 +55,15 @@ def describe_kind(crd: Mapping[str, Any]) -> list[str]:
 def make_table(schema: Mapping[str, Any]) -> list[str]:
     """Return a table of all fields below a schema."""
     rows = [
-        f"| `{path}` | {find_type(field)} | {find_default(field)} | {escape(field.get('description', ''))} |"
+        f"| {write_path(path)} | {find_type(field)} | {find_default(field)} | {escape(field.get('description', ''))} |"
         for path, field in walk(schema)
     ]
     return ["| field | type | default | meaning |", "|---|---|---|---|", *rows]
+
+
+def write_path(path: str) -> str:
+    """Return the path of a field, which may be broken after its dots alone: some are longer than half a line."""
+    return f"<code>{path.replace('*', '&#42;').replace('.', '.<wbr>')}</code>" if "." in path else f"`{path}`"
 
 
 def walk(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
