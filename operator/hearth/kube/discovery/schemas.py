@@ -121,9 +121,9 @@ class Schemas:
         if any(pair not in self._hashes for pair in missing):
             await self._update_index()
         async with self._loading:
-            came_late = [await self._load(pair) and pair in self._requested for pair in missing]
-        self._requested.update(missing)
-        self.generation += any(came_late)
+            for pair in missing:
+                await self._load(pair)
+                self._requested.add(pair)
 
     async def refresh(self) -> None:
         """Check whether requested documents changed or became available, and load those."""
@@ -131,8 +131,8 @@ class Schemas:
             return
         await self._update_index()
         async with self._loading:
-            changed = [await self._load(pair) for pair in sorted(self._requested)]
-        self.generation += any(changed)
+            for pair in sorted(self._requested):
+                await self._load(pair)
 
     async def _get_index(self) -> None:
         """Read the list of documents; after a failure, the last list stays valid."""
@@ -150,11 +150,11 @@ class Schemas:
             if (sort == "apis" and group) or (sort == "api" and version)
         }
 
-    async def _load(self, pair: GroupVersion) -> bool:
-        """Load one document unless it is missing or known; return whether anything is new."""
+    async def _load(self, pair: GroupVersion) -> None:
+        """Load one document unless it is missing or known. What is new is counted at once: the caller may be cancelled."""
         wanted = self._hashes.get(pair)
         if wanted is None or self._loaded.get(pair) == wanted:
-            return False
+            return
         group, version = pair
         path = f"{ROOT}/apis/{group}/{version}" if group else f"{ROOT}/api/{version}"
         try:
@@ -162,7 +162,7 @@ class Schemas:
             document = await self._connection.request("GET", path, timeout=TIMEOUT)
         except (errors.ApiStatusError, errors.Unreachable):
             self._retry_at[pair] = asyncio.get_running_loop().time() + RETRY_INTERVAL
-            return False
+            return
         found = await asyncio.to_thread(extract, document)
         self._loaded[pair] = wanted
         size = sum(map(len, found.raw.values()))
@@ -171,7 +171,7 @@ class Schemas:
         except OSError:
             # Its kinds are untyped, as those of a document that is too large.
             self._note_unreadable(pair, "components.schemas")
-            return False
+            return
         self._held[pair] = size
         self._raw.update(found.raw)
         self._by_kind.update({key: name for key, name in found.by_kind.items() if key[:2] == pair})
@@ -182,7 +182,7 @@ class Schemas:
             self._raw.pop(name, None)
             self._parsed.pop(name, None)
             self._note_unreadable(pair, name)
-        return True
+        self.generation += pair in self._requested
 
     def _note_unreadable(self, pair: GroupVersion, name: str) -> None:
         """Report once that a definition is omitted: kinds that use it are untyped."""

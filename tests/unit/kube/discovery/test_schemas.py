@@ -12,7 +12,7 @@ from hearth.kube.discovery.schemas import Schemas
 from hearth.model import errors
 from hearth.model.kinds import Kind
 from support import virtual_time
-from support.units.scripted_api.scripted_connection import Answer, ScriptedConnection
+from support.units.scripted_api.scripted_connection import Answer, ScriptedConnection, Sent
 
 CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
 SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
@@ -198,6 +198,48 @@ def test_a_schema_that_comes_after_it_was_asked_for_raises_the_generation() -> N
         await schemas.refresh()
         assert schemas.find_schema(WIDGET) is not None
         assert schemas.generation == 1
+
+    virtual_time.run(story)
+
+
+def be_cancelled(_sent: Sent) -> dict[str, Any]:
+    """While the answer is on its way."""
+    raise asyncio.CancelledError
+
+
+def test_a_schema_counts_although_the_search_that_found_it_was_cancelled() -> None:
+    """Another change of the kinds starts the searches again, in the midst of one."""
+
+    async def story() -> None:
+        schemas, _ = make(
+            index=[index(), index(core="1", widgets="1")],
+            core=document(CONFIG_MAP),
+            widgets=[be_cancelled, document(WIDGET)],
+        )
+        await schemas.load([CONFIG_MAP, WIDGET])
+        await asyncio.gather(asyncio.create_task(schemas.refresh()), return_exceptions=True)
+        assert schemas.find_schema(CONFIG_MAP) is not None
+        assert (schemas.find_schema(WIDGET), schemas.generation) == (None, 1)
+        await schemas.refresh()
+        assert schemas.find_schema(WIDGET) is not None
+        assert schemas.generation == 2
+
+    virtual_time.run(story)
+
+
+def test_a_load_that_was_cancelled_is_followed_all_the_same() -> None:
+    """What it had loaded counts as requested, so that its changes are noticed."""
+
+    async def story() -> None:
+        schemas, connection = make(
+            index=[index(core="1", widgets="1"), index(core="2", widgets="1")],
+            core=document(CONFIG_MAP),
+            widgets=[be_cancelled, document(WIDGET)],
+        )
+        await asyncio.gather(asyncio.create_task(schemas.load([CONFIG_MAP, WIDGET])), return_exceptions=True)
+        await schemas.load([CONFIG_MAP])
+        await schemas.refresh()
+        assert (connection.asked.count(CORE), schemas.generation) == (2, 1)
 
     virtual_time.run(story)
 
