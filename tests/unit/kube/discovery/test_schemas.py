@@ -203,7 +203,7 @@ def test_a_schema_that_comes_after_it_was_asked_for_raises_the_generation() -> N
 
 
 def be_cancelled(_sent: Sent) -> dict[str, Any]:
-    """While the answer is on its way."""
+    """While the answer is in flight."""
     raise asyncio.CancelledError
 
 
