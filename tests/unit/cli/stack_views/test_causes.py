@@ -370,6 +370,18 @@ def test_what_the_user_may_not_read_is_no_cause_beside_one() -> None:
     assert [each.message for each in alone] == ["progressing: not seen"] * 2
 
 
+@pytest.mark.parametrize(("reason", "is_offered"), [("InvalidTemplate", True), ("SourceNotFound", False)])
+def test_a_rollback_is_offered_where_it_helps(reason: str, is_offered: bool) -> None:
+    """It would wait for a source that is missing as well."""
+    made = make_objects(reason, problems=[], unreadable={})
+    status = {**made.stack.raw["status"], "phase": "UpdateFailed", "lastCompletedRevision": 2}
+    stack = StackState({**made.stack.raw, "status": status})
+    objects = StackObjects(stack=stack, template=made.template, children=(), definer=stack)
+
+    offered = [each.command for each in stack_causes.explain(objects, Evidence())]
+    assert ("kubectl stack rollback a -n b" in offered) is is_offered
+
+
 def test_a_cluster_that_does_not_answer_is_the_cause() -> None:
     """Not each of the objects that are there."""
     there = {"kubeConfig": {"secretRef": {"name": "east"}}}

@@ -97,6 +97,7 @@ async def test_what_another_object_supplies_is_a_warning(path: str, reference: d
 
     assert missing.warnings == (f"{path}: configmap/later does not exist in namespace a; create it",)
     assert (mistaken.denial, len(mistaken.warnings)) == ("", 1)
+    assert "(it is stored, and nothing is applied" in mistaken.warnings[0]
 
 
 async def test_a_mistake_of_the_author_is_denied_although_a_source_is_named() -> None:
