@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import orjson
-
 from hearth.engine.stack_definitions.definition_objects import DefinitionObjects, NotOwn
 from hearth.model import errors, names, value_class
 from hearth.model.child import Object
@@ -54,8 +52,7 @@ class DefinitionKinds:
         forms: the revisions that instances may have.
         """
         metadata, spec = raw["metadata"], raw["spec"]
-        earlier = [orjson.loads(each.packed_template) for each in forms]
-        wanted = instance_schema.make_crd(metadata["name"], spec, earlier=earlier)
+        wanted = instance_schema.make_crd(metadata["name"], spec, forms=forms)
         try:
             return judge(await self.objects.keep(CUSTOM_RESOURCE_DEFINITION, wanted, uid=metadata["uid"]))
         except NotOwn:

@@ -5,6 +5,7 @@ With `hearth.model.instance_fields` the only module that knows both forms. Must 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -16,8 +17,12 @@ from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.instance_fields import OPTIONS, SECRET
 from hearth.model.tenancy import DefinerAccount
+from hearth.template.cel import cel_environment, expressions
+from hearth.template.cel.type_checker import TypeScope
 from hearth.template.chunked_work import ChunkedWork
-from hearth.template.schema import parameters
+from hearth.template.schema import parameters, shapes
+from hearth.template.text import interpolation
+from hearth.template.text.interpolation import ExpressionSource, UnterminatedExpression
 
 USUAL_OPTIONS: Final = ("environment", "healing", "paused", "retry", "rollback", "suspended", "timeout")
 """The options that an instance may state."""
@@ -48,6 +53,8 @@ class InstanceForm:
     """The options that an instance may state."""
     definer: DefinerAccount | None = None
     """The ServiceAccount that the objects of instances are written as; None: what a Stack in their namespace may do."""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    """By output the type that its value has in any case, "" where only its evaluation shows it."""
     scale: str = ""
     """The parameter behind the scale subresource; "" for none."""
     usual_scale: int | None = None
@@ -114,6 +121,7 @@ def make_form(definition: str, number: int, content: Mapping[str, Any]) -> Insta
         if account
         else None,
         scale=scale,
+        outputs=find_output_types(template),
         usual_scale=rules[scale].get("default") if isinstance(rules.get(scale), dict) else None,
     )
 
@@ -235,3 +243,52 @@ def find_mistakes(form: InstanceForm, rules: Mapping[str, Any], spec: Any) -> Ch
         message = f"is no option of StackDefinition {form.definition}, and objects cannot move to another cluster"
         found.append(Mistake(path=f"spec.{OPTIONS}.{KUBE_CONFIG}", message=message))
     return found
+
+
+# The types of outputs, as far as the template alone decides them. An instance may have any revision of its StackDefinition,
+# and the API server refuses a whole status with one wrong value. So what depends on the schema of another kind has no type,
+# nor has what two revisions disagree on.
+
+RESULT_TYPES: Final = {"BOOL": "boolean", "INT": "integer", "STRING": "string", "UINT": "integer"}
+"""By the type of a result, as CEL writes it, that of the value. A double may be a number or text."""
+NAMES_OF_OBJECTS: Final = re.compile(r"(?!params\.)[A-Za-z_]\w*\.metadata\.(name|namespace|uid)")
+"""What every object has as text."""
+
+
+def find_output_types(template: Mapping[str, Any]) -> dict[str, str]:
+    """Return the types of all outputs of a template without mistakes: boolean, integer, or string; "" for the others."""
+    outputs = template.get("outputs") or {}
+    if not outputs:
+        return {}
+    rules = {
+        name: each
+        for name, each in (template.get("parameters") or {}).items()
+        # What is sensitive has a placeholder in the status.
+        if isinstance(each, dict) and each.get("sensitive") is not True
+    }
+    truths = {key: {"type": "boolean"} for key in template.get("conditions") or {}}
+    scope = TypeScope(
+        {"params": parameters.find_shape(rules), "conditions": shapes.make_closed(truths, name="conditions")}
+    )
+    found = {
+        name: find_value_type(each.get("value"), scope) for name, each in outputs.items() if isinstance(each, dict)
+    }
+    return {name: type_ for name, type_ in found.items() if type_}
+
+
+def find_value_type(value: Any, scope: TypeScope) -> str:
+    """Return the type of a value with expressions; "" if only its evaluation shows it."""
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    if not isinstance(value, str):
+        return ""
+    try:
+        parts = interpolation.parse(value)
+        if len(parts) != 1 or not isinstance(parts[0], ExpressionSource) or NAMES_OF_OBJECTS.fullmatch(parts[0].text):
+            return "string"
+        checked = scope.check(expressions.parse(parts[0].text))
+    except (UnterminatedExpression, cel_environment.CelCompileError):
+        return ""
+    return "" if checked.faults else RESULT_TYPES.get(checked.result, "")

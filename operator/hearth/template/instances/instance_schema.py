@@ -6,7 +6,6 @@ Knows what a structural schema can say. Must not know clusters or instances.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -16,12 +15,9 @@ from hearth.model import instance_fields
 from hearth.model.api import crd, stack_definition
 from hearth.model.api.stack import STACK_NAME_RULE
 from hearth.model.errors import Mistake
-from hearth.template.cel import cel_environment, expressions
-from hearth.template.cel.type_checker import TypeScope
 from hearth.template.instances import instance_form
-from hearth.template.schema import parameters, shapes
-from hearth.template.text import error_hints, interpolation
-from hearth.template.text.interpolation import ExpressionSource, UnterminatedExpression
+from hearth.template.instances.instance_form import InstanceForm
+from hearth.template.text import error_hints
 
 PARAMETERS: Final = "spec.template.parameters"
 COPIED: Final = frozenset(
@@ -217,13 +213,13 @@ def convert_inner(rules: Mapping[str, Any], type_: str | None) -> dict[str, Any]
     return found
 
 
-def make_crd(name: str, spec: Mapping[str, Any], *, earlier: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
+def make_crd(name: str, spec: Mapping[str, Any], *, forms: Iterable[InstanceForm] = ()) -> dict[str, Any]:
     """Make the CustomResourceDefinition of a StackDefinition without mistakes, ready to be applied.
 
-    name: of both; earlier: the templates of other revisions that instances may have.
+    name: of both; forms: all revisions that instances may have.
     """
     names = spec["names"]
-    types = find_common_types([spec["template"], *earlier])
+    types = find_common_types(forms)
     subresources: dict[str, Any] = {"status": {}}
     if (scale := spec.get("scale")) is not None:
         field = scale["parameter"]
@@ -311,6 +307,15 @@ def make_schema(spec: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, 
     }
 
 
+def find_common_types(forms: Iterable[InstanceForm]) -> dict[str, str]:
+    """Return by output the type that its value has in each of these revisions which has it."""
+    common: dict[str, str] = {}
+    for form in forms:
+        for name, type_ in form.outputs.items():
+            common[name] = type_ if common.get(name, type_) == type_ else ""
+    return {name: type_ for name, type_ in common.items() if type_}
+
+
 def make_secret_field(rules: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a sensitive parameter: the place of its value."""
     return {
@@ -327,63 +332,3 @@ def make_options(spec: Mapping[str, Any]) -> dict[str, Any]:
     allowed = {*instance_form.USUAL_OPTIONS, *(spec.get("options") or ())} - set(spec.get("final") or ())
     known = {name: each for name, each in schema["properties"].items() if name in allowed | {instance_form.PIN}}
     return {**schema, "properties": known}
-
-
-# The types of outputs, as far as the template alone decides them. An instance may have any revision of its StackDefinition,
-# and the API server refuses a whole status with one wrong value. So what depends on the schema of another kind has no type,
-# nor has what two revisions disagree on.
-
-RESULT_TYPES: Final = {"BOOL": "boolean", "INT": "integer", "STRING": "string", "UINT": "integer"}
-"""By the type of a result, as CEL writes it, that of the value. A double may be a number or text."""
-NAMES_OF_OBJECTS: Final = re.compile(r"(?!params\.)[A-Za-z_]\w*\.metadata\.(name|namespace|uid)")
-"""What every object has as text."""
-
-
-def find_common_types(templates: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return by output the type that its value has with each of these templates which has it."""
-    common: dict[str, str] = {}
-    for template in templates:
-        types = find_output_types(template)
-        for name in template.get("outputs") or {}:
-            type_ = types.get(name, "")
-            common[name] = type_ if common.get(name, type_) == type_ else ""
-    return {name: type_ for name, type_ in common.items() if type_}
-
-
-def find_output_types(template: Mapping[str, Any]) -> dict[str, str]:
-    """Return the types of the outputs of a template without mistakes: boolean, integer, or string; without the others."""
-    outputs = template.get("outputs") or {}
-    if not outputs:
-        return {}
-    rules = {
-        name: each
-        for name, each in (template.get("parameters") or {}).items()
-        # What is sensitive has a placeholder in the status.
-        if isinstance(each, dict) and each.get("sensitive") is not True
-    }
-    truths = {key: {"type": "boolean"} for key in template.get("conditions") or {}}
-    scope = TypeScope(
-        {"params": parameters.find_shape(rules), "conditions": shapes.make_closed(truths, name="conditions")}
-    )
-    found = {
-        name: find_value_type(each.get("value"), scope) for name, each in outputs.items() if isinstance(each, dict)
-    }
-    return {name: type_ for name, type_ in found.items() if type_}
-
-
-def find_value_type(value: Any, scope: TypeScope) -> str:
-    """Return the type of a value with expressions; "" if only its evaluation shows it."""
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "integer"
-    if not isinstance(value, str):
-        return ""
-    try:
-        parts = interpolation.parse(value)
-        if len(parts) != 1 or not isinstance(parts[0], ExpressionSource) or NAMES_OF_OBJECTS.fullmatch(parts[0].text):
-            return "string"
-        checked = scope.check(expressions.parse(parts[0].text))
-    except (UnterminatedExpression, cel_environment.CelCompileError):
-        return ""
-    return "" if checked.faults else RESULT_TYPES.get(checked.result, "")

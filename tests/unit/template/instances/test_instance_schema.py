@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from hearth.template.instances import instance_schema
+from hearth.template.instances import instance_form, instance_schema
+from hearth.template.instances.instance_form import InstanceForm
 
 ANYTHING = {"x-kubernetes-preserve-unknown-fields": True, "nullable": True}
 
@@ -161,12 +162,16 @@ def make_output_template(value: Any) -> dict[str, Any]:
 )
 def test_type_of_an_output(value: Any, type_: str) -> None:
     """It is stated where no cluster and no object can make it another one."""
-    assert instance_schema.find_output_types(make_output_template(value)).get("it", "") == type_
+    assert instance_form.find_output_types(make_output_template(value)).get("it", "") == type_
 
 
 def test_revisions_that_disagree_leave_it_open() -> None:
     """The status of an instance with either of them is written; one without the output does not matter."""
-    number, text = make_output_template(3), make_output_template("x")
-    assert instance_schema.find_common_types([number, {"outputs": {}}, number]) == {"it": "integer"}
+
+    def make(template: dict[str, Any]) -> InstanceForm:
+        return instance_form.make_form("sites.platform.example", 1, {"template": template})
+
+    number, text = make(make_output_template(3)), make(make_output_template("x"))
+    assert instance_schema.find_common_types([number, make({"outputs": {}}), number]) == {"it": "integer"}
     assert instance_schema.find_common_types([number, text]) == {}
     assert instance_schema.find_common_types([number, text, number]) == {}
