@@ -38,7 +38,7 @@ from hearth.kube.management_cluster import KubeManagementCluster
 from hearth.kube.objects import installed_crds
 from hearth.kube.remote import remote_clusters
 from hearth.kube.remote.remote_clusters import KubeRemoteClusters
-from hearth.kube.stack_definition_client import KubeStackDefinitionClient
+from hearth.kube.stack_definition_client import KubeStackDefinitionClient, MakeCache
 from hearth.kube.stack_snapshot_client import KubeSnapshotClient
 from hearth.kube.workload_cluster import KubeWorkloadCluster
 from hearth.model import errors
@@ -107,7 +107,8 @@ class KubeRuntime:
             share=share,
             observer=observer,
         )
-        self._stacks = StackCache(
+        make_cache = functools.partial(
+            StackCache,
             self._connection,
             self._queue,
             namespace=namespace,
@@ -115,16 +116,8 @@ class KubeRuntime:
             observer=observer,
             on_elsewhere=on_elsewhere,
         )
-        self._groups = StackCache(
-            self._connection,
-            self._queue,
-            namespace=namespace,
-            share=share,
-            observer=observer,
-            kind=RESOURCE_GROUP,
-            tree=self._stacks.tree,
-            on_elsewhere=on_elsewhere,
-        )
+        self._stacks = make_cache()
+        self._groups = make_cache(kind=RESOURCE_GROUP, tree=self._stacks.tree)
         self._revisions = RevisionCache(
             self._connection, self._queue, namespace=namespace, share=share, observer=observer
         )
@@ -143,7 +136,7 @@ class KubeRuntime:
         )
         self._health_marks = KubeHealthMarkClient(self._connection, cache=self._marks, observer=observer)
         self._snapshots = KubeSnapshotClient(self._connection, cache=self._stack_snapshots, observer=observer)
-        self._definitions = self._make_definitions(namespace, on_elsewhere)
+        self._definitions = self._make_definitions(namespace, make_cache)
         self._evaluations = Pool(
             notify=lambda uid: self._queue.enqueue(uid, DirtyScope.EVALUATED),
             on_limit=observer.on_limit,
@@ -156,7 +149,7 @@ class KubeRuntime:
         self._started = asyncio.Event()
         self._kind_refresh = KindRefresh(self._cluster.refresh_changed_kinds, where="discovery")
 
-    def _make_definitions(self, namespace: str, on_elsewhere: Callable[[], None]) -> KubeStackDefinitionClient | None:
+    def _make_definitions(self, namespace: str, make_cache: MakeCache) -> KubeStackDefinitionClient | None:
         """Make the client of StackDefinitions; None if this process serves none."""
         if not self._settings.serves_definitions:
             return None
@@ -164,15 +157,7 @@ class KubeRuntime:
             self._connection,
             self._queue,
             management_cluster=self._management_cluster,
-            make_cache=functools.partial(
-                StackCache,
-                self._connection,
-                self._queue,
-                namespace=namespace,
-                share=self._settings.share,
-                observer=self._observer,
-                on_elsewhere=on_elsewhere,
-            ),
+            make_cache=make_cache,
             namespace=namespace,
             observer=self._observer,
         )

@@ -185,9 +185,7 @@ class Handlers:
             raise web.HTTPNotFound(text=f"{location.name} has no object of {resource!r}")
         preview_reader.silence_engine()
         async with self._previews:
-            session = self._source.session
-            stack = await stack_locations.read(session, location)
-            preview = await preview_reader.preview_present(session, stack, tenancy=Tenancy())
+            preview = await preview_reader.preview_present(self._source.session, snapshot.stack, tenancy=Tenancy())
         fields = shown_comparison.compare(snapshot, child, preview)
         values = {"fields": fields, "rejection": safe_text.clean(preview.rejection), "subject": str(child)}
         address = make_path(location)

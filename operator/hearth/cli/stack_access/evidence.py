@@ -40,17 +40,18 @@ async def collect_all(session: Session, objects: StackObjects) -> Evidence:
     external = await read_external(session, objects)
     namespaces = owned_objects.list_namespaces(objects) | {each.namespace for each in external.values()} - {""}
     uids = [*event_timeline.list_uids(objects), *(each.uid for each in external.values())]
-    owned, claims, events, remaining = await asyncio.gather(
+    owned, claims, events, remaining, missing_accounts = await asyncio.gather(
         owned_objects.list_owned(session, namespaces, uids),
         owned_objects.list_claims(session, namespaces),
         owned_objects.list_events(session, namespaces),
         owned_objects.list_remaining(session, objects),
+        find_missing_accounts(session, objects),
     )
     pods = [*owned, *(child for each in walk(objects) for child in each.children)]
     logs = await read_logs(session, [pod for pod in pods if pod.kind == POD])
     users = await owned_objects.list_claim_users(session, claims)
     found = cause.make_evidence(owned, events, logs=logs, claims=claims, claim_users=users, remaining=remaining)
-    return dataclasses.replace(found, external=external, missing_accounts=await find_missing_accounts(session, objects))
+    return dataclasses.replace(found, external=external, missing_accounts=missing_accounts)
 
 
 async def find_missing_accounts(session: Session, objects: StackObjects) -> frozenset[str]:

@@ -305,10 +305,8 @@ class AuthorCheck:
         except (errors.ApiStatusError, errors.Unreachable):
             return f"{field}: cannot check whether {author.name} may read {ref}; try again"
         return (
-            f"{field}: user {author.name} may not read {ref} in namespace {ref.namespace}; to allow it, run: kubectl create "
-            f"role {ref.name}-reader --verb=get --resource=configmaps --resource-name={ref.name} "
-            f"--namespace={ref.namespace} && kubectl create rolebinding {ref.name}-reader --role={ref.name}-reader "
-            f"--user={shlex.quote(author.name)} --namespace={ref.namespace}"
+            f"{field}: user {author.name} may not read {ref} in namespace {ref.namespace}; to allow it, run: "
+            + grant(author, "get", "configmaps", namespace=ref.namespace, name=ref.name, role=f"{ref.name}-reader")
         )
 
     async def find_definer_denial(self, author: Author, *, namespace: str, account: str) -> str:
@@ -320,7 +318,16 @@ class AuthorCheck:
             return f"spec.account: cannot check whether {author.name} may act as {namespace}:{account}; try again"
         return (
             f"spec.account: user {author.name} may not act as ServiceAccount {account} in namespace {namespace}; to allow it, "
-            f"run: kubectl create role {account}-definer --verb=impersonate --resource=serviceaccounts "
-            f"--resource-name={account} --namespace={namespace} && kubectl create rolebinding {account}-definer "
-            f"--role={account}-definer --user={shlex.quote(author.name)} --namespace={namespace}"
+            "run: "
+            + grant(
+                author, "impersonate", "serviceaccounts", namespace=namespace, name=account, role=f"{account}-definer"
+            )
         )
+
+
+def grant(author: Author, verb: str, resource: str, *, namespace: str, name: str, role: str) -> str:
+    """Return the command that gives a user one right on one object, by a role of that name."""
+    return (
+        f"kubectl create role {role} --verb={verb} --resource={resource} --resource-name={name} --namespace={namespace} && "
+        f"kubectl create rolebinding {role} --role={role} --user={shlex.quote(author.name)} --namespace={namespace}"
+    )
