@@ -124,7 +124,13 @@ class Handlers:
         if found is None:
             raise web.HTTPNotFound(text=f"{location.name} has no resource {resource!r}")
         offered = actions.list_for(snapshot.stack, with_resource=True)
-        values = {"resource": found, "actions": offered, "path": make_path(location), "name": location.name}
+        values = {
+            "resource": found,
+            "actions": offered,
+            "path": make_path(location),
+            "name": location.name,
+            "stack_title": location.title,
+        }
         values |= {"is_comparable": not location.is_group and bool(found.live), "object": object_}
         if found.nested is not None:
             values |= await asyncio.to_thread(self._parts.draw_nested, found.nested, found.nested_path)
@@ -191,7 +197,9 @@ class Handlers:
         address = make_path(location)
         back = f"{address}/resource?{parse.urlencode({'resource': resource, 'object': object_})}"
         return self._reply(
-            request, "compare.html", values | {"path": address, "back_path": back, "name": location.name}
+            request,
+            "compare.html",
+            values | {"path": address, "back_path": back, "name": location.name, "stack_title": location.title},
         )
 
     async def show_history(self, request: web.Request) -> web.StreamResponse:
@@ -218,7 +226,14 @@ class Handlers:
         except errors.ApiStatusError as error:
             text, problem = "", str(error)
         path = make_path(location)
-        values = {"log": text, "problem": safe_text.one_line(problem), **query, "path": path, "name": location.name}
+        values = {
+            "log": text,
+            "problem": safe_text.one_line(problem),
+            **query,
+            "path": path,
+            "name": location.name,
+            "stack_title": location.title,
+        }
         return self._reply(
             request, "log.html", values | {"updates_path": f"{path}/log/updates?{parse.urlencode(query)}"}
         )
