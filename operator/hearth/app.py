@@ -31,7 +31,7 @@ from hearth.kube.objects import installed_crds
 from hearth.leadership import Leadership
 from hearth.model import errors
 from hearth.model.sharding import Place
-from hearth.serve import event_loop_lag, heap_trim, http_server, logs, metrics_merge, tracing
+from hearth.serve import http_server, logs, process_upkeep, tracing
 from hearth.serve.metrics import Metrics
 from hearth.settings import LEASE_HELD_EXIT_CODE, Address, Settings
 
@@ -143,7 +143,7 @@ async def run_operator(settings: Settings, build: BuildRuntime, grace: float) ->
     admission = make_admission(settings, source, observer)
     kopf = make_kopf(source, engine, leader, observer, admission=admission)
 
-    lateness = event_loop_lag.Lateness()
+    lateness = process_upkeep.Lateness()
     async with contextlib.AsyncExitStack() as parts:
         parts.callback(observer.close)
         endpoints = make_endpoints(engine, leader, observer, lateness, others=others, admission=admission)
@@ -251,7 +251,7 @@ def make_endpoints(
     runtime: Runtime,
     leader: Leadership,
     metrics: Metrics,
-    lateness: event_loop_lag.Lateness,
+    lateness: process_upkeep.Lateness,
     *,
     others: ClustersProcess,
     admission: AdmissionService | None = None,
@@ -265,7 +265,7 @@ def make_endpoints(
     return http_server.Endpoints(
         alive=lambda: [*runtime.find_dead_watches(), *lateness.find_trouble()],
         ready=find_not_ready,
-        metrics=lambda: metrics_merge.merge(metrics.render(), others.metrics),
+        metrics=lambda: metrics.render(others.metrics),
     )
 
 
@@ -305,7 +305,7 @@ async def run_active(
     frames: Sequence[KopfSupervisor],
     others: ClustersProcess,
     metrics: Metrics,
-    lateness: event_loop_lag.Lateness,
+    lateness: process_upkeep.Lateness,
 ) -> AsyncIterator[None]:
     """Run the parts that only the active process has. frames: see `find_frames`."""
     metrics.on_leading()
@@ -314,14 +314,14 @@ async def run_active(
     for each in frames:
         each.start()
 
-    heap = heap_trim.HeapTrimmer(heap_trim.find_trim())
+    heap = process_upkeep.HeapTrimmer(process_upkeep.find_trim())
 
     def note_lag(seconds: float) -> None:
         metrics.on_lag(seconds)
         lateness.note(seconds)
         heap.look()
 
-    measuring = supervision.spawn_forever("lag", lambda: event_loop_lag.measure(note_lag))
+    measuring = supervision.spawn_forever("lag", lambda: process_upkeep.measure_lag(note_lag))
     try:
         yield
     finally:

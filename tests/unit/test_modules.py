@@ -26,7 +26,6 @@ EXCEPTIONS = {
     "hearth.engine.writes.claim_transfer": LARGE,
     "hearth.handlers.definition_handlers": "is imported only where StackDefinitions are served",
     "hearth.handlers.admission_handlers": "is imported only where the webhook is served, with a large library",
-    "hearth.kube.remote.cluster_identity": LARGE,
     "hearth.plan.resource.held_steps": "is in a layer below its reader",
     "hearth.plan.resource.replace_unhealthy": LARGE,
     "hearth.plan.stack.blueprint_update": LARGE,

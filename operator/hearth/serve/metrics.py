@@ -1,15 +1,17 @@
 """The metrics of the process, by the conventions of Prometheus.
 
 The layers below know only methods with plain arguments (`hearth.engine.ports.Observer`); what can be counted when
-is scraped is read at that time, by the functions given to `sample`, and costs nothing meanwhile.
+is scraped is read at that time, by the functions given to `sample`, and costs nothing meanwhile. What the process for
+other clusters counts is added up with what this one does.
 """
 
 from __future__ import annotations
 
 import bisect
+import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import prometheus_client
@@ -19,7 +21,6 @@ import hearth
 
 if TYPE_CHECKING:
     from hearth.engine.cluster_objects import StackObject
-
 
 Sample: TypeAlias = Callable[[], Mapping[str, float]]
 """By the value of the one label, the number now."""
@@ -35,7 +36,6 @@ QUEUE_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0,
 """Seconds: nothing where the server keeps up, minutes where a large Stack is rolled out over a slow one."""
 LAG_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
 
-
 CLUSTER_MEASURES: Mapping[str, str] = {
     "reachable": "1 while the other cluster answers, 0 while it does not.",
     "stacks": "Stacks whose objects are in the other cluster.",
@@ -44,6 +44,10 @@ CLUSTER_MEASURES: Mapping[str, str] = {
     "requests": "Requests to the other cluster since its connection was opened.",
     "failed_requests": "Those that got no answer, or a code of 500 or more.",
 }
+OUR_PREFIX = "hearth_"
+OF_ONE_PROCESS = frozenset({"hearth_build", "hearth_build_info", "hearth_leader"})
+"""Metrics that describe a single process. So do all those of the libraries, e.g. its memory."""
+HELP = "# HELP "
 
 
 class Metrics:
@@ -228,9 +232,9 @@ class Metrics:
             ("hearth_writes", "Writes of children: limit of those in flight, in flight, and queued.", "state", writes),
         )
 
-    def render(self) -> bytes:
-        """Return all metrics in the text format of Prometheus."""
-        return exposition.generate_latest(self.registry)
+    def render(self, other: bytes = b"") -> bytes:
+        """Return all metrics in the text format of Prometheus, added up with those of another process."""
+        return merge(exposition.generate_latest(self.registry), other)
 
 
 class Sampler(registry.Collector):
@@ -313,3 +317,58 @@ class Histogram(registry.Collector):
         for value, series in list(self._series.items()):
             series.add_to(family, [value] if self._labels else [])
         yield family
+
+
+def merge(own: bytes, other: bytes) -> bytes:
+    """Return the metrics of this process with those of the other, both in the text format of Prometheus."""
+    if not other:
+        return own
+    added = read_families(other.decode(errors="replace"))
+    lines: list[str] = []
+    for name, family in read_families(own.decode()).items():
+        lines += merge_family(family, added.pop(name, []) if is_shared(name) else [])
+    for name, family in added.items():
+        if is_shared(name):
+            lines += family
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def is_shared(family: str) -> bool:
+    """Return whether the samples of a family may be added up."""
+    return family.startswith(OUR_PREFIX) and family not in OF_ONE_PROCESS
+
+
+def read_families(text: str) -> dict[str, list[str]]:
+    """Return the lines of each family by its name."""
+    found: dict[str, list[str]] = {}
+    name = ""
+    for line in text.splitlines():
+        if line.startswith(HELP):
+            name = line.removeprefix(HELP).partition(" ")[0]
+        found.setdefault(name, []).append(line)
+    return found
+
+
+def merge_family(own: list[str], other: list[str]) -> Iterator[str]:
+    """Yield the lines of a family: each sample with the sum of its values."""
+    added = dict(read_samples(other))
+    for line in own:
+        key = line.rpartition(" ")[0]
+        yield add(line, added.pop(key)) if key in added else line
+    yield from (f"{key} {value!r}" for key, value in added.items())
+
+
+def read_samples(lines: list[str]) -> Iterator[tuple[str, float]]:
+    """Yield each sample as its name with labels, and its value."""
+    for line in lines:
+        key, _, value = line.rpartition(" ")
+        # The other process may send anything.
+        with contextlib.suppress(ValueError):
+            if not line.startswith("#") and key:
+                yield key, float(value)
+
+
+def add(line: str, value: float) -> str:
+    """Return the line with a larger value."""
+    key, _, before = line.rpartition(" ")
+    return f"{key} {float(before) + value!r}"

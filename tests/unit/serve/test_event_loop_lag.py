@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 
-from hearth.serve import event_loop_lag
+from hearth.serve import process_upkeep
 
 STALL = 0.05
 
@@ -14,7 +14,7 @@ STALL = 0.05
 async def test_a_loop_that_is_blocked_comes_late() -> None:
     """By as much as it was blocked, less the interval asked for."""
     lags = asyncio.Queue[float]()
-    task = asyncio.create_task(event_loop_lag.measure(lags.put_nowait, interval=0.001))
+    task = asyncio.create_task(process_upkeep.measure_lag(lags.put_nowait, interval=0.001))
     await asyncio.sleep(0)
 
     blocked_until = time.monotonic() + STALL
@@ -30,7 +30,7 @@ async def test_a_loop_that_is_blocked_comes_late() -> None:
 async def test_a_loop_is_never_early() -> None:
     """Clocks round; a histogram does not take less than nothing."""
     lags = asyncio.Queue[float]()
-    task = asyncio.create_task(event_loop_lag.measure(lags.put_nowait, interval=0.0))
+    task = asyncio.create_task(process_upkeep.measure_lag(lags.put_nowait, interval=0.0))
 
     assert all([await asyncio.wait_for(lags.get(), 5) >= 0.0 for _ in range(20)])
     task.cancel()
@@ -40,7 +40,7 @@ async def test_a_loop_is_never_early() -> None:
 
 def test_loop_that_is_late_again_and_again_is_reported() -> None:
     """Once or twice may be a machine that was suspended."""
-    lateness = event_loop_lag.Lateness()
+    lateness = process_upkeep.Lateness()
     found = []
     for seconds in (3600.0, 6.0, 0.1, 6.0, 6.0, 6.0, 0.1):
         lateness.note(seconds)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hearth.serve import heap_trim
-from hearth.serve.heap_trim import IDLE, LOOKS, WORTH, HeapTrimmer
+from hearth.serve import process_upkeep
+from hearth.serve.process_upkeep import IDLE, LOOKS, WORTH, HeapTrimmer
 
 
 class Process:
@@ -62,10 +62,12 @@ def test_another_allocator_is_left_alone() -> None:
     assert process.trims == []
 
 
-@pytest.mark.skipif(sys.platform != "linux" or heap_trim.find_trim() is None, reason="another C library than glibc")
+@pytest.mark.skipif(
+    sys.platform != "linux" or process_upkeep.find_trim() is None, reason="another C library than glibc"
+)
 def test_free_memory_goes_back_to_the_system() -> None:
     """Blocks that lie between blocks in use stay in the process until then."""
-    trim = heap_trim.find_trim()
+    trim = process_upkeep.find_trim()
     assert trim is not None
     blocks = [bytearray(2000) for _ in range(20_000)]
     kept = blocks[::100]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hearth.serve import metrics_merge
+from hearth.serve import metrics
 from hearth.serve.metrics import Metrics
 
 
@@ -21,7 +21,7 @@ def test_samples_of_both_are_added_up() -> None:
     )
     own.sample(cached_objects=dict, cached_bytes=dict, stacks=lambda: {"CreateComplete": 3.0}, writes=dict)
 
-    lines = metrics_merge.merge(own.render(), other.render()).decode().splitlines()
+    lines = metrics.merge(own.render(), other.render()).decode().splitlines()
 
     assert 'hearth_limit_reached_total{limit="clusters"} 2.0' in lines
     assert 'hearth_limit_reached_total{limit="marks"} 1.0' in lines
@@ -37,7 +37,7 @@ def test_what_describes_one_process_is_that_of_the_parent() -> None:
     own.on_leading()
     other.on_leading()
 
-    lines = metrics_merge.merge(own.render(), other.render()).decode().splitlines()
+    lines = metrics.merge(own.render(), other.render()).decode().splitlines()
 
     assert "hearth_leader 1.0" in lines
     assert len([line for line in lines if line.startswith("process_resident_memory_bytes ")]) == 1
@@ -47,7 +47,7 @@ def test_nonsense_of_the_other_process_is_dropped() -> None:
     """It is where tenants' servers are read."""
     own = Metrics().render()
 
-    text = metrics_merge.merge(own, b"# HELP hearth_limit_reached_total x\nhearth_limit_reached_total abc\n\xff\n")
+    text = metrics.merge(own, b"# HELP hearth_limit_reached_total x\nhearth_limit_reached_total abc\n\xff\n")
 
     assert b"abc" not in text
-    assert metrics_merge.merge(own, b"") == own
+    assert metrics.merge(own, b"") == own

@@ -1,4 +1,4 @@
-"""The port `RemoteCluster` on a real API server: reaches it, and notices when it is away and back.
+"""The port `RemoteCluster` on a real API server: reaches it, and notices when it is away and back, or another one.
 
 Must not know which Stacks use it.
 """
@@ -19,9 +19,8 @@ import structlog
 from hearth import supervision
 from hearth.kube.auth.inline_kubeconfig import InlineKubeconfig, InlineSource
 from hearth.kube.client.connection import Connection
-from hearth.kube.remote import cluster_identity
 from hearth.kube.remote.tenant_share import TenantShare, TooMuchHeld
-from hearth.kube.watch.watch_context import WatchOptions
+from hearth.kube.watch.watch_context import WatchConnection, WatchOptions
 from hearth.kube.workload_cluster import KubeWorkloadCluster
 from hearth.model import errors, growing_delay, limits
 from hearth.model.child import Object
@@ -33,9 +32,7 @@ from hearth.plan.status import cluster_state
 if TYPE_CHECKING:
     from hearth.engine.cluster_objects import StackObject
     from hearth.engine.work_queue import ClusterListener
-    from hearth.kube.auth.inline_kubeconfig import InlineKubeconfig
     from hearth.model.signatures import Signatures
-
 
 log = structlog.get_logger(__name__)
 
@@ -51,6 +48,10 @@ UNAUTHORIZED = 401
 UNAVAILABLE = 500
 VERSION = "/version"
 """Every authenticated client may read it; an answer that denies it is an answer too."""
+IDENTITY_PATH = "/api/v1/namespaces/kube-system"
+UID_LENGTH = 64
+"""Maximum characters of a UID; real ones have 36."""
+THROTTLED = 429
 
 
 class KubeRemoteCluster:
@@ -158,7 +159,7 @@ class KubeRemoteCluster:
             if not self.is_open:
                 await self._connection.open()
                 await self.cluster.open()
-                self.identity = await cluster_identity.read(self._connection)
+                self.identity = await read_identity(self._connection)
                 self.is_open = True
                 self._discover_at = time.monotonic() + DISCOVERY_INTERVAL
             else:
@@ -179,7 +180,7 @@ class KubeRemoteCluster:
 
     async def _identify(self) -> None:
         """Discard what is cached if another cluster answers, or one that was away and may be another."""
-        found = await cluster_identity.read(self._connection)
+        found = await read_identity(self._connection)
         before, self.identity = self.identity, found or self.identity
         is_other = bool(found and before and found != before)
         if is_other or (self.trouble is not None and not found):
@@ -245,6 +246,22 @@ class KubeRemoteCluster:
                 await self._nudged.wait()
         except TimeoutError:
             return
+
+
+async def read_identity(connection: WatchConnection) -> str:
+    """Return the UID of the namespace `kube-system`, which no other cluster has; "" if it may not be read.
+
+    Raises ApiStatusError or Unreachable if the server cannot answer now.
+    """
+    try:
+        found = await connection.request("GET", IDENTITY_PATH)
+    except errors.ApiStatusError as refused:
+        if refused.code in (UNAUTHORIZED, THROTTLED) or refused.code >= UNAVAILABLE:
+            raise
+        return ""
+    metadata = found.get("metadata")
+    uid = metadata.get("uid") if isinstance(metadata, dict) else None
+    return uid if isinstance(uid, str) and len(uid) <= UID_LENGTH else ""
 
 
 def bound(options: WatchOptions) -> WatchOptions:

@@ -8,18 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from hearth.kube.auth import program
+from hearth.kube.auth import exec_plugin
 from hearth.model import limits
 
 
-def run(script: str, *, seconds: float = 20.0) -> program.Done:
+def run(script: str, *, seconds: float = 20.0) -> exec_plugin.Done:
     """What a shell script wrote."""
-    return program.run(["/bin/sh", "-c", script], environ=dict(os.environ), is_interactive=False, seconds=seconds)
+    return exec_plugin.run_program(
+        ["/bin/sh", "-c", script], environ=dict(os.environ), is_interactive=False, seconds=seconds
+    )
 
 
 def test_what_it_writes_is_kept_apart() -> None:
     """And the code that it ends with."""
-    assert run("echo answer; echo complaint >&2; exit 3") == program.Done(3, b"answer\n", b"complaint\n")
+    assert run("echo answer; echo complaint >&2; exit 3") == exec_plugin.Done(3, b"answer\n", b"complaint\n")
 
 
 @pytest.mark.parametrize(
@@ -33,7 +35,7 @@ def test_what_it_writes_is_kept_apart() -> None:
 def test_a_program_that_does_not_end_is_killed(script: str) -> None:
     """With all that it has started."""
     began = time.monotonic()
-    with pytest.raises(program.Stopped, match=r"did not end within 0\.3 seconds and was killed"):
+    with pytest.raises(exec_plugin.Stopped, match=r"did not end within 0\.3 seconds and was killed"):
         run(script, seconds=0.3)
     assert time.monotonic() - began < 10.0
 
@@ -41,7 +43,7 @@ def test_a_program_that_does_not_end_is_killed(script: str) -> None:
 def test_what_it_has_started_ends_with_it(tmp_path: Path) -> None:
     """Or a hundred of them gather."""
     file = tmp_path / "pid"
-    with pytest.raises(program.Stopped):
+    with pytest.raises(exec_plugin.Stopped):
         run(f"sleep 600 & echo $! > {file}; wait", seconds=0.5)
     number = int(file.read_text())
     until = time.monotonic() + 10.0
@@ -60,7 +62,7 @@ def is_alive(number: int) -> bool:
 @pytest.mark.parametrize("to", ["", " >&2"])
 def test_a_program_that_writes_without_end_is_killed(to: str) -> None:
     """Whichever way it writes."""
-    with pytest.raises(program.Stopped, match=f"more than {limits.PLUGIN_BYTES} bytes"):
+    with pytest.raises(exec_plugin.Stopped, match=f"more than {limits.PLUGIN_BYTES} bytes"):
         run(f"exec cat /dev/zero{to}")
 
 
@@ -78,4 +80,4 @@ def test_a_program_that_writes_without_end_is_killed(to: str) -> None:
 )
 def test_a_complaint_is_shown_without_secrets(complaint: bytes, shown: str) -> None:
     """One line, of a bearable length."""
-    assert program.describe(complaint) == shown
+    assert exec_plugin.describe_complaint(complaint) == shown

@@ -1,10 +1,12 @@
-"""Return of free memory to the system once a process has finished a burst of work.
+"""What a process looks after every few seconds: the lag of its event loop, and the memory that it can give back.
 
-The allocator of glibc keeps what Python frees. Must not know what the process does, only how much CPU that takes.
+Lag shows blocking code. The allocator of glibc keeps what Python frees, so once a burst of work has ended, that is returned
+to the system. Must not know what the process does.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import time
 from collections.abc import Callable
@@ -13,6 +15,13 @@ import structlog
 
 log = structlog.get_logger(__name__)
 
+INTERVAL = 5.0
+"""Seconds; often enough to see stalls between two scrapes. To be woken costs a process at rest a quarter of a millisecond:
+once a second that was a third of all that it did."""
+TOO_LATE = 5.0
+"""Seconds; renewals of the lease and answers to probes have little more."""
+TIMES = 3
+"""In a row: a machine that was suspended for an hour is late once."""
 WORTH = 1.0
 """Seconds of CPU after which free memory may have accumulated. A trim takes a quarter of a millisecond for each MiB that
 it returns, and the pages take as much again when they are used."""
@@ -20,6 +29,32 @@ IDLE = 0.1
 """Seconds of CPU between two looks, five seconds apart, up to which the process is at rest."""
 LOOKS = 2
 """Looks in a row at which the process is at rest before its memory is returned."""
+
+
+class Lateness:
+    """Detector of an event loop that is late repeatedly."""
+
+    def __init__(self) -> None:
+        self._in_a_row = 0
+
+    def note(self, seconds: float) -> None:
+        """Record one lag."""
+        self._in_a_row = self._in_a_row + 1 if seconds > TOO_LATE else 0
+
+    def find_trouble(self) -> list[str]:
+        """Return a sentence if the loop is late repeatedly, else nothing."""
+        if self._in_a_row < TIMES:
+            return []
+        return [f"the event loop was more than {TOO_LATE:.0f} s late {self._in_a_row} times in a row"]
+
+
+async def measure_lag(report: Callable[[float], None], *, interval: float = INTERVAL) -> None:
+    """Report periodically by how many seconds the loop is late, until cancelled."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + interval
+        await asyncio.sleep(interval)
+        report(max(0.0, loop.time() - due))
 
 
 class HeapTrimmer:

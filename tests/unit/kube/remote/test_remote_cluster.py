@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.kube.remote import cluster_identity
+from hearth.kube.remote import remote_cluster
 from hearth.model import errors
 from support.units.scripted_api.scripted_connection import Answer, ScriptedConnection
 
@@ -23,7 +23,7 @@ ANSWERS = [
 @pytest.mark.parametrize(("answer", "found"), ANSWERS)
 async def test_identity_is_the_uid_of_kube_system(answer: Answer, found: str) -> None:
     """Nothing else that a server sends counts."""
-    assert await cluster_identity.read(ScriptedConnection({PATH: answer})) == found
+    assert await remote_cluster.read_identity(ScriptedConnection({PATH: answer})) == found
 
 
 @pytest.mark.parametrize("code", [401, 429, 503])
@@ -31,4 +31,4 @@ async def test_a_server_that_cannot_answer_now_shows_nothing(code: int) -> None:
     """The next look asks again."""
     connection = ScriptedConnection({PATH: errors.ApiStatusError(code=code, status=None)})
     with pytest.raises(errors.ApiStatusError):
-        await cluster_identity.read(connection)
+        await remote_cluster.read_identity(connection)
