@@ -1,17 +1,27 @@
-"""Values that cross the ports of the engine: objects of the management cluster, as cached. See `hearth.engine.ports`."""
+"""Values that cross the ports of the engine: objects of the management cluster, as cached, and what their metadata and specs
+tell in any form that a client may have written. See `hearth.engine.ports`.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import orjson
 
-from hearth.model import names, stack_tree, value_class
+from hearth.model import names, owner_fields, stack_tree, value_class
 from hearth.model.child import Object
 from hearth.model.stack_tree import Node
 from hearth.model.tenancy import DefinerAccount
+
+KUBECONFIG_KEYS = ("value", "value.yaml")
+"""The keys of a Secret that count where the spec names none, as in Flux."""
+COMMIT_ANNOTATIONS = (names.ANNOTATION_COMMIT, "configmanagement.gke.io/token")
+"""In order of priority: the annotation for Hearth, then the one that Config Sync writes on all its objects."""
+LONGEST_COMMIT = 256
+"""Maximum characters; a commit has 40 or 64, a tag a few more."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,3 +196,63 @@ class Revision:
     """See `hearth.engine.verified_revisions`."""
     parts: int = 0
     """Further objects that contain the definition."""
+
+
+def find_kubeconfig(spec: object) -> KubeconfigRef | None:
+    """Return the reference; None if the objects are in this cluster. An unreadable one has no name."""
+    found: Any = spec.get("kubeConfig") if isinstance(spec, dict) else None
+    if found is None:
+        return None
+    secret = found.get("secretRef") if isinstance(found, dict) else None
+    name, key = (secret.get("name"), secret.get("key")) if isinstance(secret, dict) else (None, None)
+    return KubeconfigRef(name=name if isinstance(name, str) else "", key=key if isinstance(key, str) else "")
+
+
+def find_author(managed_fields: Iterable[Mapping[str, Any]]) -> str:
+    """Return the field manager with the newest write of the spec, "" if unknown."""
+    newest, author = "", ""
+    for entry in managed_fields:
+        # A field manager that wrote only a status is not an author.
+        if not entry.get("subresource") and "f:spec" in (entry.get("fieldsV1") or {}):
+            time = entry.get("time") or ""
+            if time >= newest:
+                newest, author = time, entry.get("manager") or ""
+    return author
+
+
+def find_commit(annotations: Mapping[str, str]) -> str:
+    """Return the commit that the Stack was created from, "" if unknown."""
+    stated = (annotations.get(key, "").strip() for key in COMMIT_ANNOTATIONS)
+    return next((commit[:LONGEST_COMMIT] for commit in stated if commit), "")
+
+
+def describe_origin(stack: StackObject) -> dict[str, str]:
+    """Return the annotations of a revision of the Stack in its current state."""
+    found = {
+        names.ANNOTATION_AUTHOR: stack.author,
+        names.ANNOTATION_COMMIT: find_commit(stack.annotations),
+        names.ANNOTATION_DEFINITION_REVISION: str(stack.definition_revision) if stack.definition else "",
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class StackSnapshotObject:
+    """A StackSnapshot as cached from the management cluster."""
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int
+    resource_version: int
+    created_at: str
+    """RFC 3339, UTC, whole seconds."""
+    deleting: bool
+    finalizers: tuple[str, ...]
+    spec: Object
+    status: Object
+
+    @property
+    def owner_key(self) -> str:
+        """Return the key of the Stack or instance, which is in the same namespace: see `hearth.model.names.owner_key`."""
+        return owner_fields.read_owner(self.spec)

@@ -1,16 +1,16 @@
 """Ports of the engine, one protocol per role.
 
-Two implementations exist: `hearth.kube` on a real API server, and the fake cluster of the tests. Contract tests run the
-same cases against both. A request raises `ApiStatusError` for any answer other than 2xx and `Unreachable` for no
+`hearth.kube` implements them on a real API server, `hearth.preview` on a copy of one, and the tests on a fake cluster.
+Contract tests run the same cases against the first and the last. A request raises `ApiStatusError` for any answer other than 2xx and `Unreachable` for no
 answer. It raises nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from hearth.engine.cluster_objects import HealthMarkObject, Revision, StackObject
+from hearth.engine.cluster_objects import HealthMarkObject, Revision, StackObject, StackSnapshotObject
 from hearth.model import names
 from hearth.model.child import Child, Object, Path
 from hearth.model.external_objects import ExternalQuery, ExternalView
@@ -19,6 +19,9 @@ from hearth.model.stack_tree import StackTree
 from hearth.model.tenancy import Boundary
 from hearth.plan.retry.retry_triggers import RetryTrigger
 from hearth.template.cel.evaluation import Evaluator, ScriptEvaluator
+
+if TYPE_CHECKING:
+    from hearth.template.instances.instance_form import InstanceForms
 
 
 class CacheListener(Protocol):
@@ -348,3 +351,146 @@ class Observer(Protocol):
 
     def on_limit(self, limit: str) -> None:
         """Record a limit that was reached. limit: one of the names in `docs/limits.md`."""
+
+
+class SnapshotClient(Protocol):
+    """The StackSnapshots of the management cluster, and the watch of their VolumeSnapshots."""
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all StackSnapshots are known."""
+
+    def find_snapshot(self, uid: str) -> StackSnapshotObject | None:
+        """Return the StackSnapshot; None if it is gone."""
+
+    def find_snapshot_by_name(self, namespace: str, name: str) -> StackSnapshotObject | None:
+        """Return the StackSnapshot of that name; None if there is none."""
+
+    def snapshots(self) -> Collection[str]:
+        """Return the UIDs of all StackSnapshots."""
+
+    def snapshots_of(self, namespace: str, owner_key: str) -> Sequence[StackSnapshotObject]:
+        """Return the StackSnapshots that name the Stack or instance with that key; cheap."""
+
+    def watch_volumes(self, kind: Kind) -> None:
+        """Report changes of VolumeSnapshots with the label of a StackSnapshot from now on. kind: VolumeSnapshot."""
+
+    async def write_snapshot_status(self, snapshot: StackSnapshotObject, status: Object) -> None:
+        """Merge-patch the status of a StackSnapshot; ignore one that is gone.
+
+        Raises `ApiStatusError` with 409 if the StackSnapshot changed.
+        """
+
+    async def write_snapshot_finalizers(self, snapshot: StackSnapshotObject, finalizers: Sequence[str]) -> None:
+        """Replace the finalizers of a StackSnapshot; ignore one that is gone.
+
+        Raises `ApiStatusError` with 409 if the StackSnapshot changed.
+        """
+
+
+class StackDefinitionClient(Protocol):
+    """The StackDefinitions of the management cluster, their CustomResourceDefinitions, and their instances."""
+
+    async def list_definitions(self) -> list[Object]:
+        """Return all StackDefinitions; none if the kind is not served."""
+
+    def follow(self, on_change: Callable[[str, str], None]) -> None:
+        """Report each state of each StackDefinition by its name and UID from now on, also that it is gone."""
+
+    async def list_revisions(self, uid: str, namespace: str) -> list[Revision]:
+        """Return the stored revisions of the StackDefinition with that UID, by rising number."""
+
+    async def get_definition(self, name: str) -> Object | None:
+        """Return a StackDefinition; None if it does not exist."""
+
+    async def write_finalizers(self, raw: Object, finalizers: list[str]) -> Object | None:
+        """Set the finalizers of a StackDefinition (precondition: its version); None if it does not exist any more."""
+
+    async def write_definition_status(self, raw: Object, status: Object) -> None:
+        """Merge-patch the status of a StackDefinition; ignore one that is gone."""
+
+    async def get_object(self, kind: Kind, name: str) -> Object | None:
+        """Return an object without a namespace; None if it does not exist."""
+
+    async def apply_object(self, kind: Kind, manifest: Object) -> Object:
+        """Apply an object without a namespace; return it as stored."""
+
+    async def delete_object(self, kind: Kind, raw: Object) -> None:
+        """Delete exactly this object (precondition: UID); ignore one that is gone."""
+
+    def serve(self, kind: Kind, forms: InstanceForms) -> None:
+        """Watch the instances of a kind from now on, which are Stacks to the engine. forms: how; may grow later."""
+
+    async def wait_served(self, kind: Kind) -> None:
+        """Wait until all instances of the kind are known."""
+
+    async def withdraw(self, kind: Kind) -> None:
+        """Watch them no longer; instances that are left are none of the engine's any more."""
+
+    async def release_instances(self, kind: Kind) -> int:
+        """Remove the operator's finalizer from all instances of a kind that is not watched; return how many had it."""
+
+    def find_instances(self, kind: Kind) -> Collection[StackObject]:
+        """Return all known instances of a kind, whichever process serves them."""
+
+    def move(self, kind: Kind, uid: str, number: int) -> None:
+        """Give an instance another revision of its StackDefinition, if this process serves it; its Stack is enqueued."""
+
+
+class RemoteCluster(Protocol):
+    """Another cluster, as one set of credentials accesses it. Shared by all Stacks with these credentials."""
+
+    @property
+    def key(self) -> str:
+        """Return what distinguishes the credentials; equal for equal ones, secret, and valid in this process alone."""
+
+    @property
+    def server(self) -> str:
+        """Return the URL of the API server."""
+
+    @property
+    def host(self) -> str:
+        """Return host and port of the API server, for messages."""
+
+    @property
+    def namespace(self) -> str:
+        """Return the only namespace that objects may be in; "" for all."""
+
+    @property
+    def cluster(self) -> WorkloadCluster:
+        """Return the cluster; its kinds are unknown before `is_open`."""
+
+    @property
+    def hidden_texts(self) -> frozenset[str]:
+        """Return the credentials, which no message may contain."""
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the served kinds were discovered once."""
+
+    @property
+    def trouble(self) -> tuple[str, str] | None:
+        """Return reason and message of why the cluster cannot be used now; None if it answers."""
+
+    @property
+    def identity(self) -> str:
+        """Return what no other cluster has, also none at the same address; "" if the credentials do not show it."""
+
+    async def wait_open(self, seconds: float) -> None:
+        """Wait at most that long until the first attempt to reach the cluster ends."""
+
+    def note_silence(self) -> None:
+        """Examine soon whether the cluster still answers, because a request got no answer."""
+
+
+class RemoteClusters(Protocol):
+    """The other clusters that Stacks use."""
+
+    def use(self, stack_uid: str, namespace: str, kubeconfig: str) -> RemoteCluster:
+        """Return the cluster of that kubeconfig, and keep it open until `leave`. Sends nothing itself.
+
+        namespace: of the Stack. Raises `KubeconfigRefused` or `TooManyClusters`.
+        """
+
+    def leave(self, stack_uid: str, *, besides: str = "") -> None:
+        """Release what `use` returned for that Stack, except the cluster with the key `besides`."""

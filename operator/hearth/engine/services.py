@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import field
 
+from hearth.engine import cluster_links
+from hearth.engine.cluster_links import ClusterLink, ClusterLinks
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.clusters import cluster_links
-from hearth.engine.clusters.cluster_links import ClusterLink, ClusterLinks
-from hearth.engine.clusters.remote_ports import RemoteClusters
-from hearth.engine.ports import Clock, Evaluations, HealthMarkClient, ManagementCluster, WorkloadCluster
+from hearth.engine.ports import (
+    Clock,
+    Evaluations,
+    HealthMarkClient,
+    ManagementCluster,
+    RemoteClusters,
+    SnapshotClient,
+    StackDefinitionClient,
+    WorkloadCluster,
+)
 from hearth.engine.read_rights import ReadRights
 from hearth.engine.relatives import ReadCircles, Relatives
-from hearth.engine.snapshot_ports import SnapshotClient
-from hearth.engine.stack_definition_ports import StackDefinitionClient
 from hearth.engine.work_queue import DirtyItem, WorkQueue
 from hearth.model import value_class
 from hearth.model.child import Child
+from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.kinds import ObjectRef
 from hearth.model.sharding import WHOLE, Share
 from hearth.model.tenancy import Boundary, Tenancy
 from hearth.plan.health.health_rules import HealthRules
@@ -94,6 +102,18 @@ class Services:
         """Return the namespace of a Stack; "" if there is none of that UID."""
         stack = self.management_cluster.find_stack(stack_uid)
         return stack.namespace if stack is not None else ""
+
+    async def is_terminating(self, namespace: str) -> bool:
+        """Return whether a namespace is being deleted, so that no deletion can be deferred; False if unknown."""
+        kind = self.workload_cluster.kinds.find("v1", "Namespace")
+        if kind is None:
+            return False
+        ref = ObjectRef(group="", kind="Namespace", namespace="", name=namespace)
+        try:
+            live = await self.workload_cluster.get(ref, kind=kind)
+        except (ApiStatusError, Unreachable):
+            return False
+        return "deletionTimestamp" in live["metadata"]
 
     def stack_may_exist(self, stack_uid: str, namespace: str) -> bool:
         """Return whether a Stack of that UID may exist. A Stack outside the served namespace always may."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hearth import supervision
-from hearth.engine import internal_error_backoff
+from hearth.engine import named_tasks
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.health_marks.health_mark_controller import HealthMarkController
@@ -297,7 +297,7 @@ class StackController:
             self._services.enqueue_after(RETRY_UNKNOWN, uid, DirtyScope.ALL_RESOURCES)
         else:
             self._unsettled.add(uid, each)
-            each.note_fault(internal_error_backoff.PASS)
+            each.note_fault(named_tasks.PASS)
             self._status_writer.request(uid)
         return SECONDS_PER_YIELD
 

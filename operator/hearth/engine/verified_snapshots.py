@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hearth.engine.cluster_objects import StackObject
+from hearth.engine.cluster_objects import StackObject, StackSnapshotObject
 from hearth.engine.services import Services
-from hearth.engine.snapshot_ports import StackSnapshotObject
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.plan import snapshot_decision

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from hearth.engine.cluster_objects import StackSnapshotObject
 from hearth.engine.ports import WorkloadCluster
-from hearth.engine.snapshot_ports import StackSnapshotObject
 from hearth.model import names, value_class
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, Unreachable

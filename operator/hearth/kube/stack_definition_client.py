@@ -1,4 +1,4 @@
-"""`hearth.engine.stack_definition_ports.StackDefinitionClient` on a real API server."""
+"""`hearth.engine.ports.StackDefinitionClient` on a real API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hearth.engine.snapshot_ports.SnapshotClient` on a real API server: StackSnapshots, their statuses and finalizers."""
+"""`hearth.engine.ports.SnapshotClient` on a real API server: StackSnapshots, their statuses and finalizers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hearth.kube.client import api_client, api_requests
 from hearth.model.well_known_kinds import STACK_SNAPSHOT
 
 if TYPE_CHECKING:
-    from hearth.engine.snapshot_ports import StackSnapshotObject
+    from hearth.engine.cluster_objects import StackSnapshotObject
     from hearth.kube.cache.stack_snapshot_cache import StackSnapshotCache
     from hearth.kube.client.api_client import RequestObserver
     from hearth.kube.client.connection import Connection

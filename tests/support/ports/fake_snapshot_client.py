@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from hearth.engine.cluster_objects import StackSnapshotObject
 from hearth.engine.ports import CacheListener
-from hearth.engine.snapshot_ports import StackSnapshotObject
 from hearth.kube.cache import stack_snapshot_cache
 from hearth.kube.cache.stack_snapshot_cache import SnapshotIndex, VolumeSnapshotHandler
 from hearth.model import errors

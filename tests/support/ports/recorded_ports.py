@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from hearth.engine.cluster_objects import HealthMarkObject, Revision, StackObject
-from hearth.engine.ports import HealthMarkClient, ManagementCluster, WorkloadCluster
-from hearth.engine.snapshot_ports import SnapshotClient, StackSnapshotObject
+from hearth.engine.cluster_objects import HealthMarkObject, Revision, StackObject, StackSnapshotObject
+from hearth.engine.ports import (
+    HealthMarkClient,
+    ManagementCluster,
+    SnapshotClient,
+    WorkloadCluster,
+)
 from hearth.model import errors, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef

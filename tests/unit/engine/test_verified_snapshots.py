@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hearth.engine import verified_snapshots
-from hearth.engine.snapshot_ports import StackSnapshotObject
+from hearth.engine.cluster_objects import StackSnapshotObject
 from hearth.model.child import Object
 from support.units.blueprints import HASHER
 

@@ -16,7 +16,7 @@ from hearth.cli import object_fields
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.engine.clusters import kubeconfig_reference
+from hearth.engine import cluster_objects
 from hearth.kube.auth import inline_kubeconfig, network_addresses
 from hearth.model import errors
 from hearth.model.source_kinds import SECRET
@@ -83,7 +83,7 @@ class OtherClusters:
         return host == "localhost" or bool(network_addresses.deny(host))
 
     async def _read_kubeconfig(self, stack: StackState) -> str:
-        reference = kubeconfig_reference.find(stack.spec)
+        reference = cluster_objects.find_kubeconfig(stack.spec)
         if reference is None or not reference.name:
             raise ClusterHidden(HIDDEN)
         try:
@@ -91,7 +91,7 @@ class OtherClusters:
         except errors.ApiStatusError as refused:
             raise ClusterHidden(f"{HIDDEN}: only the status is shown: {refused}") from refused
         data = object_fields.mapping(secret, "data")
-        keys = (reference.key,) if reference.key else kubeconfig_reference.DEFAULT_KEYS
+        keys = (reference.key,) if reference.key else cluster_objects.KUBECONFIG_KEYS
         found = next((data[key] for key in keys if isinstance(data.get(key), str)), None)
         if found is None:
             raise ClusterHidden(f"{HIDDEN}: secret/{safe_text.one_line(reference.name)} has no key {' or '.join(keys)}")

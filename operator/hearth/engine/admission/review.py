@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
+from hearth.engine import cluster_objects
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.clusters import kubeconfig_reference
 from hearth.model import child, limits, names, value_class
 from hearth.model.child import Object
 from hearth.template import resource_group
@@ -82,7 +82,7 @@ def make_stack(raw: Object, *, namespace: str) -> StackObject:
         annotations={},
         kind=str(raw.get("kind") or names.STACK),
         service_account=account if isinstance(account, str) else "",
-        kubeconfig=kubeconfig_reference.find(spec),
+        kubeconfig=cluster_objects.find_kubeconfig(spec),
         is_size_scaled=child.is_scaled(metadata.get("managedFields") or ()),
         packed_spec=orjson.dumps({key: spec.get(key) for key in ("adoptionPolicy", "timeout")}),
         packed_status=b"{}",

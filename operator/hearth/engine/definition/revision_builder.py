@@ -19,9 +19,8 @@ from typing import TypeAlias
 import orjson
 
 from hearth.engine import cooperative_work, verified_revisions
+from hearth.engine.cluster_links import NO_CLUSTER, ClusterLink
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.engine.clusters.cluster_links import ClusterLink
-from hearth.engine.clusters.no_cluster import NO_CLUSTER
 from hearth.engine.definition import stored_definition
 from hearth.engine.definition.sources import parameter_sources, template_sources
 from hearth.engine.definition.sources.source_reader import SourceReader

@@ -6,9 +6,8 @@ Reads only. A request that was resolved is never resolved again.
 from __future__ import annotations
 
 from hearth.engine import verified_revisions, verified_snapshots
-from hearth.engine.cluster_objects import StackObject
+from hearth.engine.cluster_objects import StackObject, StackSnapshotObject
 from hearth.engine.services import Services
-from hearth.engine.snapshot_ports import StackSnapshotObject
 from hearth.engine.volume_snapshots import VolumeSnapshots
 from hearth.model import names
 from hearth.model.child import Child

@@ -10,11 +10,10 @@ import binascii
 from collections.abc import Mapping
 from typing import Final
 
-from hearth.engine import terminating_namespaces
+from hearth.engine import cluster_objects
 from hearth.engine.cluster_objects import KubeconfigRef, StackObject
-from hearth.engine.clusters import kubeconfig_reference
-from hearth.engine.clusters.remote_ports import RemoteCluster
 from hearth.engine.definition.sources.source_reader import SourceReader
+from hearth.engine.ports import RemoteCluster
 from hearth.engine.services import Services
 from hearth.model import limits, names, packing
 from hearth.model.errors import ApiStatusError, KubeconfigRefused, SourceForbidden, SourceNotFound, TooManyClusters
@@ -116,7 +115,7 @@ class StackCluster:
             # The Secret is deleted with the namespace, often before the Stack. The deletion needs no other connection.
             if self._is_open(before):
                 return None
-            self.is_lost = await terminating_namespaces.is_terminating(stack.namespace, self._services)
+            self.is_lost = await self._services.is_terminating(stack.namespace)
             message = explain_abandoned(stack, before or "") if self.is_lost else message
         return DefinitionRejection(reason=denied.reason, message=message)
 
@@ -215,7 +214,7 @@ def find_secret(stack: StackObject, reference: KubeconfigRef) -> ObjectRef:
 
 def find_value(data: Mapping[str, str], reference: KubeconfigRef, ref: ObjectRef) -> str:
     """Return the kubeconfig in base64. Raises SourceNotFound."""
-    keys = (reference.key,) if reference.key else kubeconfig_reference.DEFAULT_KEYS
+    keys = (reference.key,) if reference.key else cluster_objects.KUBECONFIG_KEYS
     for key in keys:
         if data.get(key):
             return data[key]

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from hearth.engine.cluster_links import ClusterLink
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.clusters.cluster_links import ClusterLink
 from hearth.engine.work_queue import DirtyItem, DirtyScope
 from hearth.model import value_class
 from hearth.model.child import Child

@@ -13,10 +13,9 @@ from typing import TypeAlias
 
 import structlog
 
-from hearth.engine import terminating_namespaces, verified_snapshots
-from hearth.engine.cluster_objects import StackObject
+from hearth.engine import verified_snapshots
+from hearth.engine.cluster_objects import StackObject, StackSnapshotObject
 from hearth.engine.services import Services
-from hearth.engine.snapshot_ports import StackSnapshotObject
 from hearth.engine.snapshots.stack_observation import SnapshotStack, StackObserver
 from hearth.engine.volume_snapshots import VolumeSnapshots
 from hearth.engine.writes.object_loop import ObjectLoop
@@ -195,7 +194,7 @@ class SnapshotController:
             errors = {each: await volumes.delete(each) for each in decision.delete}
             observed = [await self._observe_deleted(volumes, each, errors) for each in observed]
         is_unknown = any(each.state is VolumeState.UNKNOWN for each in observed)
-        is_terminating = is_unknown and await terminating_namespaces.is_terminating(snapshot.namespace, self._services)
+        is_terminating = is_unknown and await self._services.is_terminating(snapshot.namespace)
         return snapshot_decision.decide_deletion(parsed, observed, is_namespace_terminating=is_terminating, now=now)
 
     async def _observe_deleted(

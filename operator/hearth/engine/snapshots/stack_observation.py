@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hearth.engine import stateful_set_claims, verified_revisions, volume_snapshots
-from hearth.engine.cluster_objects import StackObject
+from hearth.engine.cluster_objects import StackObject, StackSnapshotObject
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.services import Services
-from hearth.engine.snapshot_ports import StackSnapshotObject
 from hearth.engine.stateful_set_claims import Misses, TooManyMissing
 from hearth.model import limits, names, value_class
 from hearth.model.child import Child

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from hearth.engine.clusters import cluster_links
+from hearth.engine import cluster_links
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.services import Services
 from hearth.engine.stack.cache_sync import CacheSync

@@ -9,8 +9,8 @@ import functools
 from collections.abc import Callable, Set
 
 from hearth.engine import verified_revisions
+from hearth.engine.cluster_links import ClusterLink
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.clusters.cluster_links import ClusterLink
 from hearth.engine.definition import revision_builder
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.services import Services

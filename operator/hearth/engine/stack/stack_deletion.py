@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 import structlog
 
-from hearth.engine import terminating_namespaces, verified_revisions
+from hearth.engine import verified_revisions
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import revision_builder, stack_cluster
 from hearth.engine.definition.definition_sync import DefinitionSync
@@ -96,7 +96,7 @@ class StackDeletion:
         if stack is None or not stack.deleting or self.is_namespace_terminating or now < self._next_look:
             return
         self._next_look = now + LOOK_AT_NAMESPACE / 2
-        self.is_namespace_terminating = await terminating_namespaces.is_terminating(stack.namespace, self._services)
+        self.is_namespace_terminating = await self._services.is_terminating(stack.namespace)
         if self.is_namespace_terminating and self._definition_sync.cluster.problem is not None:
             # It may be that the credentials cannot come back any more.
             self._definition_sync.schedule.request()

@@ -11,14 +11,13 @@ import math
 from collections.abc import Callable, Collection, Mapping
 
 from hearth import supervision
-from hearth.engine import internal_error_backoff
+from hearth.engine import named_tasks
+from hearth.engine.cluster_links import ClusterLink
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.clusters.cluster_links import ClusterLink
 from hearth.engine.definition import revision_builder
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.engine.internal_error_backoff import Faults
-from hearth.engine.named_tasks import NamedTasks
+from hearth.engine.named_tasks import Faults, NamedTasks
 from hearth.engine.services import Services, StackChildren
 from hearth.engine.stack import (
     broadcasts,
@@ -130,7 +129,7 @@ class StackReconciler:
         planned = self._reconcile(stack, dirty)
         if self._cache_sync.has_questions:
             self._tasks.run("look for what may not be watched", self._cache_sync.ask)
-        self._faults.clear(internal_error_backoff.PASS)
+        self._faults.clear(named_tasks.PASS)
         self._faults.settle(self._tasks)
         return planned
 
@@ -140,7 +139,7 @@ class StackReconciler:
 
         # 2. Definition and target: read, compiled and stored by a task. Until then the active ones count.
         if self.definition.is_due(stack):
-            self._tasks.run(internal_error_backoff.ACCEPT, self._accept)
+            self._tasks.run(named_tasks.ACCEPT, self._accept)
         self.definition.revisions.check(stack, dirty)
         self._supersession.update(stack)
         if (planner := self._find_planner(stack)) is None:
@@ -333,7 +332,7 @@ class StackReconciler:
             is_paused=definition.options.is_paused,
             is_suspended=definition.is_suspended,
             timed_out_after=definition.options.timeout if self._progress.seconds_left() <= 0 else None,
-            fault=self._faults.describe(besides=internal_error_backoff.STATUS if is_writable else ""),
+            fault=self._faults.describe(besides=named_tasks.STATUS if is_writable else ""),
             undecided=0 if is_deleting else services.relatives.count_undecided(self.uid, services),
             blocked_by=self._deletion.blocked_by,
             halted_by=self._progress.halted_by,
@@ -520,13 +519,13 @@ class StackReconciler:
         """Sync the definition. After an internal error, keep the active revision and report the error."""
         if await supervision.contain("accept", self.definition.sync, lambda: False, stack=self.uid):
             return
-        delay = self.note_fault(internal_error_backoff.ACCEPT)
+        delay = self.note_fault(named_tasks.ACCEPT)
         self._services.queue.enqueue(self.uid, DirtyScope.STACK)
         await self.definition.give_up(internal_errors.explain("accept the definition"), delay=delay)
         self._services.queue.enqueue(self.uid, DirtyScope.STACK)
 
     def _on_success(self, name: str) -> None:
-        if name != internal_error_backoff.ACCEPT or self.definition.is_sound:
+        if name != named_tasks.ACCEPT or self.definition.is_sound:
             self.clear_fault(name)
 
 

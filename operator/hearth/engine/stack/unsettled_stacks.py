@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Collection
 
 from hearth import supervision
-from hearth.engine.clusters.cluster_links import HOME
+from hearth.engine.cluster_links import HOME
 from hearth.engine.ports import WorkloadCluster
 from hearth.engine.services import Services
 from hearth.engine.stack.stack_reconciler import StackReconciler

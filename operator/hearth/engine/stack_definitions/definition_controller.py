@@ -25,8 +25,8 @@ from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.definition.sources import definition_template
 from hearth.engine.definition.sources.definition_template import ReadSpec
 from hearth.engine.definition.sources.source_reader import SourceReader
+from hearth.engine.ports import StackDefinitionClient
 from hearth.engine.services import Services
-from hearth.engine.stack_definition_ports import StackDefinitionClient
 from hearth.engine.stack_definitions import definition_kind
 from hearth.engine.stack_definitions.definition_kind import DefinitionKinds
 from hearth.engine.stack_definitions.definition_objects import DefinitionObjects

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from hearth.engine.stack_definition_ports import StackDefinitionClient
+from hearth.engine.ports import StackDefinitionClient
 from hearth.model import names, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from hearth.engine import provenance, verified_revisions
+from hearth.engine import cluster_objects, verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.definition import revision_builder, stack_revisions, stored_definition
 from hearth.engine.ports import ManagementCluster
@@ -32,7 +32,7 @@ def make_owner(raw: Object, *, namespace: str) -> StackObject:
         deleting="deletionTimestamp" in metadata,
         finalizers=tuple(metadata.get("finalizers") or ()),
         annotations=metadata.get("annotations") or {},
-        author=provenance.find_author(metadata.get("managedFields") or ()),
+        author=cluster_objects.find_author(metadata.get("managedFields") or ()),
         kind=names.DEFINITION_KIND,
         packed_spec=NOTHING,
         packed_status=NOTHING,

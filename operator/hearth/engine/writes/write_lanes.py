@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 
 from hearth import supervision
-from hearth.engine.clusters.cluster_links import HOME
+from hearth.engine.cluster_links import HOME
 from hearth.engine.ports import Clock
 from hearth.engine.writes import step_execution
 from hearth.engine.writes.concurrency_limiter import ConcurrencyLimiter

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import orjson
 
+from hearth.engine import cluster_objects
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.clusters import kubeconfig_reference
 from hearth.model import instance_fields, names, stack_tree
 from hearth.model.child import Object
 from hearth.model.sharding import Place
@@ -145,7 +145,7 @@ def is_remote(raw: Object, *, is_instance: bool = False) -> bool:
     if is_instance and isinstance(spec, dict):
         # Even if its revision does not allow the option: all processes must agree on who serves it.
         spec = spec.get(instance_fields.OPTIONS)
-    return kubeconfig_reference.find(spec) is not None
+    return cluster_objects.find_kubeconfig(spec) is not None
 
 
 def read_state(raw: Object, *, wants_any: bool = True) -> NodeState:

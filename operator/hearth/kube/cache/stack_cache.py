@@ -13,9 +13,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import orjson
 
-from hearth.engine import provenance
+from hearth.engine import cluster_objects
 from hearth.engine.cluster_objects import ParsedSpec, StackObject
-from hearth.engine.clusters import kubeconfig_reference
 from hearth.kube.cache import object_store
 from hearth.kube.cache.shard_filter import ShardFilter
 from hearth.kube.cache.watched_cache import WatchedCache
@@ -258,7 +257,7 @@ def parse_stack(
         account, kubeconfig = known.service_account, known.kubeconfig
     else:
         packed = pack_spec(read_spec(raw, kind=kind), share)
-        account, kubeconfig = find_account(raw.get("spec")), kubeconfig_reference.find(raw.get("spec"))
+        account, kubeconfig = find_account(raw.get("spec")), cluster_objects.find_kubeconfig(raw.get("spec"))
     return StackObject(
         name=metadata["name"],
         namespace=sys.intern(metadata["namespace"]),
@@ -270,7 +269,7 @@ def parse_stack(
         annotations=metadata.get("annotations") or {},
         kind=kind,
         parent=(metadata.get("labels") or {}).get(names.LABEL_STACK_UID, ""),
-        author=provenance.find_author(metadata.get("managedFields") or ()),
+        author=cluster_objects.find_author(metadata.get("managedFields") or ()),
         service_account=account,
         kubeconfig=kubeconfig,
         packed_spec=packed.settings,
@@ -319,7 +318,7 @@ def put_into_form(stack: StackObject, form: InstanceForm) -> StackObject:
         definition=form.definition,
         definition_revision=form.number,
         service_account=find_account(settings),
-        kubeconfig=kubeconfig_reference.find(settings),
+        kubeconfig=cluster_objects.find_kubeconfig(settings),
         definer=form.definer,
         replicas=form.find_replicas(stated),
         packed_spec=packing.pack(settings),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from hearth.engine.snapshot_ports import StackSnapshotObject
+from hearth.engine.cluster_objects import StackSnapshotObject
 from hearth.kube.cache import child_cache, object_store
 from hearth.kube.cache.child_cache import WatchStatus
 from hearth.kube.cache.object_store import ObjectStore

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from hearth.engine import provenance
+from hearth.engine import cluster_objects
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.model import errors, json_values, limits, names, packing, sharding
 from hearth.model.child import Object
@@ -40,7 +40,7 @@ def make_objects(stack: StackObject, revision: Revision, definition: Object) -> 
         names.LABEL_STACK: names.stack_label(stack.name),
         names.LABEL_BUCKET: sharding.label_of(stack.uid),
     }
-    annotations = {**make_annotations(revision), **provenance.describe(stack)}
+    annotations = {**make_annotations(revision), **cluster_objects.describe_origin(stack)}
     if parts:
         annotations[names.ANNOTATION_PARTS] = str(len(parts))
     # Without the labels, no watch and no listing of revisions shows the parts.

@@ -8,8 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
-from hearth.engine.cluster_objects import HealthMarkObject, Revision, StackObject
-from hearth.engine.snapshot_ports import StackSnapshotObject
+from hearth.engine.cluster_objects import HealthMarkObject, Revision, StackObject, StackSnapshotObject
 from hearth.model import names, source_kinds
 from hearth.model.api import status_fields
 from hearth.model.child import Object

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.engine import provenance
+from hearth.engine import cluster_objects
 
 
 def entry(manager: str, time: str, *fields: str, **more: Any) -> dict[str, Any]:
@@ -35,7 +35,7 @@ FLUX = entry("kustomize-controller", "2026-01-01T00:00:00Z", "spec", "metadata",
 )
 def test_author(managed_fields: list[dict[str, Any]], expected: str) -> None:
     """The last writer of the spec."""
-    assert provenance.find_author(managed_fields) == expected
+    assert cluster_objects.find_author(managed_fields) == expected
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,4 @@ def test_author(managed_fields: list[dict[str, Any]], expected: str) -> None:
 )
 def test_commit(annotations: dict[str, str], expected: str) -> None:
     """As the account that applied it says."""
-    assert provenance.find_commit(annotations) == expected
+    assert cluster_objects.find_commit(annotations) == expected
