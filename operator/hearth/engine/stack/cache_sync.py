@@ -19,7 +19,7 @@ from hearth.model import packing, phases
 from hearth.model.child import Path
 from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound, Unreachable
 from hearth.model.kinds import Kind
-from hearth.plan.health import watched_fields
+from hearth.plan.health import health_rules
 from hearth.plan.health.health_rules import RuleChange
 from hearth.template.blueprint import Blueprint
 from hearth.template.compiler import compiler
@@ -239,8 +239,8 @@ class CacheSync:
         )
         cluster, rules = self._link.cluster, self._link.rules
         served = revision_builder.find_served_kinds(cluster, earlier)
-        wanted = {kind: watched_fields.find_lasting_fields(kind, rules) for kind in served}
-        for kind, paths in watched_fields.find_watched_fields(blueprint, cluster.kinds, rules).items():
+        wanted = {kind: health_rules.find_lasting_fields(kind, rules) for kind in served}
+        for kind, paths in health_rules.find_watched_fields(blueprint, cluster.kinds, rules).items():
             wanted[kind] = wanted.get(kind, frozenset()) | paths
         return {kind: share_paths(paths) for kind, paths in wanted.items()}
 

@@ -1,4 +1,4 @@
-"""Health of an object by a table of rules per kind.
+"""Health of an object by a table of rules per kind, and the fields that caches must keep for it.
 
 Knows what kinds mean. Must not know Stacks or time: a result depends on the object and its kind's schema alone.
 """
@@ -19,9 +19,9 @@ import yaml
 
 from hearth.model import names, value_class
 from hearth.model.child import Path
-from hearth.model.kinds import Kind
+from hearth.model.kinds import Kind, Kinds
 from hearth.plan.environment.environment_rules import Action
-from hearth.plan.health import condition_rules, health_result, pod_rules, rule_cases, rule_parser, workload_rules
+from hearth.plan.health import condition_rules, health_result, rule_cases, rule_parser, workload_rules
 from hearth.plan.health.general import general_rule, status_fields
 from hearth.plan.health.general.general_rule import GeneralRule
 from hearth.plan.health.health_result import (
@@ -39,6 +39,7 @@ from hearth.plan.health.health_scripts import HealthScript, ScriptRule
 from hearth.plan.health.rule_cases import RuleCases
 from hearth.plan.health.rule_parser import ByKind, RuleTable
 from hearth.plan.health.suspend_rules import SuspendRule
+from hearth.template.blueprint import Blueprint
 from hearth.template.cel import evaluation
 from hearth.template.cel.evaluation import ScriptEvaluator
 
@@ -118,11 +119,11 @@ TABLE: Final[Mapping[str, HealthRuleEntry]] = {
     "DaemonSet.apps": workload_rules.DAEMON_SET,
     "Deployment.apps": workload_rules.DEPLOYMENT,
     "HorizontalPodAutoscaler.autoscaling": condition_rules.AUTOSCALER,
-    "Job.batch": pod_rules.JOB,
+    "Job.batch": workload_rules.JOB,
     "Namespace": condition_rules.NAMESPACE,
     "PersistentVolume": condition_rules.VOLUME,
     "PersistentVolumeClaim": condition_rules.CLAIM,
-    "Pod": pod_rules.POD,
+    "Pod": workload_rules.POD,
     "PodDisruptionBudget.policy": condition_rules.BUDGET,
     "ReplicaSet.apps": workload_rules.REPLICA_SET,
     "ReplicationController": workload_rules.REPLICA_SET,
@@ -382,3 +383,37 @@ def read(rule: UnparsedRule) -> RuleTable:
     table, mistakes = rule_parser.read({rule.document: rule.text})
     assert not mistakes, mistakes  # noqa: S101 -- an error in a shipped rule, which the tests find
     return table
+
+
+# Fields to store of the objects of each kind, so that a blueprint can be planned.
+
+OBSERVED_GENERATION: Path = ("status", "observedGeneration")
+"""Shows whether a status that `readyWhen` reads describes the current generation of the object."""
+CONDITIONS: Path = ("status", "conditions")
+"""Of nested Stacks: what blocks the deletion of one is reported for its parent too, also while no blueprint wants it."""
+CLAIM = ("", "PersistentVolumeClaim")
+DATA_SOURCE: Path = ("spec", "dataSource")
+"""A claim keeps the content that it was created with, see `hearth.plan.target.claim_content`."""
+
+
+def find_watched_fields(blueprint: Blueprint, kinds: Kinds, rules: HealthRules) -> dict[Kind, frozenset[Path]]:
+    """Return the fields that rules and expressions read, by kind that the cluster serves."""
+    wanted: dict[Kind, frozenset[Path]] = {}
+    for resource in blueprint.resources.values():
+        kind = kinds.find(resource.api_version, resource.kind)
+        if kind is None:
+            continue
+        reads = blueprint.reads.get(resource.own_name, frozenset()) | rules.paths(kind) | rules.suspension_paths(kind)
+        if resource.ready_when:
+            reads |= {OBSERVED_GENERATION}
+        reads |= set(resource.replace_on)
+        if (kind.group, kind.name) == CLAIM:
+            reads |= {DATA_SOURCE}
+        wanted[kind] = wanted.get(kind, frozenset()) | reads
+    return wanted
+
+
+def find_lasting_fields(kind: Kind, rules: HealthRules) -> frozenset[Path]:
+    """Return the fields of a kind that are also read of objects which no blueprint contains."""
+    is_stack = names.is_stack(kind.group, kind.name)
+    return rules.suspension_paths(kind) | ({CONDITIONS} if is_stack else frozenset())

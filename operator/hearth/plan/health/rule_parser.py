@@ -1,39 +1,44 @@
-"""Parser for a YAML table of health rules: returns rules ready for assessment, or errors with their line.
+"""Parser for a YAML table of health and suspend rules: returns rules ready for use, or errors with their line.
 
 An error in one rule leaves the others unchanged. Must not know where the text comes from.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import fnmatch
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import yaml
 
 from hearth.model import limits, value_class, work
+from hearth.model.child import Path
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kind
 from hearth.model.work import ChunkedWork
-from hearth.plan.health import health_scripts, rule_cases, rule_expressions, suspend_rules
+from hearth.plan.health import health_scripts, rule_cases, suspend_rules
 from hearth.plan.health.health_result import HealthRuleEntry, HealthState
-from hearth.plan.health.rule_cases import CONDITION, SELF, ConditionMatch, RuleCase, Text
-from hearth.plan.health.rule_expressions import ExpressionLocation
+from hearth.plan.health.rule_cases import CONDITION, METADATA, SELF, ConditionMatch, RuleCase, Text
 from hearth.plan.health.suspend_rules import SuspendRule
+from hearth.template.cel import cel_environment, expressions, field_references, type_checker
+from hearth.template.cel.expression_validator import ExpressionValidator
 from hearth.template.cel.expressions import Expression
-from hearth.template.text import error_hints, kubectl_yaml
+from hearth.template.compiler.partial_evaluation import TOO_COSTLY
+from hearth.template.schema import shapes
+from hearth.template.text import error_hints, interpolation, kubectl_yaml
 
 RULE_WORDS = ("kinds", "cases", "suspend")
+SUSPEND_WORDS = ("set", "override", "doneWhen", "unless")
 CASE_WORDS = ("condition", "when", "state", "terminal", "reason", "message")
 STATES: Final = {state.value: state for state in HealthState}
 KIND = re.compile(r"(?:(?P<group>[a-z0-9*.-]+)/)?(?P<name>[A-Za-z*][A-Za-z0-9*]*)")
 CONDITION_ASKED = re.compile(r"(?P<type>[^=\s]+)=(?P<statuses>[^=\s]+)")
 BOUNDS = kubectl_yaml.Bounds(nodes=limits.RULE_NODES)
 SECRET_FIELDS = frozenset({"data", "stringData"})
-
+BOOLEAN = ("BOOL", "DYN")
+"""Types of a test in CEL notation."""
 
 Rule = TypeVar("Rule")
 
@@ -82,15 +87,15 @@ def read(documents: Mapping[str, str]) -> tuple[RuleTable, tuple[Mistake, ...]]:
 
 def read_in_pieces(documents: Mapping[str, str]) -> ChunkedWork[tuple[RuleTable, tuple[Mistake, ...]]]:
     """Parse the documents like `read`, a rule at a time: a full ConfigMap takes many seconds."""
-    reader = _RuleParser()
+    parser = _RuleParser()
     for name, content in documents.items():
         if not health_scripts.is_script_key(name):
-            for node in reader.read(name, content):
-                reader.read_rule(node)
+            for node in parser.read(name, content):
+                parser.read_rule(node)
                 yield
-    reader.read_scripts(documents)
-    table = RuleTable(health=reader.health.close(), suspension=reader.suspension.close())
-    return table, tuple(reader.examiner.mistakes)
+    parser.read_scripts(documents)
+    table = RuleTable(health=parser.health.close(), suspension=parser.suspension.close())
+    return table, tuple(parser.validator.mistakes)
 
 
 class _RuleIndexBuilder(Generic[Rule]):
@@ -119,14 +124,14 @@ class _RuleParser:
     """Parser for one table."""
 
     def __init__(self) -> None:
-        self.examiner = rule_expressions.make_examiner()
+        self.validator = ExpressionValidator(scope=type_checker.TypeScope({SELF: shapes.OPEN, CONDITION: shapes.OPEN}))
         self.health = _RuleIndexBuilder[HealthRuleEntry]()
         self.suspension = _RuleIndexBuilder[SuspendRule]()
         self._document = ""
 
     def note(self, node: yaml.Node, message: str) -> None:
         """Record an error at this location."""
-        self.examiner.note(self.place(node), message)
+        self.validator.note(self.place(node), message)
 
     def place(self, node: yaml.Node) -> str:
         """Format the location: `rules.yaml, line 12`."""
@@ -138,7 +143,7 @@ class _RuleParser:
         try:
             root = kubectl_yaml.compose(content, BOUNDS)
         except yaml.YAMLError as error:
-            self.examiner.note(name, f"is not valid YAML: {kubectl_yaml.describe(error)}")
+            self.validator.note(name, f"is not valid YAML: {kubectl_yaml.describe(error)}")
             return []
         if root is None:
             return []
@@ -152,19 +157,21 @@ class _RuleParser:
         """Parse the health scripts among the documents."""
         for found in health_scripts.find_scripts(documents):
             if isinstance(found, Mistake):
-                self.examiner.note(found.path, found.message)
+                self.validator.note(found.path, found.message)
                 continue
             kind, text, place = found
             if not KIND.fullmatch(kind):
-                self.examiner.note(place, f"'{kind}' is no kind; write group/Kind without a version")
+                self.validator.note(place, f"'{kind}' is no kind; write group/Kind without a version")
             elif kind in self.health.seen:
-                self.examiner.note(place, f"{kind} has a rule already ({self.health.seen[kind]}); take one of them out")
+                self.validator.note(
+                    place, f"{kind} has a rule already ({self.health.seen[kind]}); take one of them out"
+                )
             else:
                 self.health.put(kind, health_scripts.make_entry(text, kind), place=place)
 
     def read_rule(self, node: yaml.Node) -> None:
         """Parse one rule. An error anywhere in it omits the whole rule."""
-        before = len(self.examiner.mistakes)
+        before = len(self.validator.mistakes)
         words = self.read_words(node, RULE_WORDS, "a rule")
         if words is None:
             return
@@ -174,14 +181,14 @@ class _RuleParser:
         entry = (
             self.read_health(words.get("cases"), node, kinds) if "suspend" not in words or "cases" in words else None
         )
-        rule = suspend_rules.read_rule(words["suspend"], self, owner=", ".join(kinds)) if "suspend" in words else None
+        rule = self.read_suspension(words["suspend"], ", ".join(kinds)) if "suspend" in words else None
         read = (entry.paths if entry is not None else frozenset()) | (rule.paths if rule is not None else frozenset())
         if SECRET_FIELDS & {path[0] for path in read} and any(fnmatch.fnmatchcase("Secret", kind) for kind in kinds):
             self.note(
                 node,
                 "a rule for Secrets must not read their data, which would appear in statuses; read its type or metadata",
             )
-        if len(self.examiner.mistakes) > before:
+        if len(self.validator.mistakes) > before:
             return
         for kind in kinds:
             if entry is not None:
@@ -238,19 +245,19 @@ class _RuleParser:
 
     def read_case(self, node: yaml.Node, owner: str) -> RuleCase | None:
         """Parse one case, or return None if it has errors."""
-        before = len(self.examiner.mistakes)
+        before = len(self.validator.mistakes)
         words = self.read_words(node, CASE_WORDS, "a case")
         if words is None:
             return None
         state = self.read_state(words.get("state"), node)
         matches = tuple(self.read_matches(words.get("condition")))
         terminal = self.read_truth(words.get("terminal"))
-        place = ExpressionLocation(path="", owner=owner, names=(SELF, CONDITION) if "condition" in words else (SELF,))
-        when = self.read_test(words.get("when"), place)
-        reason, message = (self.read_text(words.get(word), place) for word in ("reason", "message"))
+        names = (SELF, CONDITION) if "condition" in words else (SELF,)
+        when = self.read_test(words.get("when"), owner, names)
+        reason, message = (self.read_text(words.get(word), owner, names) for word in ("reason", "message"))
         if terminal and state is not HealthState.FAILED:
             self.note(words["terminal"], "terminal requires state: failed; remove terminal, or set state: failed")
-        if state is None or len(self.examiner.mistakes) > before:
+        if state is None or len(self.validator.mistakes) > before:
             return None
         return RuleCase(matches=matches, when=when, state=state, terminal=terminal, reason=reason, message=message)
 
@@ -277,19 +284,104 @@ class _RuleParser:
                 continue
             yield ConditionMatch(parts["type"], tuple(parts["statuses"].split("|")))
 
-    def read_test(self, node: yaml.Node | None, location: ExpressionLocation) -> Expression | None:
-        """Parse the test of a case, or return None if it is missing or has errors."""
-        source = self.read_scalar(node)
-        if node is None or source is None:
+    def read_suspension(self, node: yaml.Node, owner: str) -> SuspendRule | None:
+        """Parse the value of `suspend`, or return None if it has errors. owner: the kinds, as messages name them."""
+        words = self.read_words(node, SUSPEND_WORDS, "suspend")
+        if words is None:
             return None
-        return rule_expressions.read_test(source, self.examiner, dataclasses.replace(location, path=self.place(node)))
+        sets = dict(self.read_sets(words.get("set"), node))
+        overrides = dict(self.read_sets(words["override"], node)) if "override" in words else {}
+        if overlap := find_overlap([*sets, *overrides]):
+            self.note(
+                words.get("set") or node, f"sets {overlap[0]} and a field within it, {overlap[1]}; keep one of them"
+            )
+        done_when, unless = (self.read_test(words.get(word), owner, (SELF,)) for word in ("doneWhen", "unless"))
+        tests = [test for test in (done_when, unless) if test is not None]
+        paths = {path for test in tests for path in test.reads.get(SELF, frozenset())} | {*sets, *overrides}
+        if done_when is not None:
+            paths.add(("status", "observedGeneration"))
+        return SuspendRule(
+            sets=sets,
+            overrides=overrides,
+            done_when=done_when,
+            unless=unless,
+            paths=field_references.shorten(path for path in paths if path[0] not in METADATA),
+        )
 
-    def read_text(self, node: yaml.Node | None, location: ExpressionLocation) -> Text:
-        """Parse a text of a case."""
+    def read_sets(self, node: yaml.Node | None, rule: yaml.Node) -> Iterator[tuple[Path, Any]]:
+        """Parse the fields to set, without those that have errors."""
+        if not isinstance(node, yaml.MappingNode) or not node.value:
+            self.note(node or rule, "suspend needs set, a map of fields to values, e.g. {spec.suspend: true}")
+            return
+        for key, value in node.value:
+            path = suspend_rules.parse_path(key.value) if isinstance(key, yaml.ScalarNode) else None
+            if path is None:
+                self.note(
+                    key,
+                    "must be a field below spec, or an annotation, as in spec.replicas or "
+                    "metadata.annotations[crossplane.io/paused]",
+                )
+            elif not isinstance(value, yaml.ScalarNode):
+                self.note(value, "must be a string, a number, true or false")
+            else:
+                yield path, read_value(value)
+
+    def read_test(self, node: yaml.Node | None, owner: str, names: Collection[str]) -> Expression | None:
+        """Parse a test, or return None if it is missing or has errors.
+
+        owner: the kind of the rule, for example `cert-manager.io/Certificate`; names: those that it may use.
+        """
+        source = self.read_scalar(node)
+        if node is None or source is None or (found := self._examine(source, self.place(node), owner, names)) is None:
+            return None
+        expression, result = found
+        if result not in BOOLEAN:
+            gives = type_checker.describe_result(result)
+            self.note(
+                node,
+                f"must give true or false, {error_hints.quote_expression(source)} gives {gives}; "
+                f"compare it with something",
+            )
+        return expression
+
+    def read_text(self, node: yaml.Node | None, owner: str, names: Collection[str]) -> Text:
+        """Parse a text of a case, which may contain expressions as `${…}`. owner, names: as for `read_test`."""
         source = self.read_scalar(node)
         if node is None or source is None:
             return ()
-        return rule_expressions.read_text(source, self.examiner, dataclasses.replace(location, path=self.place(node)))
+        try:
+            parts = interpolation.parse(source)
+        except interpolation.UnterminatedExpression:
+            self.note(node, f"a ${{ has no closing brace in {error_hints.quote(source)}")
+            return ()
+        text: list[str | Expression] = []
+        for part in parts:
+            if isinstance(part, str):
+                text.append(part)
+            elif (found := self._examine(part.text, self.place(node), owner, names)) is not None:
+                text.append(found[0])
+        return tuple(text)
+
+    def _examine(self, source: str, place: str, owner: str, names: Collection[str]) -> tuple[Expression, str] | None:
+        """Parse the expression and return it with its result type in CEL notation; None if it has errors."""
+        try:
+            parsed = expressions.parse(source)
+            judgement = self.validator.scope.check(parsed)
+            if judgement.is_optional:
+                parsed = expressions.parse_optional(source)
+        except cel_environment.CelCompileError as refusal:
+            self.validator.note_faults(refusal.faults, source, place)
+            return None
+        if not expressions.is_bounded(parsed):
+            self.validator.note(place, f"{error_hints.quote_expression(source)} {TOO_COSTLY}")
+            return None
+        strangers = [root for root in parsed.roots if root not in names]
+        for root in strangers:
+            self.validator.note(place, describe_unknown_name(root, source))
+        self.validator.note_faults(judgement.faults, source, place)
+        if strangers or judgement.faults:
+            return None
+        return expressions.bind(parsed, path=owner, constants={}), judgement.result
 
     def read_scalar(self, node: yaml.Node | None) -> str | None:
         """Return the scalar as text, or None if it is missing."""
@@ -306,3 +398,27 @@ class _RuleParser:
         if value is None:
             self.note(node, "must be true or false")
         return bool(value)
+
+
+def find_overlap(paths: Collection[Path]) -> tuple[str, str] | None:
+    """Find a field and another one within it, or return None."""
+    pairs = ((outer, inner) for outer in paths for inner in paths if len(outer) < len(inner))
+    found = next((pair for pair in pairs if pair[1][: len(pair[0])] == pair[0]), None)
+    return (suspend_rules.write_path(found[0]), suspend_rules.write_path(found[1])) if found is not None else None
+
+
+def read_value(node: yaml.ScalarNode) -> Any:
+    """Return the value as YAML defines it."""
+    loader = kubectl_yaml.Loader("")
+    try:
+        return loader.construct_json(node)
+    finally:
+        loader.dispose()
+
+
+def describe_unknown_name(name: str, source: str) -> str:
+    """Explain why an expression may not use a name."""
+    where = error_hints.quote_expression(source)
+    if name == CONDITION:
+        return f"{where} uses {CONDITION}, but its case matches no condition; add e.g. condition: Ready=False"
+    return f"the name '{name}' is not defined in {where}; the object is {SELF}, the condition that the case matches is {CONDITION}"

@@ -15,8 +15,7 @@ from hearth.model.external_objects import UNKNOWN_VIEW, ExternalQuery, ExternalV
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.health.health_result import HealthState
-from hearth.plan.health.health_rules import HealthRules
-from hearth.plan.health.watched_fields import OBSERVED_GENERATION
+from hearth.plan.health.health_rules import OBSERVED_GENERATION, HealthRules
 from hearth.plan.resource import blocked_status, readiness
 from hearth.plan.state import internal_errors, read_access
 from hearth.plan.state.read_access import Access, Reader

@@ -13,7 +13,7 @@ from hearth.kube.watch.watch_context import JSON, METADATA
 from hearth.model import names
 from hearth.model.child import Object, Path
 from hearth.model.kinds import Kind
-from hearth.plan.health import health_rules, watched_fields
+from hearth.plan.health import health_rules
 from hearth.template.blueprint import Definition
 from hearth.template.compiler import compiler
 from support import virtual_time
@@ -70,7 +70,7 @@ def find_wanted(used: str) -> frozenset[Path]:
     template = {"resources": {"login": {"manifest": secret}, "user": {"manifest": user}}}
     definition = Definition(template=template, parameters={})
     blueprint = compiler.compile_template(definition, stack=blueprints.STACK, kinds=Served())
-    return watched_fields.find_watched_fields(blueprint, Served(), health_rules.HealthRules())[SECRET]
+    return health_rules.find_watched_fields(blueprint, Served(), health_rules.HealthRules())[SECRET]
 
 
 def find_texts(root: object) -> Iterator[str]:

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from hearth.model import limits
-from hearth.plan.health.general import condition_types, error_texts, vocabulary
+from hearth.plan.health.general import condition_types, vocabulary
 from hearth.plan.health.general.condition_types import Said, Shape
 from hearth.plan.health.general.status_fields import (
     CONDITIONS,
     COUNTED,
     ITEM_ERRORS,
     MAIN,
+    NO_ERRORS,
     STATUS,
     WORDS,
     Role,
@@ -39,6 +40,23 @@ PARTS: Final = frozenset(
     {Shape.POSITIVE, Shape.OVER, Shape.DEFINITE, Shape.MILESTONE, Shape.SCHEDULED, Shape.RUNNING, Shape.NEGATED}
 )
 """Shapes of conditions that are parts of a decisive one."""
+TEXT_KEYS: Final = ("message", "description", "reason")
+"""Fields of an error that is a map."""
+EMPTY: Final[tuple[Any, ...]] = (None, "", 0, [], {})
+
+
+def find_error(value: Any) -> str | None:
+    """Return what a field of errors says, or None if it says that there is none. Of a list, its first entry counts."""
+    if isinstance(value, list):
+        value = next((item for item in value if item), None)
+    if isinstance(value, Mapping):
+        texts = (value.get(key) for key in TEXT_KEYS)
+        # A map of empty fields is an error that did not happen.
+        named = next((key for key, each in value.items() if each not in EMPTY), None)
+        value = next((text for text in texts if isinstance(text, str) and text), named)
+    if not isinstance(value, str) or not value.strip() or value.strip().lower() in NO_ERRORS:
+        return None
+    return value
 
 
 class Findings:
@@ -190,7 +208,7 @@ class Findings:
     def add_item_errors(self, name: str, item: Mapping[str, Any]) -> None:
         """Add the errors of an item, which do not fail the object."""
         for key in ITEM_ERRORS:
-            error = error_texts.find_error(item[key]) if key in item else None
+            error = find_error(item[key]) if key in item else None
             if error is not None:
                 self.add(Meaning.WAITING, vocabulary.make_reason(key), f"{name}: {error}")
 

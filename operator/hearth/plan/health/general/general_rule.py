@@ -5,24 +5,29 @@ Knows no kind by its name. Never terminal: a controller may still recover.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from hearth.model import limits
-from hearth.plan.health.general import vocabulary
+from hearth.plan.health.general import condition_types, vocabulary
 from hearth.plan.health.general.condition_types import DECISIVE
-from hearth.plan.health.general.field_reader import FieldReader
-from hearth.plan.health.general.findings import SUSPENDED, Findings
+from hearth.plan.health.general.findings import SUSPENDED, Findings, find_error, read_ratio
 from hearth.plan.health.general.status_fields import (
     BEGINS,
     CONDITIONS,
+    COUNTS,
     ENDS,
+    FLAGS_PROVING_NOTHING,
     MAIN,
     REPORTING,
     STATUS,
     SUSPEND,
     UNKNOWN,
+    Role,
     StatusShape,
+    find_role,
+    find_wanted_names,
+    is_word,
 )
 from hearth.plan.health.general.vocabulary import Meaning
 from hearth.plan.health.health_result import (
@@ -40,6 +45,210 @@ NOT_OBSERVED: Final = "NotObserved"
 EXISTS: Final = "Exists"
 """The reason of an object of which nothing else is known."""
 READY_WORD, TYPE = "Ready", "type"
+TRUTHS: Final[Mapping[str, bool]] = {"True": True, "true": True, "False": False, "false": False}
+TRUE: Final[Mapping[Role, Meaning]] = {Role.BUSY: Meaning.WAITING, Role.RESTING: Meaning.RESTING}
+"""What booleans without a fixed name say where they are true."""
+REASON = "reason"
+NOTE_WORDS = 3
+"""Words of a note that is a state and no sentence."""
+
+
+class FieldReader:
+    """Reader of the fields of one status."""
+
+    def __init__(self, findings: Findings, fields: Fields, *, omitted_zeros: Sequence[str] = ()) -> None:
+        """findings: take what is read. fields: of the whole object. omitted_zeros: counts that are left out where zero."""
+        self._omitted_zeros = omitted_zeros
+        self._findings = findings
+        self._fields = fields
+        self._parts_left = limits.HEALTH_PARTS
+        self._reason: Any = None
+
+    def read(self, status: Mapping[str, Any]) -> None:
+        """Read all fields besides the conditions."""
+        sides: list[tuple[str, str | bool]] = []
+        weak: list[str] = []
+        speaks_as_whole = bool(self._findings)
+        self._reason = status.get(REASON)
+        # Sorted, since the cache keeps fields in any order, and the first finding gives the reason.
+        names = sorted(status)[: limits.HEALTH_PARTS]
+        for name in names:
+            value, role = status[name], find_role(name)
+            if role is Role.ERROR:
+                self.read_error(name, value)
+            elif role is not Role.UNREAD:
+                speaks_as_whole = speaks_as_whole or (role is Role.MAIN and isinstance(value, str))
+                if value is True and name in FLAGS_PROVING_NOTHING:
+                    weak.append(name)
+                elif role is Role.SIDE and isinstance(value, str | bool):
+                    sides.append((name, value))
+                else:
+                    self.read_field(role, name, value)
+        if not speaks_as_whole:
+            self.read_omitted(status)
+            for name, side in sides:
+                self.read_side(name, side)
+            if not self._findings:
+                self.read_parts(names, status)
+        if weak and not self._findings:
+            self._findings.add(Meaning.READY, vocabulary.make_reason(weak[0]))
+
+    def read_omitted(self, status: Mapping[str, Any]) -> None:
+        """Compare the counts that are left out because they are zero, where there are others."""
+        if self._omitted_zeros and not COUNTS.keys().isdisjoint(status):
+            for name in self._omitted_zeros:
+                if name not in status:
+                    self.read_count(Role.OTHER, name, 0)
+
+    def read_failures(self, status: Mapping[str, Any]) -> None:
+        """Read what `Ready` does not outweigh: errors, and a main word that says that something has failed."""
+        for name in sorted(status)[: limits.HEALTH_PARTS]:
+            value, role = status[name], find_role(name)
+            if role is Role.ERROR:
+                self.read_error(name, value)
+            elif role is Role.MAIN and isinstance(value, str) and vocabulary.is_busy(value):
+                # `ScalingDown` beside Ready=True.
+                self._findings.add(Meaning.WAITING, vocabulary.make_reason(value), f"its {name} is {value}")
+            elif role is Role.MAIN and isinstance(value, str) and vocabulary.read(value) is Meaning.FAILED:
+                # `Critical` beside Ready=True: it serves, but not with all of its parts.
+                self._findings.add(Meaning.WAITING, vocabulary.make_reason(value), f"its {name} is {value}")
+
+    def read_parts(self, names: Sequence[str], status: Mapping[str, Any]) -> None:
+        """Read the words and flags within the maps of a status of which nothing else tells, and its short notes.
+
+        names: the fields to read.
+        """
+        for name in names:
+            value, role = status[name], find_role(name)
+            if isinstance(value, dict) and role is not Role.UNREAD:
+                for key in self._take(sorted(value)):
+                    # In `nodeStatus` the parts are named by the keys.
+                    is_text = role is Role.SIDE and isinstance(value[key], str)
+                    self.read_part(f"{name}.{key}", role if is_text else find_role(key), value[key])
+            elif role is Role.NOTE and isinstance(value, str) and len(value.split()) <= NOTE_WORDS:
+                self.read_part(name, Role.SIDE, value)
+
+    def read_part(self, name: str, role: Role, value: Any) -> None:
+        """Read a field within a map of the status, or a short note."""
+        if role is Role.SIDE and isinstance(value, str) and vocabulary.read(value) is not None:
+            self.read_side(name, value)
+        elif role in (Role.SIDE, Role.FLAG) and isinstance(value, bool):
+            self.read_flag(name, value)
+
+    def read_field(self, role: Role, name: str, value: Any) -> None:
+        """Read a field that speaks of the whole object, or of items."""
+        if role is Role.AMISS and (error := find_error(value)):
+            self._findings.add(Meaning.WAITING, vocabulary.make_reason(name), error)
+        elif isinstance(value, list | dict):
+            self.read_items(name, value)
+        elif role is Role.MAIN:
+            self.read_main(name, value)
+        elif type(value) is int:
+            self.read_count(role, name, value)
+        elif role is Role.FLAG:
+            self.read_flag(name, value)
+        elif value is True and role in TRUE:
+            self._findings.add(TRUE[role], vocabulary.make_reason(name), f"its {name} is true")
+        elif role is Role.WORD and isinstance(value, str) and vocabulary.read(value) is not None:
+            self._findings.add_text(name, value)
+
+    def read_error(self, name: str, value: Any) -> None:
+        """Read a field that holds errors if it holds anything."""
+        error = find_error(value)
+        if error is not None and condition_types.waits(error):
+            self._findings.add(Meaning.WAITING, vocabulary.make_reason(name), error)
+        elif error is not None:
+            self._findings.add_doubted(vocabulary.make_reason(name), error)
+        elif value is True:
+            self._findings.add(Meaning.FAILED, vocabulary.make_reason(name), f"its {name} is true")
+
+    def read_main(self, name: str, value: Any) -> None:
+        """Read the main word. A number is a code that only its controller knows."""
+        if isinstance(value, str):
+            if value in TRUTHS:
+                self.read_flag(name, value)
+            elif self._reason and vocabulary.is_over(value) and is_short_failure(self._reason):
+                # `Complete`, with the reason `Failed`.
+                self._findings.add(Meaning.FAILED, vocabulary.make_reason(self._reason), f"its {name} is {value}")
+            elif value:
+                self._findings.has_succeeded = self._findings.has_succeeded or vocabulary.has_succeeded(value)
+                self._findings.add_text(name, value)
+            else:
+                self._findings.add_untold(name)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            self._findings.add(Meaning.WAITING, "NotReady", f"its {name} is {value}, a number without a known meaning")
+
+    def read_flag(self, name: str, value: Any) -> None:
+        """Read a boolean, or a text that stands for one. A text `1/2` is a count."""
+        if isinstance(value, str):
+            ratio = read_ratio(value)
+            if ratio is not None:
+                self._findings.compare(f"its {name}", *ratio)
+            value = TRUTHS.get(value)
+        if self._findings.is_work and name in vocabulary.AT_WORK:
+            # Work that has ended does not run either.
+            if value is True:
+                self._findings.add(Meaning.WAITING, vocabulary.make_reason(name), f"its {name} is true")
+        elif value is False:
+            self._findings.add(Meaning.WAITING, f"Not{vocabulary.make_reason(name)}", f"its {name} is false")
+        elif value is True:
+            self._findings.add(Meaning.READY, vocabulary.make_reason(name))
+
+    def read_count(self, role: Role, name: str, present: int) -> None:
+        """Compare a count with each number that the object wants, or with none if it counts what is amiss."""
+        if role is Role.AMISS and present > 0:
+            self._findings.add(Meaning.WAITING, "NotReady", f"its {name} is {present}")
+        for path in (*COUNTS.get(name, ()), *(("status", each) for each in find_wanted_names(name))):
+            wanted: Any = self._fields
+            for key in path:
+                wanted = wanted.get(key) if isinstance(wanted, Mapping) else None
+            if isinstance(wanted, int) and not isinstance(wanted, bool):
+                self._findings.compare(f"its {name}", present, wanted)
+
+    def read_side(self, name: str, text: str | bool) -> None:
+        """Read the word or flag of a part, which never fails the whole."""
+        if isinstance(text, bool):
+            self.read_flag(name, text)
+            return
+        meaning = vocabulary.read(text)
+        if meaning is Meaning.FAILED:
+            self._findings.add(Meaning.WAITING, vocabulary.make_reason(text), f"its {name} is {text}")
+        elif meaning is not None:
+            self._findings.add_text(name, text)
+        elif text in TRUTHS:
+            self.read_flag(name, text)
+        elif text and is_word(name):
+            self._findings.add_untold(name)
+
+    def read_items(self, name: str, value: list[Any] | dict[str, Any]) -> None:
+        """Read the parts that report for themselves: entries of a list, or of a map, or the map itself."""
+        if isinstance(value, dict):
+            if self._findings.add_item(name, value, self._fields):
+                return
+            value = [part for each in value.values() for part in find_parts(each)]
+        for item in self._take(value):
+            if isinstance(item, dict):
+                self._findings.add_item(name, item, self._fields)
+
+    def _take(self, parts: list[Any]) -> list[Any]:
+        """Return as many parts as may still be read."""
+        taken = parts[: self._parts_left]
+        self._parts_left -= len(taken)
+        return taken
+
+
+def find_parts(value: Any) -> Sequence[Any]:
+    """Return the parts in an entry of a map: those of a list, but not its conditions, or the entry itself."""
+    if not isinstance(value, list):
+        return (value,)
+    return [item for item in value if isinstance(item, Mapping) and "type" not in item]
+
+
+def is_short_failure(reason: Any) -> bool:
+    """Return whether a reason beside the main word names a failure. A sentence does not count."""
+    if not isinstance(reason, str) or len(reason[: limits.HEALTH_WORD_CHARACTERS].split()) > NOTE_WORDS:
+        return False
+    return vocabulary.read(reason) is Meaning.FAILED
 
 
 class GeneralRule:
