@@ -12,7 +12,6 @@ LINES = 100
 OUTER = "is in a layer below its reader: access, views and commands of the command line stay apart"
 LARGE = "its reader would pass the size that is read at one sitting"
 EXCEPTIONS = {
-    "hearth.cli.importer.stack_division": OUTER,
     "hearth.cli.stack_access.helm_releases": OUTER,
     "hearth.cli.stack_views.files.line_numbers": OUTER,
     "hearth.cli.stack_views.files.sarif": OUTER,

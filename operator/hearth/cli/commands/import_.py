@@ -16,7 +16,7 @@ import click
 
 from hearth.cli import text_files
 from hearth.cli.example_command import ExampleCommand
-from hearth.cli.importer import stack_assembly, stack_division
+from hearth.cli.importer import stack_assembly
 from hearth.cli.importer.manifest_documents import SourceText
 from hearth.cli.stack_commands import cluster_options
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
@@ -186,7 +186,7 @@ def write(texts: Sequence[SourceText], *, name: str, namespace: str | None, adop
     """Write the Stack of all manifests. Ends the program if there are mistakes."""
     with reporting():
         result = stack_assembly.assemble(texts, name=name, namespace=namespace, adopts=adopts)
-        objects = stack_division.divide(result.stack)
+        objects = stack_assembly.divide(result.stack)
     for word, sentences in (("warning", result.warnings), ("note", result.notes)):
         for sentence in sentences:
             click.echo(f"{word}: {safe_text.one_line(sentence)}", err=True)
@@ -195,7 +195,7 @@ def write(texts: Sequence[SourceText], *, name: str, namespace: str | None, adop
         count = len(objects) - 1
         message = f"the template is too large for one object: it is in {count} compressed ConfigMap{'s'[: count > 1]}"
         click.echo(f"note: {message}, which the Stack names in spec.templateRefs", err=True)
-    for called in stack_division.find_unapplicable(objects):
+    for called in stack_assembly.find_unapplicable(objects):
         click.echo(
             f"note: {safe_text.one_line(called)} is too large for plain `kubectl apply`: use `kubectl apply --server-side`",
             err=True,

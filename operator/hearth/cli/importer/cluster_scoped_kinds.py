@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from hearth.model import kinds
+
 CLUSTER_WIDE: Final = frozenset(
     {
         "APIService.apiregistration.k8s.io",
@@ -44,11 +46,6 @@ def group_of(api_version: str) -> str:
     return api_version.rpartition("/")[0]
 
 
-def key_of(group: str, kind: str) -> str:
-    """Return kind and group as one text: `Deployment.apps`, `Service`."""
-    return f"{kind}.{group}" if group else kind
-
-
 def is_cluster_wide(group: str, kind: str) -> bool:
     """Return whether objects of that kind have no namespace."""
-    return key_of(group, kind) in CLUSTER_WIDE
+    return kinds.make_key(group, kind) in CLUSTER_WIDE

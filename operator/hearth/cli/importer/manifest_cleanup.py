@@ -1,15 +1,19 @@
 """Conversion of one manifest to a template: removes what a server added, and escapes expressions.
 
-Must not know where the manifest comes from, nor the other manifests.
+Of an exported manifest also the values that no person wrote: defaults of the API server, and what its controllers fill in.
+In a template they would be the Stack's own, which contests them with those controllers. A manifest that a person wrote stays
+as it is. Must not know where the manifest comes from, nor the other manifests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+import copy
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any, Final, TypeAlias
 
-from hearth.cli.importer import cluster_scoped_kinds, server_values, withheld_values
-from hearth.model import names
+from hearth.cli import object_fields
+from hearth.cli.importer import cluster_scoped_kinds, manifest_references, withheld_values
+from hearth.model import kinds, names
 from hearth.model.child import Object
 from hearth.template.parser import template_parser
 from hearth.template.text import error_hints, interpolation
@@ -28,7 +32,7 @@ def clean(manifest: Mapping[str, Any], *, is_cluster_wide: bool = False) -> Obje
 
     is_cluster_wide: whether objects of its kind have no namespace; the API server ignores a stated one.
     """
-    sent = server_values.drop(manifest) if server_values.is_export(manifest) else manifest
+    sent = drop_server_values(manifest) if is_export(manifest) else manifest
     kept = {key: value for key, value in sent.items() if key != "status"}
     is_ours = cluster_scoped_kinds.group_of(kept["apiVersion"]) == names.GROUP
     if isinstance(kept.get("metadata"), dict):
@@ -44,7 +48,7 @@ def clean_metadata(metadata: Mapping[str, Any], *, is_export: bool) -> Object:
     """Return the metadata without what a server, kubectl or Hearth added. is_export: whether a server stored it."""
     kept = {key: value for key, value in metadata.items() if key not in ADDED}
     if is_export:
-        server_values.drop_keys(kept)
+        drop_server_keys(kept)
     for word in ("labels", "annotations"):
         stated = kept.get(word)
         if isinstance(stated, dict) and BOOKKEEPING & stated.keys():
@@ -89,3 +93,221 @@ def find_expression_keys(value: Any, path: str = "") -> Iterator[str]:
                     yield place
                 if not (is_ours and key == "spec"):
                     yield from find_expression_keys(item, place)
+
+
+# What an export has beyond what a person wrote.
+
+Path: TypeAlias = tuple[str, ...]
+ITEMS: Final = "*"
+"""In a path: each item of a list."""
+MARKS: Final = ("uid", "resourceVersion", "managedFields")
+"""Metadata that only an API server writes."""
+
+WRITTEN_ANNOTATIONS: Final = frozenset(
+    {
+        "deployment.kubernetes.io/revision",
+        "deployment.kubernetes.io/revision-history",
+        "deployment.kubernetes.io/desired-replicas",
+        "deployment.kubernetes.io/max-replicas",
+        "deprecated.daemonset.template.generation",
+        "autoscaling.alpha.kubernetes.io/conditions",
+        "autoscaling.alpha.kubernetes.io/current-metrics",
+        "batch.kubernetes.io/job-tracking",
+        "control-plane.alpha.kubernetes.io/leader",
+        "endpoints.kubernetes.io/last-change-trigger-time",
+        "kubernetes.io/change-cause",
+        "pv.kubernetes.io/bind-completed",
+        "pv.kubernetes.io/bound-by-controller",
+        "pv.kubernetes.io/provisioned-by",
+        "volume.beta.kubernetes.io/storage-provisioner",
+        "volume.kubernetes.io/selected-node",
+        "volume.kubernetes.io/storage-provisioner",
+    }
+)
+WRITTEN_LABELS: Final = frozenset(
+    {
+        *("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"),
+        *("controller-revision-hash", "pod-template-hash", "pod-template-generation", "kubernetes.io/metadata.name"),
+        *("apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name"),
+    }
+)
+WRITTEN: Final[Mapping[str, tuple[Path, ...]]] = {
+    "Service": tuple(
+        ("spec", field)
+        for field in ("clusterIPs", "ipFamilies", "healthCheckNodePort", "allocateLoadBalancerNodePorts")
+    ),
+    "PersistentVolumeClaim": (("spec", "volumeName"),),
+    "PersistentVolume": (("spec", "claimRef", "uid"), ("spec", "claimRef", "resourceVersion")),
+    "Pod": (("spec", "nodeName"), ("spec", "priority"), ("spec", "preemptionPolicy")),
+    "Namespace": (("spec", "finalizers"),),
+}
+"""Fields by kind that controllers fill in, with any value."""
+DEFAULTS: Final[Mapping[str, tuple[tuple[Path, Any], ...]]] = {
+    "Deployment.apps": (
+        (("spec", "progressDeadlineSeconds"), 600),
+        (("spec", "revisionHistoryLimit"), 10),
+        (
+            ("spec", "strategy"),
+            {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}},
+        ),
+    ),
+    "StatefulSet.apps": (
+        (("spec", "podManagementPolicy"), "OrderedReady"),
+        (("spec", "revisionHistoryLimit"), 10),
+        (("spec", "updateStrategy"), {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}),
+        (("spec", "persistentVolumeClaimRetentionPolicy"), {"whenDeleted": "Retain", "whenScaled": "Retain"}),
+        (("spec", "volumeClaimTemplates", ITEMS, "spec", "volumeMode"), "Filesystem"),
+        (("spec", "volumeClaimTemplates", ITEMS, "status"), {"phase": "Pending"}),
+        (("spec", "volumeClaimTemplates", ITEMS, "metadata", "creationTimestamp"), None),
+    ),
+    "DaemonSet.apps": (
+        (("spec", "revisionHistoryLimit"), 10),
+        (("spec", "updateStrategy"), {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}),
+    ),
+    "Job.batch": (
+        (("spec", "backoffLimit"), 6),
+        (("spec", "completionMode"), "NonIndexed"),
+        (("spec", "manualSelector"), False),
+        (("spec", "podReplacementPolicy"), "TerminatingOrFailed"),
+        (("spec", "suspend"), False),
+    ),
+    "CronJob.batch": (
+        (("spec", "concurrencyPolicy"), "Allow"),
+        (("spec", "failedJobsHistoryLimit"), 1),
+        (("spec", "successfulJobsHistoryLimit"), 3),
+        (("spec", "suspend"), False),
+        (("spec", "jobTemplate", "metadata", "creationTimestamp"), None),
+    ),
+    "Service": (
+        (("spec", "type"), "ClusterIP"),
+        (("spec", "ipFamilyPolicy"), "SingleStack"),
+        (("spec", "internalTrafficPolicy"), "Cluster"),
+        (("spec", "sessionAffinity"), "None"),
+        (("spec", "ports", ITEMS, "protocol"), "TCP"),
+    ),
+    "PersistentVolumeClaim": ((("spec", "volumeMode"), "Filesystem"),),
+}
+"""Values by kind that the API server gives a field that is not stated."""
+POD_DEFAULTS: Final[tuple[tuple[Path, Any], ...]] = (
+    (("dnsPolicy",), "ClusterFirst"),
+    (("enableServiceLinks",), True),
+    (("restartPolicy",), "Always"),
+    (("schedulerName",), "default-scheduler"),
+    (("securityContext",), {}),
+    (("terminationGracePeriodSeconds",), 30),
+    *(
+        (("volumes", ITEMS, source, "defaultMode"), 420)
+        for source in ("configMap", "secret", "projected", "downwardAPI")
+    ),
+    (("volumes", ITEMS, "hostPath", "type"), ""),
+)
+CONTAINER_DEFAULTS: Final[tuple[tuple[Path, Any], ...]] = (
+    (("resources",), {}),
+    (("terminationMessagePath",), "/dev/termination-log"),
+    (("terminationMessagePolicy",), "File"),
+    (("ports", ITEMS, "protocol"), "TCP"),
+    (("env", ITEMS, "valueFrom", "fieldRef", "apiVersion"), "v1"),
+    *(
+        ((probe, *field), value)
+        for probe in ("livenessProbe", "readinessProbe", "startupProbe")
+        for field, value in (
+            (("failureThreshold",), 3),
+            (("periodSeconds",), 10),
+            (("successThreshold",), 1),
+            (("timeoutSeconds",), 1),
+            (("httpGet", "scheme"), "HTTP"),
+        )
+    ),
+)
+
+
+def is_export(manifest: Mapping[str, Any]) -> bool:
+    """Return whether an API server has stored the object."""
+    metadata = object_fields.mapping(manifest, "metadata")
+    return any(mark in metadata for mark in MARKS)
+
+
+def drop_server_values(manifest: Mapping[str, Any]) -> Object:
+    """Return an exported manifest without the values that no person wrote."""
+    kept: Object = copy.deepcopy(dict(manifest))
+    kind = kinds.make_key(cluster_scoped_kinds.group_of(kept["apiVersion"]), kept["kind"])
+    for path in WRITTEN.get(kind, ()):
+        for holder in _find_maps(kept, path[:-1]):
+            holder.pop(path[-1], None)
+    _drop_equal(kept, DEFAULTS.get(kind, ()))
+    if kind == "Service":
+        _drop_addresses(kept)
+    if kind == "Job.batch" and object_fields.find(kept, "spec", "manualSelector") is not True:
+        # It names the old object, and the API server rejects it for a new one.
+        for spec in _find_maps(kept, ("spec",)):
+            spec.pop("selector", None)
+    template = manifest_references.find_pod_template(kept)
+    if isinstance(template, dict):
+        _clean_pod(template, is_pod=template is kept)
+    return kept
+
+
+def _drop_equal(holder: Object, defaults: tuple[tuple[Path, Any], ...]) -> None:
+    """Remove the fields that have their default."""
+    for path, value in defaults:
+        for inner in _find_maps(holder, path[:-1]):
+            if path[-1] in inner and inner[path[-1]] == value and type(inner[path[-1]]) is type(value):
+                del inner[path[-1]]
+
+
+def _drop_addresses(service: Object) -> None:
+    """Remove the address of a Service that has one; `None` says that it shall have none."""
+    for spec in _find_maps(service, ("spec",)):
+        if spec.get("clusterIP") != "None":
+            spec.pop("clusterIP", None)
+    for port in _find_maps(service, ("spec", "ports", ITEMS)):
+        if port.get("targetPort") == port.get("port"):
+            port.pop("targetPort", None)
+
+
+def _clean_pod(template: Object, *, is_pod: bool) -> None:
+    """Remove what no person wrote from a pod, or a template of pods."""
+    metadata = template.get("metadata")
+    if isinstance(metadata, dict):
+        if not is_pod and metadata.get("creationTimestamp", ...) is None:
+            del metadata["creationTimestamp"]
+        drop_server_keys(metadata)
+        if not metadata.get("annotations", ...):
+            del metadata["annotations"]
+    for spec in _find_maps(template, ("spec",)):
+        _drop_equal(spec, POD_DEFAULTS)
+        if spec.get("serviceAccount") == spec.get("serviceAccountName"):
+            # The older name of the same field.
+            spec.pop("serviceAccount", None)
+        for key in ("containers", "initContainers"):
+            for container in _find_maps(spec, (key, ITEMS)):
+                _drop_equal(container, CONTAINER_DEFAULTS)
+                if container.get("imagePullPolicy") == find_pull_policy(container.get("image")):
+                    del container["imagePullPolicy"]
+
+
+def find_pull_policy(image: Any) -> str:
+    """Return when the kubelet pulls an image if the manifest does not say."""
+    name = str(image).rpartition("/")[2]
+    is_latest = "@" not in name and (":" not in name or name.endswith(":latest"))
+    return "Always" if is_latest else "IfNotPresent"
+
+
+def drop_server_keys(metadata: MutableMapping[str, Any]) -> None:
+    """Remove the labels and annotations that controllers write."""
+    for word, written in (("labels", WRITTEN_LABELS), ("annotations", WRITTEN_ANNOTATIONS)):
+        stated = metadata.get(word)
+        if isinstance(stated, Mapping) and written & stated.keys():
+            metadata[word] = {key: value for key, value in stated.items() if key not in written}
+
+
+def _find_maps(holder: Any, path: Path) -> Iterator[Object]:
+    """Find the maps at a path."""
+    if not path:
+        if isinstance(holder, dict):
+            yield holder
+    elif path[0] == ITEMS:
+        for item in holder if isinstance(holder, list) else ():
+            yield from _find_maps(item, path[1:])
+    elif isinstance(holder, dict):
+        yield from _find_maps(holder.get(path[0]), path[1:])

@@ -12,7 +12,7 @@ import orjson
 import yaml
 
 from hearth.cli.importer import cluster_scoped_kinds
-from hearth.model import limits, value_class
+from hearth.model import kinds, limits, value_class
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.kinds import ObjectRef
@@ -45,6 +45,11 @@ class ManifestDocument:
     def kind(self) -> str:
         """Return the kind."""
         return str(self.manifest["kind"])
+
+    @property
+    def key(self) -> str:
+        """Return kind and group as one text: `Deployment.apps`, `Service`."""
+        return kinds.make_key(self.group, self.kind)
 
     @property
     def metadata(self) -> Mapping[str, Any]:

@@ -1,23 +1,23 @@
 """Assembly of manifests as one Stack: each becomes a resource with a readable name and its dependencies.
 
-Must not know files, nor how the Stack is written.
+A Stack that is too large for one object is divided. Must not know files, nor how the objects are written.
 """
 
 from __future__ import annotations
 
+import base64
+import gzip
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
 from hearth.cli import object_fields
 from hearth.cli.importer import (
-    cluster_scoped_kinds,
-    kind_references,
     manifest_cleanup,
-    manifest_index,
-    pod_references,
+    manifest_references,
     resource_naming,
     served_order,
     tool_annotations,
@@ -25,9 +25,9 @@ from hearth.cli.importer import (
 )
 from hearth.cli.importer import manifest_documents as documents_module
 from hearth.cli.importer.manifest_documents import ManifestDocument, SourceText
-from hearth.cli.importer.manifest_index import ManifestIndex
+from hearth.cli.importer.manifest_references import ManifestIndex
 from hearth.graph import order
-from hearth.model import kinds, limits, names, value_class
+from hearth.model import limits, names, value_class
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.kinds import ObjectRef
@@ -208,8 +208,7 @@ def make_policies(depends_on: Sequence[str], *, is_ready_at_once: bool, is_kept:
 
 def make_update_policy(document: ManifestDocument) -> Object:
     """Return the policy of a hook that runs once: its tool deletes the old object before it creates the next one."""
-    runs_once = cluster_scoped_kinds.key_of(document.group, document.kind) in RUNNING_ONCE
-    if not document.name or not runs_once or not tool_annotations.find_hook(document):
+    if not document.name or document.key not in RUNNING_ONCE or not tool_annotations.find_hook(document):
         return {}
     return {"updatePolicy": {"replace": Replacement.DELETE_FIRST.value}}
 
@@ -223,20 +222,20 @@ def find_claims_bound_by_pods(documents: Sequence[ManifestDocument], required: S
     used = {
         position
         for document, positions in zip(documents, required, strict=True)
-        if pod_references.find_template(document.manifest) is not None
+        if manifest_references.find_pod_template(document.manifest) is not None
         for position in positions
     }
     return {
         position
         for position in used
-        if cluster_scoped_kinds.key_of(documents[position].group, documents[position].kind) == "PersistentVolumeClaim"
-        and kind_references.find_storage_class(documents[position].manifest) not in immediate
+        if documents[position].key == "PersistentVolumeClaim"
+        and manifest_references.find_storage_class(documents[position].manifest) not in immediate
     }
 
 
 def binds_at_once(document: ManifestDocument) -> bool:
     """Return whether it is a StorageClass whose claims are bound without a pod."""
-    if cluster_scoped_kinds.key_of(document.group, document.kind) != "StorageClass.storage.k8s.io":
+    if document.key != "StorageClass.storage.k8s.io":
         return False
     return bool(document.manifest.get("volumeBindingMode", "Immediate") == "Immediate")
 
@@ -265,7 +264,7 @@ def call(document: ManifestDocument) -> str:
 def find_long_names(documents: Sequence[ManifestDocument]) -> Iterator[Mistake]:
     """Yield a mistake for each name that is longer than the API server accepts for its kind."""
     for document in documents:
-        longest = names.STRICT_LENGTHS.get(kinds.make_key(document.group, document.kind))
+        longest = names.STRICT_LENGTHS.get(document.key)
         if longest is not None and len(document.name) > longest:
             message = f"has {len(document.name)} characters, and a {document.kind} may have {longest}; shorten it"
             yield Mistake(path=f"{document.place}: metadata.name", message=message)
@@ -312,7 +311,7 @@ def find_survivors(index: ManifestIndex) -> dict[int, str]:
 def find_holders(document: ManifestDocument, index: ManifestIndex) -> Iterator[int]:
     """Yield the Namespace of an object and the definition of its kind: a deletion of one of them is one of the object."""
     if not index.is_cluster_wide(document):
-        name = document.namespace or index.default_namespace
+        name = index.find_namespace(document)
         holder = index.objects.get(ObjectRef(group="", kind="Namespace", namespace="", name=name))
         yield from () if holder is None else (holder,)
     definition = index.served.get((document.group, document.kind))
@@ -324,7 +323,7 @@ def find_holders(document: ManifestDocument, index: ManifestIndex) -> Iterator[i
 
 LIMITS: Final = frozenset({"LimitRange", "ResourceQuota"})
 """Kinds that affect only pods that are created after them."""
-CALLED: Final = kind_references.WEBHOOKS | {kind_references.API_SERVICE}
+CALLED: Final = manifest_references.WEBHOOKS | {manifest_references.API_SERVICE}
 """Kinds that make the API server call a Service. Requests fail from then on until the Service responds."""
 
 
@@ -340,7 +339,7 @@ def find_required(document: ManifestDocument, index: ManifestIndex) -> Iterator[
     definition = index.served.get((document.group, document.kind))
     if definition is not None:
         yield definition
-    runs_pods = pod_references.find_template(document.manifest) is not None
+    runs_pods = manifest_references.find_pod_template(document.manifest) is not None
     for reference in index.locate_mentions(document):
         if reference in index.objects:
             yield index.objects[reference]
@@ -349,22 +348,22 @@ def find_required(document: ManifestDocument, index: ManifestIndex) -> Iterator[
             yield from index.bound.get(reference, ())
     if runs_pods:
         yield from find_limits(document, index)
-    if cluster_scoped_kinds.key_of(document.group, document.kind) in CALLED:
+    if document.key in CALLED:
         for reference in index.locate_mentions(document):
-            yield from manifest_index.find_answering(reference, index)
+            yield from manifest_references.find_answering(reference, index)
 
 
 def find_limits(document: ManifestDocument, index: ManifestIndex) -> Iterator[int]:
     """Return the objects that limit the pods of the document's namespace."""
-    namespace = document.namespace or index.default_namespace
+    namespace = index.find_namespace(document)
     for kind in LIMITS:
         for position in index.keys.get(kind, ()):
-            if (index.documents[position].namespace or index.default_namespace) == namespace:
+            if index.find_namespace(index.documents[position]) == namespace:
                 yield position
 
 
 # Manifests that no Stack may have: objects that controllers and the API server make, and files of programs, which are
-# no objects at all. Knows kinds and owners;
+# no objects at all.
 
 MADE: Final = frozenset({("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default"), ("Service", "kubernetes")})
 """Objects that each namespace, or the cluster, has by itself."""
@@ -405,15 +404,12 @@ def find_program(document: ManifestDocument) -> str:
 
 def find_maker(document: ManifestDocument, documents: Sequence[ManifestDocument]) -> str:
     """Return who makes the object: `its owner ReplicaSet web-7d4`; "" if that may be a person. documents: all of them."""
-    kind = cluster_scoped_kinds.key_of(document.group, document.kind)
+    kind = document.key
     for owner in object_fields.entries(document.metadata, "ownerReferences"):
         if owner.get("controller") is True or kind == "EndpointSlice.discovery.k8s.io":
             return f"its owner {owner.get('kind')} {owner.get('name')}"
-    if (kind, document.name) in MADE:
-        return "the control plane"
-    if kind in RECORDS:
-        return "the control plane"
-    if kind == "Secret" and document.manifest.get("type") == TOKEN:
+    is_token = kind == "Secret" and document.manifest.get("type") == TOKEN
+    if (kind, document.name) in MADE or kind in RECORDS or is_token:
         return "the control plane"
     if kind == "Endpoints" and any(_has_selector(each, document) for each in documents):
         return f"Service {document.name}"
@@ -424,3 +420,87 @@ def _has_selector(service: ManifestDocument, endpoints: ManifestDocument) -> boo
     """Return whether a Service makes these Endpoints: one without a selector does not."""
     is_its = (service.kind, service.name, service.namespace) == ("Service", endpoints.name, endpoints.namespace)
     return is_its and bool(object_fields.mapping(service.manifest, "spec", "selector"))
+
+
+# A Stack that is too large for one object, divided into compressed ConfigMaps and a Stack that names them.
+
+APPLIED_BYTES = 200 * 1024
+"""Size of one object as JSON. `kubectl apply` stores a copy in an annotation, and all annotations have 256 KiB."""
+ANNOTATION_BYTES = 256 * 1024
+"""Size of all annotations of an object."""
+COMPRESSED_BYTES = 128 * 1024
+"""Size of one compressed part: base 64 adds a third."""
+TEMPLATE_KEY = "template.json.gz"
+TEMPLATE_SUFFIX = "-template"
+
+
+def divide(stack: Object) -> list[Object]:
+    """Return the objects to apply: the Stack alone if it fits, otherwise its ConfigMaps, then the Stack.
+
+    Raises InvalidDefinition if those are more than a Stack can name.
+    """
+    if len(orjson.dumps(stack)) <= APPLIED_BYTES:
+        return [stack]
+    template = stack["spec"]["template"]
+    rest = {section: content for section, content in template.items() if section != "resources"}
+    parts = list(_split(dict(template["resources"])))
+    if len(parts) > limits.TEMPLATE_SOURCES:
+        message = f"takes {len(parts)} compressed ConfigMaps, and a Stack can name {limits.TEMPLATE_SOURCES}"
+        raise InvalidDefinition([Mistake(path="the template", message=f"{message}; import fewer files at once")])
+    maps = [
+        _make_config_map(stack, name, {**(rest if at == 0 else {}), "resources": part})
+        for at, (name, part) in enumerate(zip(_name_parts(stack, len(parts)), parts, strict=True))
+    ]
+    references = [{"name": each["metadata"]["name"], "key": TEMPLATE_KEY} for each in maps]
+    spec = {key: value for key, value in stack["spec"].items() if key != "template"}
+    return [*maps, {**stack, "spec": {"templateRefs": references, **spec}}]
+
+
+def find_unapplicable(objects: Iterable[Object]) -> Iterator[str]:
+    """Yield the names of the objects that `kubectl apply` accepts only with `--server-side`."""
+    for each in objects:
+        if len(orjson.dumps(each)) > ANNOTATION_BYTES:
+            yield f"{each['kind'].lower()}/{each['metadata']['name']}"
+
+
+def _name_parts(stack: Object, count: int) -> list[str]:
+    """Return names for the ConfigMaps that none of the imported ones has: a Stack must not change its own source."""
+    manifests = (each["manifest"] for each in stack["spec"]["template"]["resources"].values())
+    taken = {object_fields.text(each, "metadata", "name") for each in manifests if each["kind"] == "ConfigMap"}
+    stem = stack["metadata"]["name"] + TEMPLATE_SUFFIX
+    stems = (stem if number == 1 else f"{stem}{number}" for number in itertools.count(1))
+    candidates = (
+        [names.shorten(f"{each}-{at}", length=names.NAME_LENGTH) for at in range(1, count + 1)] for each in stems
+    )
+    return next(found for found in candidates if taken.isdisjoint(found))
+
+
+def _split(resources: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the resources in groups that are small enough when they are compressed, in their order."""
+    if len(resources) == 1 or len(_compress({"resources": resources})) <= COMPRESSED_BYTES:
+        yield resources
+        return
+    entries = list(resources.items())
+    sizes = [len(orjson.dumps(value)) for _, value in entries]
+    half, passed, middle = sum(sizes) / 2, 0, 1
+    for at, size in enumerate(sizes):
+        passed += size
+        if passed >= half:
+            middle = min(max(at + 1, 1), len(entries) - 1)
+            break
+    yield from _split(dict(entries[:middle]))
+    yield from _split(dict(entries[middle:]))
+
+
+def _compress(template: Object) -> bytes:
+    # Without a timestamp, the same template always gives the same bytes.
+    return gzip.compress(orjson.dumps(template), mtime=0)
+
+
+def _make_config_map(stack: Object, name: str, template: Object) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {**stack["metadata"], "name": name},
+        "binaryData": {TEMPLATE_KEY: base64.b64encode(_compress(template)).decode()},
+    }

@@ -10,7 +10,7 @@ import yaml
 
 from hearth.cli.importer import stack_assembly
 from hearth.cli.importer.manifest_documents import ManifestDocument, SourceText
-from hearth.cli.importer.manifest_index import ManifestIndex
+from hearth.cli.importer.manifest_references import ManifestIndex
 
 SHOP = Path(__file__).resolve().parents[3] / "data" / "shop.yaml"
 

@@ -6,7 +6,7 @@ import hypothesis
 from hypothesis import strategies
 
 from hearth.cli.commands import import_
-from hearth.cli.importer import stack_assembly, stack_division
+from hearth.cli.importer import stack_assembly
 from hearth.cli.importer.manifest_documents import SourceText
 from hearth.cli.stack_access.schema_folder import FolderKinds
 from hearth.cli.stack_views.files import stack_files
@@ -22,7 +22,7 @@ def import_texts(contents: list[str], *, file: str) -> str | None:
     texts = [SourceText(source=f"{at}.yaml", content=content) for at, content in enumerate(contents)]
     try:
         found = stack_assembly.assemble(texts, name=import_.name_after(file), namespace=None)
-        return "---\n".join(map(kubectl_yaml.write, stack_division.divide(found.stack)))
+        return "---\n".join(map(kubectl_yaml.write, stack_assembly.divide(found.stack)))
     except errors.InvalidDefinition:
         return None
 

@@ -10,7 +10,7 @@ from hypothesis import strategies
 
 from hearth.cli.importer import stack_assembly
 from hearth.cli.importer.manifest_documents import ManifestDocument
-from hearth.cli.importer.manifest_index import ManifestIndex
+from hearth.cli.importer.manifest_references import ManifestIndex
 
 RBAC, APPS, ADMISSION = "rbac.authorization.k8s.io/v1", "apps/v1", "admissionregistration.k8s.io/v1"
 GROUP = "sso.example.com"

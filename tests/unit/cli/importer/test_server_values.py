@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hearth.cli.importer import manifest_cleanup, server_values
+from hearth.cli.importer import manifest_cleanup
 
 DEPLOYMENT = """
 apiVersion: apps/v1
@@ -170,7 +170,7 @@ def test_a_manifest_that_a_person_wrote_keeps_its_defaults() -> None:
     written["metadata"] = {"name": "web", "annotations": {"deployment.kubernetes.io/revision": "3"}}
     del written["status"]
 
-    assert not server_values.is_export(written)
+    assert not manifest_cleanup.is_export(written)
     assert manifest_cleanup.clean(written) == written
 
 
@@ -186,4 +186,4 @@ def test_a_manifest_that_a_person_wrote_keeps_its_defaults() -> None:
 )
 def test_the_default_of_the_pull_policy_depends_on_the_tag(image: str, policy: str) -> None:
     """As the API server computes it."""
-    assert server_values.find_pull_policy(image) == policy
+    assert manifest_cleanup.find_pull_policy(image) == policy

@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from hearth.cli.importer import stack_division
+from hearth.cli.importer import stack_assembly
 from hearth.engine.definition.sources import template_sources
 from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.engine.ports import ManagementCluster
@@ -51,13 +51,13 @@ class Shelf:
 def test_a_stack_that_fits_stays_as_it_is() -> None:
     """One object is the easiest to read."""
     stack = make_stack(3, size=1_000)
-    assert stack_division.divide(stack) == [stack]
+    assert stack_assembly.divide(stack) == [stack]
 
 
 def test_the_divided_stack_has_the_same_template() -> None:
     """Read back by the operator's own code; everything else of the spec stays."""
     whole = make_stack(40, size=10_000)
-    *maps, stack = stack_division.divide(whole)
+    *maps, stack = stack_assembly.divide(whole)
 
     read = template_sources.read(SourceReader(cast("ManagementCluster", Shelf(maps))), "prod", stack["spec"])
     template, _ = asyncio.run(read)
@@ -74,7 +74,7 @@ def test_no_source_has_the_name_of_an_imported_object() -> None:
     resources = whole["spec"]["template"]["resources"]
     for at, name in enumerate(("shop-template-2", "shop-template2-1")):
         resources[f"r{at}"]["manifest"]["metadata"] = {"name": name}
-    *maps, stack = stack_division.divide(whole)
+    *maps, stack = stack_assembly.divide(whole)
     assert [each["metadata"]["name"] for each in maps] == [f"shop-template3-{at}" for at in range(1, len(maps) + 1)]
     assert [each["name"] for each in stack["spec"]["templateRefs"]] == [each["metadata"]["name"] for each in maps]
 
@@ -84,22 +84,22 @@ def test_more_sources_than_a_stack_can_name_are_refused() -> None:
     with pytest.raises(
         InvalidDefinition, match="the template: takes 40 compressed ConfigMaps, and a Stack can name 32"
     ):
-        stack_division.divide(make_stack(40, size=150_000))
+        stack_assembly.divide(make_stack(40, size=150_000))
 
 
 def test_an_object_beyond_an_annotation_is_named() -> None:
     """One manifest cannot be divided."""
-    objects = stack_division.divide(make_stack(2, size=250_000))
-    assert list(stack_division.find_unapplicable(objects)) == ["configmap/shop-template-1", "configmap/shop-template-2"]
+    objects = stack_assembly.divide(make_stack(2, size=250_000))
+    assert list(stack_assembly.find_unapplicable(objects)) == ["configmap/shop-template-1", "configmap/shop-template-2"]
 
 
 def test_every_object_can_be_applied_by_kubectl() -> None:
     """`kubectl apply` copies the object into an annotation, and all annotations together have 256 KiB."""
-    objects = stack_division.divide(make_stack(100, size=9_000))
-    assert max(len(json.dumps(each)) for each in objects) < stack_division.APPLIED_BYTES
+    objects = stack_assembly.divide(make_stack(100, size=9_000))
+    assert max(len(json.dumps(each)) for each in objects) < stack_assembly.APPLIED_BYTES
 
 
 def test_a_single_large_resource_is_not_divided() -> None:
     """It is one object in the cluster too; the API server has the last word about its size."""
-    objects = stack_division.divide(make_stack(1, size=300_000))
+    objects = stack_assembly.divide(make_stack(1, size=300_000))
     assert [each["kind"] for each in objects] == ["ConfigMap", "Stack"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hearth.cli.importer import manifest_cleanup, server_values, withheld_values
+from hearth.cli.importer import manifest_cleanup, withheld_values
 from hearth.cli.importer.withheld_values import WithheldValue
 from hearth.cli.stack_views.details import shown_objects
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
@@ -36,7 +36,7 @@ def export(objects: StackObjects, child: FoundChild, *, with_sensitive: bool) ->
 
 def write(child: FoundChild, raw: Object) -> Object:
     """Return an object as a manifest."""
-    sent = server_values.drop(raw)
+    sent = manifest_cleanup.drop_server_values(raw)
     metadata = manifest_cleanup.clean_metadata(sent["metadata"], is_export=True)
     metadata.pop("ownerReferences", None)
     kept = {key: value for key, value in sent.items() if key != "status"}
