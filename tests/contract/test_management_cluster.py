@@ -9,7 +9,7 @@ import pytest
 from contract import bench as benches
 from contract.bench import Bench, Refusal
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.model import names, source_kinds
+from hearth.model import names, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from support.stories.world import Address
@@ -224,7 +224,7 @@ async def test_source_that_is_a_template(bench: Bench) -> None:
         "metadata": {"name": f"template-{bench.namespace}"},
         "spec": {"template": template},
     }
-    ref = source_kinds.make_template_ref(manifest["metadata"]["name"])
+    ref = well_known_kinds.make_template_ref(manifest["metadata"]["name"])
     bench.home.follow_sources("s1", [ref])
     assert (await benches.refused(bench.home.get_source(ref))).code == 404
     await bench.user.create(manifest)

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from hearth.model import names, owner_fields, stack_tree, value_class
+from hearth.model import names, stack_tree, value_class
 from hearth.model.child import Object
 from hearth.model.stack_tree import Node
 from hearth.model.tenancy import DefinerAccount
@@ -255,4 +255,4 @@ class StackSnapshotObject:
     @property
     def owner_key(self) -> str:
         """Return the key of the Stack or instance, which is in the same namespace: see `hearth.model.names.owner_key`."""
-        return owner_fields.read_owner(self.spec)
+        return names.read_owner(self.spec)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
-from hearth.template.chunked_work import ChunkedWork, Result
+from hearth.model.chunked_work import ChunkedWork, Result
 
 CHUNKS_PER_YIELD = 32
 """Chunks before the work yields, about ten milliseconds."""

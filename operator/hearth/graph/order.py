@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from hearth.model import work
-from hearth.model.work import ChunkedWork
+from hearth.model import chunked_work
+from hearth.model.chunked_work import ChunkedWork
 
 NAMES_IN_A_PIECE = 50
 """Names between two pauses. A name has at most a hundred edges, but few have that many."""
@@ -24,7 +24,7 @@ def sort(edges: Edges) -> list[str]:
 
     Names on a cycle, and all that require them, are omitted. `find_cycles` gives the reason.
     """
-    return work.finish(sort_in_pieces(edges))
+    return chunked_work.finish(sort_in_pieces(edges))
 
 
 def sort_in_pieces(edges: Edges) -> ChunkedWork[list[str]]:
@@ -51,7 +51,7 @@ def sort_in_pieces(edges: Edges) -> ChunkedWork[list[str]]:
 
 def invert(edges: Edges) -> dict[str, list[str]]:
     """Return the dependents of each name without duplicates, in the order of the mapping."""
-    return work.finish(invert_in_pieces(edges))
+    return chunked_work.finish(invert_in_pieces(edges))
 
 
 def invert_in_pieces(edges: Edges) -> ChunkedWork[dict[str, list[str]]]:
@@ -71,7 +71,7 @@ def find_cycles(edges: Edges) -> list[tuple[str, ...]]:
 
     A cycle `a → b → a` is `("a", "b")`. A name that requires itself is `("a",)`.
     """
-    return work.finish(find_cycles_in_pieces(edges))
+    return chunked_work.finish(find_cycles_in_pieces(edges))
 
 
 def find_cycles_in_pieces(edges: Edges, *, most: int | None = None) -> ChunkedWork[list[tuple[str, ...]]]:

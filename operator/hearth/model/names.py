@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
+from typing import Any
 
-from hearth.model.groups import members
+from hearth.model import members
+from hearth.model.kinds import make_key
 
 GROUP = "hearth.dev"
 VERSION = "v1alpha1"
@@ -244,3 +247,24 @@ def owner_of(identity_text: str) -> str:
 def is_ours(key: str) -> bool:
     """Return whether a label or an annotation is one of Hearth's, no matter who wrote it."""
     return key.startswith(f"{GROUP}/")
+
+
+def write_owner(key: str) -> dict[str, Any]:
+    """Return the fields with which a HealthMark or StackSnapshot names the owner with that key, see `owner_key`."""
+    kind, name = split_owner(key)
+    if kind not in STACK_KINDS:
+        kind, _, group = kind.partition(".")
+        return {"stackRef": {"kind": kind, "group": group, "name": name}}
+    return {"groupName" if kind == GROUP_KIND else "stackName": name}
+
+
+def read_owner(fields: Mapping[str, Any]) -> str:
+    """Return the key of the owner that the spec or status of a HealthMark or StackSnapshot names; "" if it names none."""
+    if group := fields.get("groupName", ""):
+        return owner_key(GROUP_KIND, str(group))
+    reference = fields.get("stackRef")
+    if isinstance(reference, dict):
+        kind, group = str(reference.get("kind", "")), str(reference.get("group") or "")
+        is_own = kind in STACK_KINDS and group in ("", GROUP)
+        return owner_key(kind if is_own else make_key(group, kind), str(reference.get("name", "")))
+    return str(fields.get("stackName", ""))

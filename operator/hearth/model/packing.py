@@ -1,7 +1,12 @@
-"""Values that are stored in no more memory than they need, and texts compressed by gzip within a limit."""
+"""Values that are stored in no more memory than they need, and texts that are measured before they are read.
+
+A compressed text is inflated within a limit; the values of a JSON text are counted before it is parsed.
+"""
 
 from __future__ import annotations
 
+import itertools
+import re
 import zlib
 from typing import Any, Final, Never
 
@@ -13,6 +18,8 @@ GZIP = 16 + zlib.MAX_WBITS
 """Window bits that make zlib expect a gzip header."""
 GZIP_PARTS: Final = 16
 """Parts of one text. Each is copied once for every part before it."""
+SEPARATOR = re.compile(rb'(?:[^",\[{]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z))*+(?:([,\[{])|\Z)', re.DOTALL)
+"""Up to the next comma or opening bracket outside of texts, or the end: no byte is looked at twice, even in a cut text."""
 
 
 def pack(value: Any) -> bytes:
@@ -36,3 +43,14 @@ def inflate(compressed: bytes, *, limit: int) -> bytes:
         if not rest:
             return text
     raise ValueError(f"it has more than {GZIP_PARTS} parts")
+
+
+def has_more_values(raw: bytes, most: int) -> bool:
+    """Return whether a JSON text that is not parsed yet has more than `most` values.
+
+    They are counted by their commas and opening brackets outside of texts. Each of them is looked at only if the number including those in texts is too high, which it rarely is.
+    """
+    if sum(map(raw.count, (b",", b"[", b"{"))) <= most:
+        return False
+    found = itertools.islice(SEPARATOR.finditer(raw), most + 1)
+    return sum(1 for each in found if each.lastindex) > most

@@ -1,9 +1,17 @@
-"""Kinds that the operator and its commands request by themselves. Must not know clients or caches."""
+"""Kinds that the operator and its commands request by themselves, and what the sources of definitions contain.
+
+Must not know clients or caches.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
 from hearth.model import names
-from hearth.model.kinds import Kind
+from hearth.model.kinds import Kind, ObjectRef
 
 STACK = Kind(group=names.GROUP, version=names.VERSION, name="Stack", plural="stacks", namespaced=True)
 RESOURCE_GROUP = Kind(
@@ -17,6 +25,11 @@ STACK_SNAPSHOT = Kind(
 )
 STACK_DEFINITION = Kind(
     group=names.GROUP, version=names.VERSION, name="StackDefinition", plural="stackdefinitions", namespaced=False
+)
+CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
+SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
+STACK_TEMPLATE = Kind(
+    group=names.GROUP, version=names.VERSION, name="StackTemplate", plural="stacktemplates", namespaced=False
 )
 CONTROLLER_REVISION = Kind(
     group="apps", version="v1", name="ControllerRevision", plural="controllerrevisions", namespaced=True
@@ -53,3 +66,25 @@ OWN_ACCESS_REVIEW = Kind(
     plural="selfsubjectaccessreviews",
     namespaced=False,
 )
+SOURCE_KINDS = {kind.name: kind for kind in (CONFIG_MAP, SECRET, STACK_TEMPLATE)}
+"""By name, the kinds of the objects that a definition is read from besides the Stack."""
+TEMPLATE_KEY = "spec.template"
+"""Where a StackTemplate has the template, as a ConfigMap has it at a key of its data."""
+
+
+def find_source_data(raw: Mapping[str, Any], kind: str) -> Mapping[str, str]:
+    """Return the data of a source of that kind; of a StackTemplate the template as JSON, at `TEMPLATE_KEY`."""
+    if kind != STACK_TEMPLATE.name:
+        return raw.get("data") or {}
+    template = (raw.get("spec") or {}).get("template")
+    return {} if template is None else {TEMPLATE_KEY: orjson.dumps(template).decode()}
+
+
+def is_shared_source(ref: ObjectRef) -> bool:
+    """Return whether Stacks of every namespace may read the source."""
+    return ref.kind == STACK_TEMPLATE.name
+
+
+def make_template_ref(name: str) -> ObjectRef:
+    """Return the reference to a StackTemplate."""
+    return ObjectRef(group=STACK_TEMPLATE.group, kind=STACK_TEMPLATE.name, namespace="", name=name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hearth.model import names, owner_fields, value_class
+from hearth.model import names, value_class
 from hearth.model.child import Child, Object
 from hearth.model.text import times
 from hearth.plan.state.steps import WriteHealthMark
@@ -254,7 +254,7 @@ def build_status(
     if uid is not None:
         status["observedUID"] = uid
     if uid is not None or marked.is_forwarded:
-        status |= {**owner_fields.write_owner(marked.stack), "resource": marked.resource}
+        status |= {**names.write_owner(marked.stack), "resource": marked.resource}
     elif mark_state.is_observed:
         # The process that the path was forwarded to keeps that.
         status |= {key: mark_state.status[key] for key in ROUTE if key in mark_state.status}

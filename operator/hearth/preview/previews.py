@@ -10,10 +10,9 @@ from hearth import supervision
 from hearth.engine.ports import Evaluations
 from hearth.engine.services import Unassisted
 from hearth.engine.work_queue import WorkQueue
-from hearth.model import names
+from hearth.model import members, names
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, HearthError
-from hearth.model.groups import members
 from hearth.model.text import redaction
 from hearth.plan.environment import environment_rules
 from hearth.plan.resource import enforcement

@@ -16,11 +16,10 @@ from typing import Any
 from hearth.engine import verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.definition import revision_builder, stored_definition
-from hearth.model import field_paths, names, value_class
+from hearth.model import field_paths, members, names, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound, TamperedRevision, Unreachable
 from hearth.model.field_paths import ElementPath
-from hearth.model.groups import members
 from hearth.plan.resource import drift, finished_run
 from hearth.plan.resource.resource_planner import ResourcePlanner
 from hearth.plan.stack import options
@@ -37,7 +36,7 @@ from hearth.preview import field_changes, preview_world
 from hearth.preview.copies import object_copies
 from hearth.preview.preview_world import PreviewWorld
 from hearth.template.blueprint import Blueprint, ReadValue
-from hearth.template.chunked_work import Unevaluated
+from hearth.template.cel.evaluation import Unevaluated
 
 UNREADABLE = (InvalidDefinition, SourceNotFound, TamperedRevision, Unevaluated, ApiStatusError)
 

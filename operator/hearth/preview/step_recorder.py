@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from hearth.model import names, value_class
+from hearth.model import members, names, value_class
 from hearth.model.child import Child, Object
-from hearth.model.groups import members
 from hearth.model.kinds import ObjectRef
 from hearth.plan.resource import data_kinds, replaced_fields
 from hearth.plan.stack.stack_planner import StackPlanner

@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Protocol, TypeAlias
 
-from hearth.model import value_class
+from hearth.model import members, value_class
 from hearth.model.child import Object, Path
 from hearth.model.field_paths import PathPattern
-from hearth.model.groups import members
-from hearth.model.groups.group_members import GroupSize
 from hearth.model.label_selectors import LabelSelector
+from hearth.model.members import GroupSize
 
 Values: TypeAlias = Mapping[str, Mapping[str, Any] | tuple[Mapping[str, Any], ...] | None]
 """By name in the template, the fields of its child, or of all its members' children in the order of the source; None if

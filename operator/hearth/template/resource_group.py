@@ -1,6 +1,6 @@
 """A ResourceGroup in the form of a Stack: one resource, `member`, that stands for an object of each index.
 
-The only module that knows both forms. Must not know which indices there are: see `hearth.model.groups.group_members`.
+The only module that knows both forms. Must not know which indices there are: see `hearth.model.members`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hearth.model import members, rolling_batches
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
-from hearth.model.groups import members, rolling_batches
-from hearth.model.groups.group_members import GroupSize
+from hearth.model.members import GroupSize
 from hearth.model.text import times
 
 MEMBER = members.GROUP_MEMBER

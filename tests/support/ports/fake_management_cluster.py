@@ -12,7 +12,7 @@ from hearth.engine.ports import CacheListener
 from hearth.kube.cache import revision_cache, stack_cache
 from hearth.kube.cache.shard_filter import ShardFilter
 from hearth.kube.objects import controller_revision
-from hearth.model import errors, names, source_kinds
+from hearth.model import errors, names, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.sharding import WHOLE, Share
@@ -342,7 +342,7 @@ class FakeManagementCluster:
         kind = fake_kinds.SOURCES[ref.kind]
         request = Request(verb="source", kind=kind, namespace=ref.namespace, name=ref.name, user=user)
         raw = await self._wire.send(request, lambda: self._server.get(kind, ref.namespace, ref.name))
-        return source_kinds.find_data(copy(raw), ref.kind)
+        return well_known_kinds.find_source_data(copy(raw), ref.kind)
 
     async def get_binary_data(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """As the port says."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from hearth.model import members
 from hearth.model.errors import InvalidDefinition, Mistake
-from hearth.model.groups import group_members
 from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition, StackIdentity
 from hearth.template.compiler import compiler
@@ -20,7 +20,7 @@ CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}
 def read(spec: dict[str, Any], *, surge: int = 0) -> Blueprint:
     """The blueprint of a group."""
     stated = resource_group.make_spec(spec)
-    size = group_members.make_size(stated[resource_group.SIZE], known=())
+    size = members.make_size(stated[resource_group.SIZE], known=())
     definition = Definition(template=stated["template"], parameters=stated["parameters"], size=size, surge=surge)
     return compiler.compile_template(definition, stack=GROUP, kinds=TypedKinds())
 
@@ -28,7 +28,7 @@ def read(spec: dict[str, Any], *, surge: int = 0) -> Blueprint:
 def find_mistakes(spec: dict[str, Any]) -> list[Mistake]:
     """All mistakes of a group, as its status names them."""
     stated = resource_group.make_spec(spec)
-    size = group_members.make_size(stated[resource_group.SIZE], known=())
+    size = members.make_size(stated[resource_group.SIZE], known=())
     others = list(resource_group.find_mistakes(stated["template"], size, timeout=spec.get("timeout")))
     try:
         read(spec)
@@ -133,7 +133,7 @@ def test_anything_can_be_translated(spec: Any) -> None:
     """A spec that the API server did not validate is a mistake, not an error."""
     stated = resource_group.make_spec(spec)
     if stated:
-        size = group_members.make_size(stated[resource_group.SIZE], known=())
+        size = members.make_size(stated[resource_group.SIZE], known=())
         assert list(resource_group.find_mistakes(stated["template"], size, timeout=7)) == []
         with pytest.raises(InvalidDefinition):
             read(spec)

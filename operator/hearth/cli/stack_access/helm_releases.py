@@ -16,7 +16,7 @@ from hearth.cli.stack_access.session import Session
 from hearth.model import limits, packing, value_class
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
-from hearth.model.source_kinds import SECRET
+from hearth.model.well_known_kinds import SECRET
 
 
 async def get_release(session: Session, namespace: str, name: str) -> HelmRelease:

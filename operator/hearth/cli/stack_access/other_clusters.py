@@ -19,7 +19,7 @@ from hearth.cli.stack_views.stack_state import StackState
 from hearth.engine import cluster_objects
 from hearth.kube.auth import inline_kubeconfig, network_addresses
 from hearth.model import errors
-from hearth.model.source_kinds import SECRET
+from hearth.model.well_known_kinds import SECRET
 
 if TYPE_CHECKING:
     from hearth.kube.remote.remote_cluster import RemoteConnection

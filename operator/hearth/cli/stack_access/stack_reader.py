@@ -18,8 +18,7 @@ from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import resource_state
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
-from hearth.model import errors, limits, names
-from hearth.model.groups import members
+from hearth.model import errors, limits, members, names
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hearth.cli import object_fields
-from hearth.model import instance_fields, names, owner_fields, value_class
+from hearth.model import instance_fields, names, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
@@ -111,7 +111,7 @@ class StackState(NamedObject):
 
     def is_named_by(self, named: Object) -> bool:
         """Return whether a HealthMark or StackSnapshot names it. named: the object."""
-        return owner_fields.read_owner(object_fields.mapping(named, "spec")) == self.owner_key
+        return names.read_owner(object_fields.mapping(named, "spec")) == self.owner_key
 
     @property
     def is_instance(self) -> bool:

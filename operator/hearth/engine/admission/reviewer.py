@@ -22,9 +22,8 @@ from hearth.engine.admission.snapshot_review import SnapshotReviewer
 from hearth.engine.admission.stack_review import StackReviewer
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.definition.sources import definition_template
-from hearth.model import errors, limits, names, owner_fields, source_kinds, value_class
+from hearth.model import errors, limits, members, names, value_class, well_known_kinds
 from hearth.model.child import Object
-from hearth.model.groups import members
 from hearth.model.kinds import ObjectRef
 from hearth.model.text.enumeration import enumerate_names
 from hearth.model.turns import find_share
@@ -67,7 +66,7 @@ class Reviewer:
                 return await self.review_snapshot(review)
             case names.DEFINITION_KIND:
                 return await self.review_definition(review)
-            case source_kinds.STACK_TEMPLATE.name:
+            case well_known_kinds.STACK_TEMPLATE.name:
                 return await self.review_template(review)
             case _:
                 return await self.review_stack(review)
@@ -202,7 +201,7 @@ class MarkReviewer:
         is_unexplained = bool(spec.get("markUnhealthy")) and not str(spec.get("reason") or "").strip()
         warnings = (review_module.shorten(NO_REASON),) if is_unexplained else ()
         # The target is immutable, and an existing mark may outlive its resource.
-        owner = owner_fields.read_owner(spec)
+        owner = names.read_owner(spec)
         if review.old is not None or not owner:
             return ReviewResult(warnings=warnings)
         denial = await self._find_denial(review.namespace, spec, owner=owner)
@@ -216,7 +215,7 @@ class MarkReviewer:
             return ""
         stack = await snapshot_review.find(self.builder, kind, namespace=namespace, name=name)
         if stack is None:
-            (field,) = owner_fields.write_owner(owner)
+            (field,) = names.write_owner(owner)
             return f"spec.{field}: namespace {namespace} has no {kind} {name}; name an existing one"
         if kind != names.STACK:
             # Only the operator knows which indices were removed.
@@ -297,7 +296,7 @@ class AuthorCheck:
 
     async def find_reader_denial(self, author: Author, ref: ObjectRef, *, field: str) -> str:
         """Return why the author may not show instances what is in that object, or "". A fault is a denial."""
-        if source_kinds.is_shared(ref):
+        if well_known_kinds.is_shared_source(ref):
             return ""
         try:
             if await self.access.may(author, "get", "configmaps", namespace=ref.namespace, name=ref.name):

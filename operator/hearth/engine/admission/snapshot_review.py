@@ -11,7 +11,7 @@ from hearth.engine.admission import review as review_module
 from hearth.engine.admission.review import Review, ReviewResult
 from hearth.engine.definition import snapshot_restore
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.model import errors, names, owner_fields, value_class
+from hearth.model import errors, names, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 
@@ -45,7 +45,7 @@ class SnapshotReviewer:
                 f"namespace {review.namespace} has no StackSnapshot {name}; nothing is restored before it is complete"
             )
             return ReviewResult(warnings=review_module.to_warnings(f"{snapshot_restore.PATH}: {text}"))
-        owner = owner_fields.read_owner(review_module.read_spec(found))
+        owner = names.read_owner(review_module.read_spec(found))
         if owner != review.name:
             text = f"StackSnapshot {name} is one of {names.describe_owner(owner)}, not of {review.name}; name one of this Stack"
             return ReviewResult(denial=f"{snapshot_restore.PATH}: {text}")

@@ -20,6 +20,7 @@ from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.definition.sources import parameter_sources, template_sources
 from hearth.model import errors
 from hearth.model.child import Object
+from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kinds, ObjectRef
 from hearth.model.tenancy import Boundary
@@ -29,7 +30,7 @@ from hearth.plan.status import breakpoint_waits
 from hearth.plan.target import rollback_notes
 from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition, Known
-from hearth.template.chunked_work import ChunkedWork, Unevaluated
+from hearth.template.cel.evaluation import Unevaluated
 
 TEMPLATE_SOURCES = ("templateRef", "templateRefs")
 DEFINING_FIELDS = (

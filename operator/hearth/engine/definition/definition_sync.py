@@ -30,7 +30,7 @@ from hearth.model.errors import (
     TamperedRevision,
     Unreachable,
 )
-from hearth.model.groups.group_members import GroupSize
+from hearth.model.members import GroupSize
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.stack import options
 from hearth.plan.stack.cleanup_policy import CleanupPolicy
@@ -42,7 +42,7 @@ from hearth.plan.target.target import EMPTY_REVISION, Target, TargetCause
 from hearth.plan.target.target_choice import TargetChoice
 from hearth.plan.target.target_start import TargetContext
 from hearth.template.blueprint import Blueprint, Definition
-from hearth.template.chunked_work import Unevaluated
+from hearth.template.cel.evaluation import Unevaluated
 from hearth.template.parser import policies
 
 KEPT = 8

@@ -27,10 +27,9 @@ from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.engine.ports import Evaluations, ManagementCluster, WorkloadCluster
 from hearth.engine.services import Unassisted
 from hearth.engine.verified_revisions import RevisionSet
-from hearth.model import names, value_class
+from hearth.model import members, names, value_class
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound, TamperedRevision
-from hearth.model.groups import group_members
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import Tenancy
 from hearth.model.turns import FairTurns
@@ -173,9 +172,9 @@ class RevisionBuilder:
         parameter_sources.require_parameters(definition, references)
         if (stated := spec.get(resource_group.SIZE)) is None:
             return definition
-        if mistakes := list(group_members.find_mistakes(stated, known=removed)):
+        if mistakes := list(members.find_size_mistakes(stated, known=removed)):
             raise InvalidDefinition(mistakes)
-        return dataclasses.replace(definition, size=group_members.make_size(stated, known=removed))
+        return dataclasses.replace(definition, size=members.make_size(stated, known=removed))
 
     async def read_revision(
         self, stack: StackObject, revision: Revision, *, on_sources: SourcesCallback | None = None

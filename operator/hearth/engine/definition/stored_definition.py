@@ -16,8 +16,8 @@ from hearth.engine.definition.sources.parameter_sources import SourceRef
 from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.model.child import Object
 from hearth.model.errors import SourceNotFound
-from hearth.model.groups.group_members import GroupSize
 from hearth.model.kinds import ObjectRef
+from hearth.model.members import GroupSize
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.template.blueprint import Definition
 from hearth.template.compiler import sensitivity

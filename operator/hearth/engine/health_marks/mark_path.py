@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hearth.engine.cluster_objects import HealthMarkObject
 from hearth.engine.health_marks.resource_locator import ResourceKey, ResourceLocator
-from hearth.model import names, owner_fields, value_class
+from hearth.model import names, value_class
 from hearth.model.child import Child
 from hearth.plan.health_mark_decision import MarkedResource, MarkProblem
 
@@ -57,7 +57,7 @@ def resolve_path(mark: HealthMarkObject, locator: ResourceLocator) -> MarkPath:
 
 def _find_bound(mark: HealthMarkObject, locator: ResourceLocator) -> ResourceKey | None:
     """Return the resource of the bound object, while its Stack exists and is not being deleted, or still has it."""
-    stack, resource = owner_fields.read_owner(mark.status), mark.status.get("resource", "")
+    stack, resource = names.read_owner(mark.status), mark.status.get("resource", "")
     if not mark.status.get("observedUID") or not stack or "/" in resource:
         return None
     place = ResourceKey(namespace=mark.namespace, stack=stack, resource=resource)
@@ -126,7 +126,7 @@ def _find_problem(marked: MarkedResource, mark: HealthMarkObject) -> MarkProblem
             f"to mark that object itself, write resource: {marked.resource}"
         )
         return MarkProblem(reason="NotNested", message=message)
-    (field,) = owner_fields.write_owner(names.owner_key(child.kind.name, child.name))
+    (field,) = names.write_owner(names.owner_key(child.kind.name, child.name))
     if child.namespace != mark.namespace:
         message = (
             f"{child.ref} is in namespace {child.namespace}, but a mark applies only to its own "

@@ -10,7 +10,7 @@ from hearth.engine.health_marks import mark_targets
 from hearth.engine.health_marks.mark_targets import Targets
 from hearth.engine.services import Services
 from hearth.engine.stack.stack_reconciler import StackReconciler
-from hearth.model import limits, names, owner_fields, value_class
+from hearth.model import limits, names, value_class
 from hearth.model.child import Child
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.health_mark_decision import MarkedResource, MarkProblem
@@ -56,7 +56,7 @@ class ResourceLocator:
             return self.find_start(mark)
         if self.is_plain(mark):
             # If the object is gone, only the status still names its owner.
-            owner = owner_fields.read_owner(status)
+            owner = names.read_owner(status)
             return ResourceKey(namespace=mark.namespace, stack=owner, resource=status["resource"])
         return self._find_owner(mark)
 
@@ -66,7 +66,7 @@ class ResourceLocator:
 
     def find_owner(self, mark: HealthMarkObject) -> str:
         """Return the key of the Stack that the mark names, see `hearth.model.names.owner_key`."""
-        owner = owner_fields.read_owner(mark.spec)
+        owner = names.read_owner(mark.spec)
         kind, name = names.split_owner(owner)
         if kind in names.STACK_KINDS or "." in kind:
             return owner
@@ -74,7 +74,7 @@ class ResourceLocator:
 
     def find_forwarded(self, mark: HealthMarkObject) -> ResourceKey | None:
         """Return the Stack that a process found on the path, or that has the bound object, and the rest of the path."""
-        stack, path = owner_fields.read_owner(mark.status), mark.status.get("resource", "")
+        stack, path = names.read_owner(mark.status), mark.status.get("resource", "")
         is_current = mark.status.get("observedGeneration") == mark.generation
         return ResourceKey(namespace=mark.namespace, stack=stack, resource=path) if is_current and stack else None
 

@@ -11,7 +11,7 @@ from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
 from hearth.engine.stack import continue_requests
 from hearth.engine.work_queue import DirtyItem, DirtyScope
-from hearth.model.groups import members
+from hearth.model import members
 from hearth.plan.environment import active_environment
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hearth.engine.cluster_objects import StackObject
-from hearth.model import value_class
-from hearth.model.groups import members
+from hearth.model import members, value_class
 from hearth.plan.environment import cleared_breakpoints
 from hearth.plan.resource import enforcement
 from hearth.plan.stack.stack_planner import StackPlanner

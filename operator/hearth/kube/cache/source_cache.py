@@ -23,7 +23,7 @@ from hearth.kube.cache.shared_sources import SharedSources
 from hearth.kube.client import api_requests
 from hearth.kube.watch.reflector import Reflector
 from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
-from hearth.model import errors, limits, source_kinds, turns, value_class
+from hearth.model import errors, limits, turns, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 
@@ -52,7 +52,7 @@ class CachedSource:
 
     def __init__(self, ref: ObjectRef, *, context: WatchContext, listener: SourceListener) -> None:
         self.ref = ref
-        self.kind = source_kinds.KINDS[ref.kind]
+        self.kind = well_known_kinds.SOURCE_KINDS[ref.kind]
         self._listener = listener
         self._store: ObjectStore[SourceRecord] = object_store.ObjectStore(self)
         self.watch = Reflector(
@@ -93,12 +93,12 @@ class CachedSource:
     def parse(self, raw: Object) -> SourceRecord:
         """Return the cached part of the source."""
         metadata = raw["metadata"]
-        data: Mapping[str, str] | None = source_kinds.find_data(raw, self.kind.name)
+        data: Mapping[str, str] | None = well_known_kinds.find_source_data(raw, self.kind.name)
         digest = b""
         packed = orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
         # Only administrators write StackTemplates, and thousands of Stacks may read one at its change.
-        is_large = len(packed) > limits.SOURCE_KEPT_BYTES and self.kind != source_kinds.STACK_TEMPLATE
-        if self.kind == source_kinds.SECRET or is_large:
+        is_large = len(packed) > limits.SOURCE_KEPT_BYTES and self.kind != well_known_kinds.STACK_TEMPLATE
+        if self.kind == well_known_kinds.SECRET or is_large:
             digest, data = hashlib.sha256(packed).digest(), None
         if raw.get("binaryData"):
             digest += hashlib.sha256(orjson.dumps(raw["binaryData"], option=orjson.OPT_SORT_KEYS)).digest()
@@ -140,7 +140,7 @@ class SourceCache:
         """Number of individual watches by namespace."""
         self._shared = {
             kind: SharedSources(each, context=self._server, namespace=namespace, on_change=listener.on_source)
-            for kind, each in source_kinds.KINDS.items()
+            for kind, each in well_known_kinds.SOURCE_KINDS.items()
         }
         self._sharing: set[ObjectRef] = set()
         """Sources with a shared watch."""
@@ -161,7 +161,7 @@ class SourceCache:
             if data is None:
                 raise not_found(ref)
             return data
-        return source_kinds.find_data(await self._read(ref, user), ref.kind)
+        return well_known_kinds.find_source_data(await self._read(ref, user), ref.kind)
 
     async def get_binary_data(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """Return the binary data of a ConfigMap, in base64; watch it if a Stack follows it. Raises as `get_source` does.
@@ -181,7 +181,7 @@ class SourceCache:
         """Request the object; store its state."""
         source = self._sources.get(ref)
         # Request it directly: a rejected watch retries and would report nothing to the user.
-        path = api_requests.object_path(source_kinds.KINDS[ref.kind], ref.namespace, ref.name)
+        path = api_requests.object_path(well_known_kinds.SOURCE_KINDS[ref.kind], ref.namespace, ref.name)
         raw: Object = await self._connection.request("GET", path, impersonate=user or None)
         if source is not None:
             source.put(raw)
@@ -260,7 +260,7 @@ class SourceCache:
 
 def not_found(ref: ObjectRef) -> errors.ApiStatusError:
     """Create the error that the server returns for a source that does not exist."""
-    plural = source_kinds.KINDS[ref.kind].plural
+    plural = well_known_kinds.SOURCE_KINDS[ref.kind].plural
     details = {"name": ref.name, "kind": plural}
     message = f'{plural} "{ref.name}" not found'
     status = {"kind": "Status", "code": 404, "reason": "NotFound", "message": message, "details": details}

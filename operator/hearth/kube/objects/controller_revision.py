@@ -15,7 +15,7 @@ import orjson
 
 from hearth.engine import cluster_objects
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.model import errors, json_values, limits, names, packing, sharding
+from hearth.model import errors, limits, names, packing, sharding
 from hearth.model.child import Object
 from hearth.model.well_known_kinds import CONTROLLER_REVISION
 
@@ -121,7 +121,7 @@ def find_excess(raw: bytes) -> str:
     """Describe how the JSON of a definition exceeds the limits of a revision; "" if it does not."""
     if len(raw) > limits.REVISION_BYTES:
         return f"it has {len(raw)} bytes as JSON, at most {limits.REVISION_BYTES} are stored"
-    if json_values.has_more_values(raw, limits.REVISION_VALUES):
+    if packing.has_more_values(raw, limits.REVISION_VALUES):
         return f"it holds more than {limits.REVISION_VALUES} values"
     return ""
 

@@ -14,8 +14,7 @@ from hearth.kube.client.api_client import ApiClient
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.model.source_kinds import SECRET
-from hearth.model.well_known_kinds import NAMESPACE
+from hearth.model.well_known_kinds import NAMESPACE, SECRET
 
 NAME = "hearth-hash-key"
 FIELD = "key"

@@ -19,7 +19,7 @@ from hearth.kube.webhook import certificates
 from hearth.kube.webhook.certificates import CertificateSet
 from hearth.model import errors, value_class
 from hearth.model.child import Object
-from hearth.model.source_kinds import SECRET
+from hearth.model.well_known_kinds import SECRET
 
 FIELDS = {"authorities": "ca.crt", "authority_key": "ca.key", "certificate": "tls.crt", "key": "tls.key"}
 """Key of the Secret by field. Without `ca.key`, another program issues the certificates."""

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
-from hearth.model import value_class
+from hearth.model import members, value_class
 from hearth.model.child import Object
-from hearth.model.groups import members
 
 LIMIT = 500
 """Maximum of breakpoints cleared one by one under one target. Beyond it, the oldest are dropped and may stop again."""

@@ -10,8 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from hearth.model import limits, value_class
-from hearth.model.groups import members
+from hearth.model import limits, members, value_class
 from hearth.template.text import patterns
 
 STAR, QUESTION_MARK = r"[a-zA-Z0-9\[\]-]*", r"[a-zA-Z0-9-]"

@@ -13,11 +13,11 @@ from typing import Any, Final, Generic, TypeVar
 
 import yaml
 
-from hearth.model import limits, value_class, work
+from hearth.model import chunked_work, limits, value_class
 from hearth.model.child import Path
+from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kind
-from hearth.model.work import ChunkedWork
 from hearth.plan.health import health_scripts, rule_cases, suspend_rules
 from hearth.plan.health.health_result import HealthRuleEntry, HealthState
 from hearth.plan.health.rule_cases import CONDITION, METADATA, SELF, ConditionMatch, RuleCase, Text
@@ -82,7 +82,7 @@ EMPTY: Final = RuleTable()
 
 def read(documents: Mapping[str, str]) -> tuple[RuleTable, tuple[Mistake, ...]]:
     """Parse the documents into valid rules and errors. documents: texts by their names in messages."""
-    return work.finish(read_in_pieces(documents))
+    return chunked_work.finish(read_in_pieces(documents))
 
 
 def read_in_pieces(documents: Mapping[str, str]) -> ChunkedWork[tuple[RuleTable, tuple[Mistake, ...]]]:

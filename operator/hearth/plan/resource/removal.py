@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from hearth.model import members
 from hearth.model.child import Child
-from hearth.model.groups import members
 from hearth.plan.state.steps import Delete, Release
 from hearth.template.blueprint import Blueprint
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from hearth.model import field_paths, tenancy
+from hearth.model import field_paths, members, tenancy
 from hearth.model.child import Child, Path
 from hearth.model.external_objects import ExternalQuery
-from hearth.model.groups import members
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.environment import active_environment, inherited_rules

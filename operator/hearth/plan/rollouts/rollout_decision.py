@@ -12,8 +12,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hearth.model import value_class
-from hearth.model.groups import rolling_batches
+from hearth.model import rolling_batches, value_class
 from hearth.plan.rollouts import rollout_policy
 from hearth.plan.rollouts.instance_state import Health, InstanceState
 from hearth.plan.rollouts.rollout_policy import REST, RolloutPolicy

@@ -6,8 +6,7 @@ import dataclasses
 import itertools
 import operator
 
-from hearth.model import value_class
-from hearth.model.groups import members
+from hearth.model import members, value_class
 from hearth.plan.environment.environment_rules import EnvironmentRules
 from hearth.template.blueprint import Blueprint, ResourceBlueprint
 

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hearth.graph import order
-from hearth.model import work
+from hearth.model import chunked_work, members
 from hearth.model.child import Child
-from hearth.model.groups import members
 from hearth.model.kinds import ObjectRef
 
 
@@ -86,7 +85,7 @@ class ObsoleteChildren:
         """Return the UIDs of the children in cycles that no child outside of them requires."""
         if self._heads is None:
             dependents = {uid: list(self._find_dependents(child)) for uid, child in self.children.items()}
-            knots = work.finish(order.find_knots(dependents))
+            knots = chunked_work.finish(order.find_knots(dependents))
             free = [knot for knot in knots if all(each in knot for uid in knot for each in dependents[uid])]
             self._heads = {uid: None for knot in free for uid in knot}
         return self._heads

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from hearth.model import value_class
+from hearth.model import members, value_class
 from hearth.model.child import Child
-from hearth.model.groups import members
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.resource import enforcement, readiness, removal, suspend_object
 from hearth.plan.resource.wanted_objects import WantedObjects

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from hearth.model import value_class
+from hearth.model import members, value_class
 from hearth.model.child import Child
-from hearth.model.groups import members
 from hearth.plan.environment import active_environment
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import Action, EnvironmentRule

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from hearth.model.groups import members
+from hearth.model import members
 from hearth.model.text.enumeration import enumerate_names
 from hearth.template.blueprint import Blueprint
 

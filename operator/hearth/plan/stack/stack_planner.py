@@ -11,9 +11,9 @@ import functools
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+from hearth.model import members
 from hearth.model.child import UNPROVEN, Child
 from hearth.model.external_objects import ExternalQuery, ExternalView
-from hearth.model.groups import members
 from hearth.model.tenancy import Boundary
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import EnvironmentRule

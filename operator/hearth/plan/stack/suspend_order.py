@@ -10,8 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from hearth.graph import order
-from hearth.model import work
-from hearth.model.groups import members
+from hearth.model import chunked_work, members
 
 
 @dataclass(slots=True)
@@ -76,7 +75,7 @@ class SuspendOrder:
         """Return the running resources that no running one requires, directly or indirectly, outside of a cycle of both."""
         if self._heads is None:
             requires = {name: tuple(required) for name, required in self._requires.items()}
-            knots = {name: knot for knot in work.finish(order.find_knots(requires)) for name in knot}
+            knots = {name: knot for knot in chunked_work.finish(order.find_knots(requires)) for name in knot}
             blocked: set[str] = set()
             for name in self.running:
                 knot = knots.get(name, {name: None})

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from hearth.model import members
 from hearth.model.child import Child
-from hearth.model.groups import members
 from hearth.model.kinds import ObjectRef
 from hearth.plan.state.resource_status import ResourceStatus
 

@@ -1,7 +1,7 @@
 """Rolling updates of one Stack: which members of a collection may change now, in batches with pauses.
 
 A batch is chosen among the members as they are, so nothing but the end of the last one must survive a crash. Pure: time
-is an argument. For the arithmetic see `hearth.model.groups.rolling_batches`.
+is an argument. For the arithmetic see `hearth.model.rolling_batches`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hearth.model import value_class
-from hearth.model.groups import rolling_batches
+from hearth.model import rolling_batches, value_class
 from hearth.template.blueprint import RollingPolicy
 
 

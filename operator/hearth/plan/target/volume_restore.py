@@ -9,9 +9,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Set
 
-from hearth.model import names
+from hearth.model import members, names
 from hearth.model.child import Path
-from hearth.model.groups import members
 from hearth.plan.target.target import RestoredClaim, RollbackRequest
 from hearth.template.blueprint import Blueprint, Replacement, ResourceBlueprint, RestoredVolume
 

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
 from hearth.engine.cluster_objects import HealthMarkObject, Revision, StackObject, StackSnapshotObject
-from hearth.model import names, source_kinds
+from hearth.model import names, well_known_kinds
 from hearth.model.api import status_fields
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, TamperedRevision
@@ -111,7 +111,7 @@ class CopiedManagementCluster:
 
     async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """Return the data of a source."""
-        return source_kinds.find_data(await self._get(ref, user), ref.kind)
+        return well_known_kinds.find_source_data(await self._get(ref, user), ref.kind)
 
     async def get_binary_data(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """Return the binary data of a source."""
@@ -121,9 +121,11 @@ class CopiedManagementCluster:
     async def _get(self, ref: ObjectRef, user: str) -> Object:
         if ref in self._beside:
             return self._beside[ref]
-        if ref.kind not in source_kinds.KINDS:
+        if ref.kind not in well_known_kinds.SOURCE_KINDS:
             raise ApiStatusError(code=404, status={"code": 404, "reason": "NotFound"})
-        return await self._live.get(ref, kind=source_kinds.KINDS[ref.kind], user=user if user in self._accounts else "")
+        return await self._live.get(
+            ref, kind=well_known_kinds.SOURCE_KINDS[ref.kind], user=user if user in self._accounts else ""
+        )
 
     def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
         """Watch nothing: the copy stands still."""

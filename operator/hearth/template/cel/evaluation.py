@@ -42,6 +42,10 @@ class Excess:
     message: str
 
 
+class Unevaluated(Exception):
+    """The work needs expressions whose evaluation is not complete: start it again afterwards."""
+
+
 Answer: TypeAlias = Value | Failure | Unwritable | Excess
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import orjson
 
 from hearth.graph import order
-from hearth.model import applied_manifest, limits
+from hearth.model import applied_manifest, limits, members
+from hearth.model.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
 from hearth.model.field_paths import PathPattern
-from hearth.model.groups import members
 from hearth.template.blueprint import (
     Blueprint,
     CollectionBlueprint,
@@ -28,7 +28,6 @@ from hearth.template.blueprint import (
 from hearth.template.cel import value_sizes
 from hearth.template.cel.expression_validator import ValidExpression
 from hearth.template.cel.expressions import merge_reads
-from hearth.template.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
 from hearth.template.compiler import (
     external_binding,
     member_positions,

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.model import limits, names, value_class
-from hearth.model.groups import members
+from hearth.model import limits, members, names, value_class
+from hearth.model.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
 from hearth.model.text import enumeration
 from hearth.template.cel import type_checker
 from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator, ValidExpression
 from hearth.template.cel.type_checker import TypeScope
-from hearth.template.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
 from hearth.template.compiler import template_conditions
 from hearth.template.compiler.manifest_template import Constant
 from hearth.template.compiler.partial_evaluation import PartialEvaluator

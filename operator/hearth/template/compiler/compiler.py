@@ -11,18 +11,16 @@ from collections.abc import Iterable, Iterator, Set
 from typing import Any
 
 from hearth.graph import order
-from hearth.model import errors, limits
+from hearth.model import chunked_work, errors, limits, members
+from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import Mistake
-from hearth.model.groups import members
 from hearth.model.kinds import Kinds
 from hearth.model.text import redaction
-from hearth.template import chunked_work
 from hearth.template.blueprint import Blueprint, CompiledFrom, Definition, Outline, StackIdentity
 from hearth.template.cel import evaluation, expressions, type_checker
-from hearth.template.cel.evaluation import Evaluator
+from hearth.template.cel.evaluation import Evaluator, Unevaluated
 from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator, ValidExpression
 from hearth.template.cel.weight import Large
-from hearth.template.chunked_work import ChunkedWork, Unevaluated
 from hearth.template.compiler import blueprint_assembly, resource_analysis, sensitivity, template_conditions
 from hearth.template.compiler.analysis import Analysis
 from hearth.template.compiler.changes import definition_part

@@ -11,11 +11,11 @@ from typing import Any
 
 from hearth.model import label_selectors
 from hearth.model.child import Path
+from hearth.model.chunked_work import finish
 from hearth.model.errors import Mistake
 from hearth.template.blueprint import Blueprint, ExternalBlueprint, Known, ResourceBlueprint
 from hearth.template.cel import expressions
 from hearth.template.cel.expression_validator import ValidExpression
-from hearth.template.chunked_work import finish
 from hearth.template.compiler import collection_analysis, resource_analysis, resource_binding
 from hearth.template.compiler.partial_evaluation import PartialEvaluator
 from hearth.template.compiler.resource_analysis import AnalyzedResource

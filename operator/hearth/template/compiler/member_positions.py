@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from hearth.model.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
 from hearth.template.blueprint import Known
 from hearth.template.cel import cel_environment, expressions
 from hearth.template.cel.expression_validator import ValidExpression
 from hearth.template.cel.expressions import Parsed
-from hearth.template.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
 from hearth.template.compiler.collection_analysis import MEMBER_NAMES, Element
 from hearth.template.compiler.manifest_template import Keys, ParsedManifest
 from hearth.template.compiler.partial_evaluation import PartialEvaluator

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from hearth.model.chunked_work import ChunkedWork
 from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator, ValidExpression
-from hearth.template.chunked_work import ChunkedWork
 from hearth.template.compiler import resource_analysis, template_conditions
 from hearth.template.compiler.manifest_template import Keys, ParsedManifest
 from hearth.template.compiler.template_conditions import ConditionValue

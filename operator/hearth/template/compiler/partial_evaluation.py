@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from hearth.model import limits, value_class
+from hearth.model.chunked_work import LARGE, MARKS_IN_A_PIECE, ChunkedWork
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.template.blueprint import EvaluationError, Known, Outcome, Pending, ReadValue, SharingScope, Values
 from hearth.template.cel import cel_values, evaluation, expressions, field_references, value_sizes
 from hearth.template.cel.evaluation import Evaluator
 from hearth.template.cel.expression_validator import ValidExpression
 from hearth.template.cel.expressions import Expression, Parsed, Reads
-from hearth.template.chunked_work import LARGE, MARKS_IN_A_PIECE, ChunkedWork
 from hearth.template.compiler import manifest_template, nested_outputs, sharing_scope
 from hearth.template.compiler.changes.definition_part import DefinitionPart
 from hearth.template.compiler.manifest_template import (

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.model import limits, names
+from hearth.model import chunked_work, limits, names
+from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kind, Kinds, make_key
-from hearth.template import chunked_work
 from hearth.template.blueprint import Replacement
 from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator, ValidExpression
-from hearth.template.chunked_work import ChunkedWork
 from hearth.template.compiler import collection_analysis, template_conditions
 from hearth.template.compiler.collection_analysis import AnalyzedCollection, Element
 from hearth.template.compiler.manifest_template import InterpolatedString, Keys, ParsedManifest

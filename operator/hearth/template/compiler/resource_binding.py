@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from hearth.model import kinds, limits, names, value_class
-from hearth.model.groups import members
+from hearth.model import kinds, limits, members, names, value_class
+from hearth.model.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
 from hearth.model.kinds import ObjectRef
 from hearth.template.blueprint import Evaluable, StackIdentity
 from hearth.template.cel.expression_validator import ValidExpression
-from hearth.template.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
 from hearth.template.compiler import collection_analysis, sharing_scope
 from hearth.template.compiler.manifest_template import ManifestTemplate, ParsedManifest
 from hearth.template.compiler.partial_evaluation import BooleanExpression, PartialEvaluator

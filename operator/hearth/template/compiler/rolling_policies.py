@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hearth.model.groups import rolling_batches
+from hearth.model import rolling_batches
 from hearth.template.blueprint import RollingPolicy
 from hearth.template.compiler.partial_evaluation import PartialEvaluator
 from hearth.template.compiler.resource_binding import BoundResource

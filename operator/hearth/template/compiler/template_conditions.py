@@ -12,8 +12,8 @@ from typing import Any
 
 from hearth.graph import order
 from hearth.model import limits, value_class
+from hearth.model.chunked_work import ChunkedWork
 from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator, ValidExpression
-from hearth.template.chunked_work import ChunkedWork
 from hearth.template.compiler.partial_evaluation import PartialEvaluator
 from hearth.template.schema import shapes
 from hearth.template.schema.shapes import Shape

@@ -14,12 +14,12 @@ import orjson
 
 from hearth.model import packing, value_class
 from hearth.model.child import Object
+from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.instance_fields import OPTIONS, SECRET
 from hearth.model.tenancy import DefinerAccount
 from hearth.template.cel import cel_environment, expressions
 from hearth.template.cel.type_checker import TypeScope
-from hearth.template.chunked_work import ChunkedWork
 from hearth.template.schema import parameters, shapes
 from hearth.template.text import interpolation
 from hearth.template.text.interpolation import ExpressionSource, UnterminatedExpression

@@ -9,11 +9,11 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
+from hearth.model import chunked_work
 from hearth.model.child import Object
-from hearth.template import chunked_work
+from hearth.model.chunked_work import ChunkedWork
 from hearth.template.blueprint import Definition, Known
 from hearth.template.cel import cel_environment, cel_values, expressions
-from hearth.template.chunked_work import ChunkedWork
 from hearth.template.schema import json_schema, nested_defaults
 from hearth.template.schema.json_schema import Budget
 from hearth.template.text import interpolation

@@ -12,12 +12,12 @@ from typing import Any, TypeAlias
 
 from hearth.model import field_paths, limits, names, value_class
 from hearth.model.child import Object, Path
+from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import Mistake
 from hearth.model.field_paths import ListItem, PathPattern
 from hearth.model.text import times
 from hearth.template.blueprint import Completion, DriftPolicy, Replacement, RunRetry
 from hearth.template.cel import cel_environment
-from hearth.template.chunked_work import ChunkedWork
 from hearth.template.parser import policies, rolling_policy
 from hearth.template.parser.rolling_policy import RollingSource
 from hearth.template.schema import parameters

@@ -15,10 +15,10 @@ import orjson
 import yaml
 
 from hearth.model import limits
+from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import Mistake
 from hearth.model.text import redaction
 from hearth.template.blueprint import Origin
-from hearth.template.chunked_work import ChunkedWork
 from hearth.template.schema import json_schema, json_schema_check, nested_defaults, shapes
 from hearth.template.schema.effort import Effort
 from hearth.template.schema.json_schema import Budget, Fault

@@ -8,11 +8,10 @@ from typing import Any
 import orjson
 import yaml
 
-from hearth.model import json_values, limits
+from hearth.model import chunked_work, limits, packing
 from hearth.model.child import Object
+from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import InvalidDefinition, Mistake
-from hearth.template import chunked_work
-from hearth.template.chunked_work import ChunkedWork
 from hearth.template.text import bounds, kubectl_yaml
 
 CACHE_SIZE = 16
@@ -85,4 +84,4 @@ def _has_too_many_values(text: str) -> bool:
         return False
     # To tell values from texts takes some 30 ms for a MiB at most.
     is_large = len(text) > limits.SOURCE_BYTES
-    return is_large or json_values.has_more_values(text.encode(errors="replace"), limits.WIRE_VALUES)
+    return is_large or packing.has_more_values(text.encode(errors="replace"), limits.WIRE_VALUES)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hearth.model import errors, names, sharding, source_kinds
+from hearth.model import errors, names, sharding, well_known_kinds
 from hearth.model.child import Object
 from hearth.template.instances import instance_schema
 from support.fake_world import fake_world
@@ -16,7 +16,7 @@ from support.server import fake_kinds
 from support.stories.world import Address
 
 GROUP = fake_kinds.DEFINED_GROUP
-CONFIG_MAP = source_kinds.CONFIG_MAP
+CONFIG_MAP = well_known_kinds.CONFIG_MAP
 SITE = Address(api_version=f"{GROUP}/v1alpha1", kind="Site", namespace="default", name="one")
 NAME = f"sites.{GROUP}"
 DEFINITION = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="StackDefinition", namespace="", name=NAME)

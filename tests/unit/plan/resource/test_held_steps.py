@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hearth.model.kinds import ObjectRef
-from hearth.model.source_kinds import CONFIG_MAP
+from hearth.model.well_known_kinds import CONFIG_MAP
 from hearth.plan.resource import held_steps
 from hearth.plan.retry.backoff import BackoffPolicy
 from hearth.plan.state import steps

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from hearth.model import chunked_work
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.steps import Apply
-from hearth.template import chunked_work
 from hearth.template.blueprint import Blueprint, Definition
 from hearth.template.compiler import compiler
 from hearth.template.compiler.changes import changed_members

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from hearth.model.groups.group_members import GroupSize
-from hearth.template import chunked_work, resource_group
+from hearth.model import chunked_work
+from hearth.model.members import GroupSize
+from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition
 from hearth.template.compiler import compiler
 from hearth.template.compiler.changes import changed_members, outlines

@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 import pytest
 
+from hearth.model import chunked_work
 from hearth.model.errors import InvalidDefinition
-from hearth.template import chunked_work
 from hearth.template.blueprint import Blueprint, Definition, Origin, StackIdentity
 from hearth.template.compiler import compiler
 from hearth.template.compiler.changes import changed_members, outlines

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from hearth.model import chunked_work
 from hearth.model.label_selectors import LabelRequirement, LabelSelector, Operator
-from hearth.template import chunked_work
 from hearth.template.blueprint import Blueprint, Definition, ReadValue
 from hearth.template.compiler import compiler
 from hearth.template.compiler.changes import changed_members, outlines

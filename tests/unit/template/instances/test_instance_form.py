@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from hearth.model import chunked_work
 from hearth.model.errors import InvalidDefinition, Mistake
-from hearth.template import chunked_work
 from hearth.template.instances import instance_form
 from hearth.template.instances.instance_form import InstanceForms
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from hearth.model import field_paths
+from hearth.model import chunked_work, field_paths
 from hearth.model.errors import Mistake
-from hearth.template import chunked_work
 from hearth.template.blueprint import DriftPolicy
 from hearth.template.parser import template_parser
 from hearth.template.parser.template_parser import ResourceSource

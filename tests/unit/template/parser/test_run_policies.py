@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from hearth.model import chunked_work
 from hearth.model.errors import Mistake
-from hearth.template import chunked_work
 from hearth.template.blueprint import Completion, RunRetry
 from hearth.template.parser import template_parser
 from hearth.template.parser.template_parser import ResourceSource

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from hypothesis import strategies
 
-from hearth.template import chunked_work
+from hearth.model import chunked_work
 from hearth.template.schema import json_schema, json_schema_check
 from hearth.template.schema import parameters as parameters_module
 from hearth.template.schema.effort import Effort

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hearth.template import chunked_work
+from hearth.model import chunked_work
 from hearth.template.schema import parameters
 from hearth.template.schema.effort import Effort
 from hearth.template.schema.shapes import Type

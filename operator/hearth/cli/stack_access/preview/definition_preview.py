@@ -15,13 +15,12 @@ from hearth.cli.stack_views.files import stack_files
 from hearth.cli.stack_views.files.stack_files import StackFile
 from hearth.engine.definition.sources import definition_template
 from hearth.engine.stack_definitions import definition_kind
-from hearth.model import errors, source_kinds, value_class
+from hearth.model import chunked_work, errors, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.tenancy import Tenancy
 from hearth.model.well_known_kinds import STACK_DEFINITION
 from hearth.preview.changes import Preview
-from hearth.template import chunked_work
 from hearth.template.instances import instance_form
 from hearth.template.instances.instance_form import InstanceForm
 
@@ -49,7 +48,7 @@ async def include_template(session: Session, file: StackFile) -> StackFile:
     """
     beside = list(file.beside)
     for source in definition_template.find_sources(object_fields.mapping(file.manifest, "spec")):
-        kind, ref = source_kinds.KINDS[source.ref.kind], source.ref
+        kind, ref = well_known_kinds.SOURCE_KINDS[source.ref.kind], source.ref
         is_given = any(
             (object_fields.text(each, "kind"), object_fields.text(each, "metadata", "name")) == (ref.kind, ref.name)
             for each in file.beside

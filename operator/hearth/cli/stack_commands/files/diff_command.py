@@ -21,7 +21,7 @@ from hearth.cli.stack_commands.steering import progress_output
 from hearth.cli.stack_views.files import stack_files
 from hearth.cli.stack_views.files.stack_files import StackFile
 from hearth.cli.stack_views.preview import preview_lines, preview_output
-from hearth.model import errors, names, source_kinds
+from hearth.model import errors, names, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.model.tenancy import Mode, Tenancy
@@ -226,7 +226,7 @@ def find_sources(documents: Sequence[Any], *, namespace: str) -> Mapping[ObjectR
     found: dict[ObjectRef, Object] = {}
     for each in documents:
         kind = object_fields.text(each, "kind")
-        source = source_kinds.KINDS.get(kind)
+        source = well_known_kinds.SOURCE_KINDS.get(kind)
         if source is not None and object_fields.text(each, "apiVersion") == source.api_version:
             metadata = object_fields.mapping(each, "metadata")
             where = (object_fields.text(metadata, "namespace") or namespace) if source.namespaced else ""

@@ -21,7 +21,7 @@ from hearth.cli.stack_commands.exit_codes import DONE, FAILED
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.files import line_numbers, rendering, sarif, spec_check, stack_files
 from hearth.cli.stack_views.files.stack_files import StackFile
-from hearth.model import errors, names, source_kinds
+from hearth.model import errors, names, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kinds
@@ -192,7 +192,7 @@ def list_kinds(stack_file: StackFile) -> list[tuple[str, str]]:
     return [(object_fields.text(each, "apiVersion"), object_fields.text(each, "kind")) for each in manifests]
 
 
-LINTED: Final = (*names.STACK_KINDS, source_kinds.STACK_TEMPLATE.name, names.DEFINITION_KIND)
+LINTED: Final = (*names.STACK_KINDS, well_known_kinds.STACK_TEMPLATE.name, names.DEFINITION_KIND)
 """The kinds that `lint` checks."""
 
 

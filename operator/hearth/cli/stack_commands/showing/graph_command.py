@@ -16,7 +16,7 @@ from hearth.cli.stack_views.tree import requirements, stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.cli.stack_views.tree.stack_view import ResourceRow
-from hearth.model.groups import members
+from hearth.model import members
 
 if TYPE_CHECKING:
     from hearth.cli.stack_access.session import Session

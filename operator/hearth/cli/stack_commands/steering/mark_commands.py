@@ -25,8 +25,7 @@ from hearth.cli.stack_views.steering import mark_requests, verbs
 from hearth.cli.stack_views.steering.goals import Goal, GoalType
 from hearth.cli.stack_views.steering.mark_requests import MarkState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
-from hearth.model import names
-from hearth.model.groups import members
+from hearth.model import members, names
 from hearth.model.well_known_kinds import HEALTH_MARK
 
 

@@ -16,8 +16,7 @@ from hearth.cli.stack_views.tree import requirements, resource_state, stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.cli.stack_views.tree.stack_view import ResourceRow
-from hearth.model import names
-from hearth.model.groups import members
+from hearth.model import members, names
 from hearth.model.text import enumeration
 from hearth.plan.state import condition_types
 from hearth.plan.status import cluster_state

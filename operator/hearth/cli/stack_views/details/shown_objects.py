@@ -11,8 +11,8 @@ from hearth.cli.stack_views.details.sensitive_fields import SECRET, SECRET_FIELD
 from hearth.cli.stack_views.lists import revision_history, stack_list
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
+from hearth.model import members
 from hearth.model.child import Object
-from hearth.model.groups import members
 from hearth.model.text import redaction
 
 NOT_FOUND: Final = object()

@@ -16,9 +16,8 @@ from hearth.cli.stack_views.files import stack_files
 from hearth.cli.stack_views.files.stack_files import StackFile
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
-from hearth.model import names, value_class
+from hearth.model import members, names, value_class
 from hearth.model.child import Object
-from hearth.model.groups import members
 from hearth.model.kinds import make_key
 from hearth.model.text import redaction
 from hearth.template.blueprint import Blueprint, EvaluationError, Known, Pending, ResourceBlueprint, Values

@@ -12,13 +12,12 @@ from hearth.cli.importer import cluster_scoped_kinds
 from hearth.engine.definition.sources import parameter_sources, template_sources
 from hearth.engine.definition.sources.parameter_sources import SourceRef, SourceValue
 from hearth.engine.definition.sources.template_sources import TemplateSource
-from hearth.model import errors, limits, names, source_kinds, value_class
+from hearth.model import chunked_work, errors, limits, members, names, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.errors import Mistake
-from hearth.model.groups import group_members
-from hearth.model.groups.group_members import GroupSize
 from hearth.model.kinds import Kinds
-from hearth.template import chunked_work, resource_group
+from hearth.model.members import GroupSize
+from hearth.template import resource_group
 from hearth.template.blueprint import (
     Blueprint,
     Definition,
@@ -57,7 +56,7 @@ class StackFile:
     @property
     def is_template(self) -> bool:
         """Return whether it is a StackTemplate, whose parameters have no values."""
-        return object_fields.text(self.manifest, "kind") == source_kinds.STACK_TEMPLATE.name
+        return object_fields.text(self.manifest, "kind") == well_known_kinds.STACK_TEMPLATE.name
 
     @property
     def title(self) -> str:
@@ -245,10 +244,10 @@ def compile_group(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator = ev
     if not spec:
         raise errors.InvalidDefinition([Mistake(path="spec.template", message="is missing; set template")])
     stated = spec[resource_group.SIZE]
-    mistakes = list(group_members.find_mistakes(stated))
+    mistakes = list(members.find_size_mistakes(stated))
     # What is wrong with the size must not hide what is wrong with the template.
     is_sized = all(mistake.path != "spec.replicas" for mistake in mistakes)
-    size = group_members.make_size(stated, known=()) if is_sized else GroupSize(replicas=1)
+    size = members.make_size(stated, known=()) if is_sized else GroupSize(replicas=1)
     definition = Definition(template=spec["template"], parameters=spec["parameters"], size=size)
     mistakes += resource_group.find_mistakes(
         definition.template, size, timeout=spec.get("timeout"), is_scaled=not is_sized
@@ -326,8 +325,8 @@ def read_source(source: TemplateSource, beside: Sequence[Any]) -> Object:
         is_named = object_fields.text(document, "metadata", "name") == source.ref.name
         if not is_named or object_fields.text(document, "kind") != source.ref.kind:
             continue
-        if source.ref.kind == source_kinds.STACK_TEMPLATE.name:
-            return dict(object_fields.mapping(document, *source_kinds.TEMPLATE_KEY.split(".")))
+        if source.ref.kind == well_known_kinds.STACK_TEMPLATE.name:
+            return dict(object_fields.mapping(document, *well_known_kinds.TEMPLATE_KEY.split(".")))
         data = object_fields.mapping(document, part)
         if source.key not in data:
             found = error_hints.list_words(sorted(data)) or "none"

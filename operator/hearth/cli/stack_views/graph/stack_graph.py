@@ -18,8 +18,7 @@ from hearth.cli.stack_views.tree import requirements, stack_view
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.cli.stack_views.tree.stack_view import ResourceRow
-from hearth.model import value_class
-from hearth.model.groups import members
+from hearth.model import members, value_class
 from hearth.plan.environment import environment_rules
 from hearth.plan.environment.environment_rules import EnvironmentRule
 

@@ -8,7 +8,7 @@ from typing import Final
 from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import stack_view
-from hearth.model import names, owner_fields, value_class
+from hearth.model import names, value_class
 from hearth.model.child import Object
 from hearth.model.text.enumeration import enumerate_names
 
@@ -75,7 +75,7 @@ def make_mark(stack: StackState, resource: str, *, reason: str | None) -> Object
     kind = stack.kind
     owner = {"apiVersion": kind.api_version, "kind": kind.name, "name": stack.name, "uid": stack.uid}
     spec: Object = {
-        **owner_fields.write_owner(stack.owner_key),
+        **names.write_owner(stack.owner_key),
         "resource": resource,
         "markUnhealthy": reason is not None,
     }

@@ -8,7 +8,7 @@ from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import verbs
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
-from hearth.model import names, owner_fields, value_class
+from hearth.model import names, value_class
 from hearth.model.child import Object
 
 PREFIX_LENGTH: Final = 50
@@ -72,7 +72,7 @@ def find_refusal(stack: StackState) -> str:
 def make_snapshot(stack: StackState, *, name: str, is_retained: bool) -> Object:
     """Return the StackSnapshot to create. name: "" for one that the API server makes."""
     prefix = f"{stack.name[:PREFIX_LENGTH].rstrip('-.')}-"
-    spec: Object = owner_fields.write_owner(stack.owner_key) | ({"deletionPolicy": "Retain"} if is_retained else {})
+    spec: Object = names.write_owner(stack.owner_key) | ({"deletionPolicy": "Retain"} if is_retained else {})
     return {
         "apiVersion": f"{names.GROUP}/{names.VERSION}",
         "kind": "StackSnapshot",
@@ -132,7 +132,7 @@ def explain_unusable(stack: StackState, snapshot: Object) -> str:
     if stack.is_deleting:
         return f"{stack.title} is being deleted; a deletion cannot be rolled back"
     if not stack.is_named_by(snapshot):
-        owner = owner_fields.read_owner(object_fields.mapping(snapshot, "spec"))
+        owner = names.read_owner(object_fields.mapping(snapshot, "spec"))
         return f"stacksnapshot/{name} is one of {names.describe_owner(owner)}, not of {stack.title}"
     if object_fields.text(snapshot, "metadata", "deletionTimestamp"):
         return f"stacksnapshot/{name} is being deleted"

@@ -12,9 +12,8 @@ from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import BreakpointEntry, StackState
 from hearth.cli.stack_views.steering.goals import Goal, GoalType
-from hearth.model import names, value_class
+from hearth.model import members, names, value_class
 from hearth.model.child import Object
-from hearth.model.groups import members
 from hearth.model.text import enumeration
 
 NAMED_AT_MOST: Final = 5

@@ -8,7 +8,7 @@ from typing import Any
 from hearth.cli import object_fields
 from hearth.cli.stack_views.tree.snapshot import FoundChild
 from hearth.graph import order
-from hearth.model.groups import members
+from hearth.model import members
 from hearth.template.text import interpolation
 
 

@@ -9,9 +9,8 @@ from typing import Any
 from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import NamedObject, StackState
-from hearth.model import names, value_class
+from hearth.model import members, names, value_class
 from hearth.model.child import Object
-from hearth.model.groups import members
 from hearth.model.kinds import Kind, ObjectRef
 
 

@@ -17,8 +17,7 @@ from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import requirements, resource_state
 from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
-from hearth.model import limits, names, value_class
-from hearth.model.groups import group_members, members
+from hearth.model import limits, members, names, value_class
 from hearth.model.text import enumeration
 
 MET: Final = frozenset({RowState.READY, RowState.EXCLUDED, RowState.FINISHED, RowState.EXTERNAL})
@@ -349,7 +348,7 @@ def list_members(group: StackState) -> dict[str, None]:
     state = object_fields.mapping(group.status, "controllerState")
     listed = object_fields.find(state, "removedMembers")
     known = [each for each in listed if isinstance(each, int)] if isinstance(listed, list) else []
-    size = group_members.make_size(
+    size = members.make_size(
         {**group.spec, "replicas": limit(object_fields.number(group.spec, "replicas"), default=1)},
         known=known[: limits.REMOVED_MEMBERS],
     )

@@ -16,10 +16,10 @@ import yaml
 from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.model import limits, value_class
 from hearth.model.child import Object
+from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import ApiStatusError, InvalidDefinition, Mistake, SourceForbidden, SourceNotFound
 from hearth.model.kinds import ObjectRef
 from hearth.template.blueprint import Definition, Origin
-from hearth.template.chunked_work import ChunkedWork
 from hearth.template.compiler import sensitivity
 from hearth.template.schema import parameters
 from hearth.template.text import bounds, kubectl_yaml

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from hearth.engine.ports import ManagementCluster
-from hearth.model import source_kinds, value_class
+from hearth.model import value_class, well_known_kinds
 from hearth.model.errors import ApiStatusError, SourceForbidden
 from hearth.model.kinds import ObjectRef
 from hearth.model.tenancy import Boundary
@@ -48,11 +48,15 @@ class SourceReader:
 
     def _find_user(self, ref: ObjectRef) -> str:
         """Return whom a source is read as; "" for the operator, which reads StackTemplates for every Stack."""
-        return "" if self.boundary is None or source_kinds.is_shared(ref) else self.boundary.user
+        return "" if self.boundary is None or well_known_kinds.is_shared_source(ref) else self.boundary.user
 
     def _explain(self, ref: ObjectRef) -> str:
-        found = "cannot be read" if source_kinds.is_shared(ref) else f"cannot be read in namespace {ref.namespace}"
-        if source_kinds.is_shared(ref) or self.boundary is None or not self.boundary.account:
+        found = (
+            "cannot be read"
+            if well_known_kinds.is_shared_source(ref)
+            else f"cannot be read in namespace {ref.namespace}"
+        )
+        if well_known_kinds.is_shared_source(ref) or self.boundary is None or not self.boundary.account:
             return f"{found}; allow the operator to get, list and watch it"
         account, resource = self.boundary.account, f"{ref.kind.lower()}s"
         role, within = f"{account}-{ref.name}", f"--namespace={ref.namespace}"

@@ -13,7 +13,7 @@ from typing import Any
 
 from hearth.engine import cooperative_work
 from hearth.engine.definition.sources.source_reader import SourceReader
-from hearth.model import limits, packing, source_kinds, value_class
+from hearth.model import limits, packing, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, InvalidDefinition, Mistake, SourceForbidden, SourceNotFound
 from hearth.model.kinds import ObjectRef
@@ -64,8 +64,10 @@ def find_references(namespace: str, spec: Mapping[str, Any]) -> tuple[TemplateSo
 
 def _make_source(namespace: str, reference: Mapping[str, Any], field: str) -> TemplateSource:
     name = reference.get("name", "")
-    if reference.get("kind") == source_kinds.STACK_TEMPLATE.name:
-        return TemplateSource(ref=source_kinds.make_template_ref(name), key=source_kinds.TEMPLATE_KEY, field=field)
+    if reference.get("kind") == well_known_kinds.STACK_TEMPLATE.name:
+        return TemplateSource(
+            ref=well_known_kinds.make_template_ref(name), key=well_known_kinds.TEMPLATE_KEY, field=field
+        )
     ref = ObjectRef(group="", kind="ConfigMap", namespace=namespace, name=name)
     return TemplateSource(ref=ref, key=reference.get("key") or DEFAULT_KEY, field=field)
 

@@ -12,9 +12,9 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from hearth.model import limits, value_class
+from hearth.model import limits, members, value_class
+from hearth.model.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
 from hearth.model.errors import InvalidDefinition
-from hearth.model.groups import members
 from hearth.model.kinds import Kinds
 from hearth.template.blueprint import (
     Blueprint,
@@ -28,7 +28,6 @@ from hearth.template.blueprint import (
 from hearth.template.cel import evaluation, expressions
 from hearth.template.cel.evaluation import Evaluator
 from hearth.template.cel.expressions import Reads
-from hearth.template.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
 from hearth.template.compiler import compiler, external_binding, rolling_policies, sensitivity
 from hearth.template.compiler.analysis import Analysis
 from hearth.template.compiler.changes import definition_part, named_objects, outlines

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from hearth.model import names
-from hearth.model.groups import members
+from hearth.model import members, names
+from hearth.model.chunked_work import ChunkedWork
 from hearth.model.kinds import Kinds, ObjectRef, make_key
 from hearth.template.blueprint import ResourceBlueprint, StackIdentity
-from hearth.template.chunked_work import ChunkedWork
 from hearth.template.compiler import resource_binding
 from hearth.template.compiler.manifest_template import ManifestTemplate
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TypeAlias, TypeVar
 
+MARKS_IN_A_PIECE = 16
+"""Texts with expressions that are validated or evaluated in one piece: more than most resources have."""
+LARGE = 65_536
+"""Bytes from which a value is a piece by itself."""
+
 Result = TypeVar("Result")
 
 ChunkedWork: TypeAlias = Generator[None, None, Result]

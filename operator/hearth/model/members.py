@@ -1,19 +1,69 @@
-"""Which members a group has: the lowest indices that no removal policy names.
+"""The members of collections and groups: their names, and which indices those of a group have.
 
-Pure. Must not know objects: an index stays the same while its member is replaced, fails or is marked.
+`workers[a]` is the member of the collection `workers`, a resource with `forEach`, with the key `a`; `workers[*]` are all
+of them. Those of a group have the lowest indices that no removal policy names. An index stays the same while its member
+is replaced, fails or is marked. Pure. Must not know templates or objects.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from hearth.model import limits, value_class
 from hearth.model.errors import Mistake
 
+KEY = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
+"""A key becomes part of object names and label values, which begin and end with a letter or digit."""
+KEY_LENGTH = 40
+EVERY = "*"
+"""Stands for every key."""
+GROUP_MEMBER = "member"
+"""The resource that the members of a ResourceGroup stand for. They are named by their index alone: `3`."""
 APPEND, UPDATE = "Append", "Update"
 """Whether earlier removal policies stay in force beside the present ones."""
+
+
+def name_member(collection: str, key: str) -> str:
+    """Return the resource name of a member: `workers[a]`."""
+    return f"{collection}[{key}]"
+
+
+def name_all(collection: str) -> str:
+    """Return the name that stands for all members: `workers[*]`."""
+    return name_member(collection, EVERY)
+
+
+def is_all(name: str) -> bool:
+    """Return whether the name stands for all members of a collection."""
+    return name.endswith("[*]")
+
+
+def is_member(name: str) -> bool:
+    """Return whether the name is of one member, or of all, of a collection."""
+    return name.endswith("]") or is_group_member(name)
+
+
+def is_group_member(name: str) -> bool:
+    """Return whether the name is of a member of a group. No other name starts with a digit."""
+    return name[:1].isdigit()
+
+
+def root_of(name: str) -> str:
+    """Return the name in the template: `workers` for `workers[a]`, and `web` for `web`."""
+    return GROUP_MEMBER if is_group_member(name) else name.partition("[")[0]
+
+
+def key_of(name: str) -> str:
+    """Return the key of a member, "" for any other resource."""
+    return name if is_group_member(name) else name.partition("[")[2].removesuffix("]")
+
+
+def is_among(name: str, names: Collection[str]) -> bool:
+    """Return whether a resource is one of the names, or a member of a collection that `names` states as a whole."""
+    return name in names or (is_member(name) and name_all(root_of(name)) in names)
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +91,11 @@ def find_removed(known: Iterable[int], listed: Iterable[int], *, mode: str) -> t
 
 
 def make_size(stated: Mapping[str, Any], *, known: Collection[int]) -> GroupSize:
-    """Return the size of a group. stated: as `parse_indices` accepts it; known: the indices removed before."""
-    listed = parse_indices(stated.get("removalPolicies"))
-    return GroupSize(replicas=stated.get("replicas", 1), removed=find_removed(known, listed, mode=find_mode(stated)))
+    """Return the size of a group. stated: with policies as `parse_removed` accepts it; known: the indices removed before."""
+    return GroupSize(replicas=stated.get("replicas", 1), removed=find_all_removed(stated, known))
 
 
-def parse_indices(policies: Any) -> list[int]:
+def parse_removed(policies: Any) -> list[int]:
     """Return the indices that removal policies name; entries of another form name none."""
     found: list[int] = []
     for policy in policies if isinstance(policies, list) else ():
@@ -61,7 +110,7 @@ def is_index(name: str) -> bool:
     return name.isascii() and name.isdigit() and len(name) <= limits.INDEX_DIGITS and (name == "0" or name[0] != "0")
 
 
-def find_mistakes(stated: Mapping[str, Any], *, known: Collection[int] = ()) -> Iterator[Mistake]:
+def find_size_mistakes(stated: Mapping[str, Any], *, known: Collection[int] = ()) -> Iterator[Mistake]:
     """Find what is wrong with the size of a group and its removal policies, with paths."""
     replicas = stated.get("replicas", 1)
     if isinstance(replicas, bool) or not isinstance(replicas, int):
@@ -76,7 +125,7 @@ def find_mistakes(stated: Mapping[str, Any], *, known: Collection[int] = ()) -> 
             if not isinstance(name, str) or not is_index(name):
                 message = f"must be the index of a member as text, for example '3', found {name!r}"
                 yield Mistake(path=f"spec.removalPolicies[{at}].resources[{position}]", message=message)
-    removed = find_removed(known, parse_indices(stated.get("removalPolicies")), mode=find_mode(stated))
+    removed = find_all_removed(stated, known)
     if len(removed) > limits.REMOVED_MEMBERS:
         message = (
             f"removes {len(removed)} indices together with earlier lists, but at most {limits.REMOVED_MEMBERS} are "
@@ -85,6 +134,7 @@ def find_mistakes(stated: Mapping[str, Any], *, known: Collection[int] = ()) -> 
         yield Mistake(path="spec.removalPolicies", message=message)
 
 
-def find_mode(stated: Mapping[str, Any]) -> str:
-    """Return the mode of the removal policies."""
-    return stated.get("removalPoliciesMode") or APPEND
+def find_all_removed(stated: Mapping[str, Any], known: Iterable[int]) -> tuple[int, ...]:
+    """Return the indices that the removal policies of a group remove. known: those removed before."""
+    listed = parse_removed(stated.get("removalPolicies"))
+    return find_removed(known, listed, mode=stated.get("removalPoliciesMode") or APPEND)

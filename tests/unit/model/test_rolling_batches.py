@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearth.model.groups import rolling_batches
+from hearth.model import rolling_batches
 
 
 @pytest.mark.parametrize(
