@@ -11,7 +11,7 @@ import yaml
 
 from hearth.model.phases import Phase
 from hearth.plan.rollouts.definition_reasons import EVENT_TYPES, WARNING, DefinitionReason
-from hearth.plan.status import condition_summary
+from hearth.plan.status import conditions
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "manifests" / "observability" / "alerts.yaml"
@@ -36,7 +36,7 @@ def test_every_condition_that_needs_a_person_has_an_alert() -> None:
     patterns = find_selected("condition")
     uncaught = {
         type_
-        for type_ in (*condition_summary.SHOWN, condition_summary.ROLLED_BACK)
+        for type_ in (*conditions.SHOWN, conditions.ROLLED_BACK)
         if not any(re.fullmatch(pattern, type_) for pattern in patterns)
     }
 

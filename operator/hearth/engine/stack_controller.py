@@ -37,7 +37,7 @@ from hearth.plan.ownership import field_ownership
 from hearth.plan.ownership.field_ownership import LostField
 from hearth.plan.resource import drift, reverted_values
 from hearth.plan.retry.backoff import ServerResponse, StepFailure
-from hearth.plan.state.resource_conditions import ManagerQuery
+from hearth.plan.state.resource_status import ManagerQuery
 from hearth.plan.state.steps import Apply, Step
 from hearth.plan.status import cluster_state
 

@@ -15,7 +15,7 @@ from hearth.plan.retry.backoff import BackoffPolicy
 from hearth.plan.retry.step_governor import Work, WorkType
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState
-from hearth.plan.state.resource_conditions import ManagerQuery
+from hearth.plan.state.resource_status import ManagerQuery
 
 TASK = "holder of "
 """How the names of its tasks begin."""

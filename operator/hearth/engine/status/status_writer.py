@@ -20,13 +20,7 @@ from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.condition_types import ConditionType
-from hearth.plan.status import (
-    conditions,
-    status_builder,
-    status_changes,
-    status_events,
-    status_redaction,
-)
+from hearth.plan.status import conditions, status_builder, status_changes
 from hearth.plan.target import status_signature
 
 logger = structlog.get_logger(__name__)
@@ -253,7 +247,7 @@ class StatusWriter:
 
     def _finish(self, stack: StackObject, reconciler: StackReconciler, status: Object) -> Object:
         """Redact, shorten and sign a status that was built."""
-        status = status_redaction.shorten_status(status_redaction.redact_status(status, reconciler.hidden_texts))
+        status = status_builder.shorten_status(status_builder.redact_status(status, reconciler.hidden_texts))
         # The signature covers the final content.
         return status_signature.sign(status, uid=stack.uid, hashes=self._hashes)
 
@@ -332,8 +326,8 @@ class StatusWriter:
     async def _post_events(
         self, stack: StackObject, before: Mapping[str, Any], after: Mapping[str, Any], *, unfinished: Collection[str]
     ) -> None:
-        """Post the Events that the change deserves. unfinished: see `status_events.find_conditions`."""
-        found, self._owed[stack.uid] = status_events.find_events(
+        """Post the Events that the change deserves. unfinished: see `status_changes.find_conditions`."""
+        found, self._owed[stack.uid] = status_changes.find_events(
             before, after, unfinished=unfinished, owed=self._owed.get(stack.uid, ())
         )
         for each in found:

@@ -28,7 +28,7 @@ from hearth.model.kinds import Kind
 from hearth.model.sharding import WHOLE, Share
 from hearth.model.stack_tree import StackTree
 from hearth.model.well_known_kinds import STACK
-from hearth.plan.status import condition_summary
+from hearth.plan.status import conditions
 from hearth.template import resource_group
 from hearth.template.instances import instance_form
 from hearth.template.instances.instance_form import InstanceForm, InstanceForms
@@ -248,7 +248,7 @@ def parse_stack(
     """
     metadata, status = raw["metadata"], raw.get("status") or {}
     phase = status.get("phase") if isinstance(status, dict) else ""
-    true_conditions, in_progress_since = condition_summary.summarize(status)
+    true_conditions, in_progress_since = conditions.summarize(status)
     omission = salvage.find_omission(raw)
     defect = omission.within("spec") if omission is not None else None
     generation = metadata.get("generation", 0)

@@ -25,9 +25,8 @@ from hearth.plan.retry.attempt_ids import ApplyAttempt, FailedObject, RemovalAtt
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.state import healing
 from hearth.plan.state.desired import DesiredObject
-from hearth.plan.state.resource_conditions import ManagerQuery
 from hearth.plan.state.resource_context import ResourceContext
-from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
+from hearth.plan.state.resource_status import Cause, ManagerQuery, ResourceState, ResourceStatus
 from hearth.plan.state.run_policy import RunPolicy
 from hearth.plan.state.steps import Delete
 from hearth.plan.target import claim_content

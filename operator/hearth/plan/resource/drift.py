@@ -24,9 +24,8 @@ from hearth.plan.retry.drift_conflict import DriftConflict
 from hearth.plan.state.altered_values import Altered
 from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.memory import InMemoryState
-from hearth.plan.state.memory_updates import OwnershipSeen
-from hearth.plan.state.resource_conditions import ManagerQuery, ResourceCondition
 from hearth.plan.state.resource_context import ResourceContext
+from hearth.plan.state.resource_status import ManagerQuery, OwnershipSeen, ResourceCondition
 from hearth.template.blueprint import DriftPolicy, ResourceBlueprint
 
 TRACKING_METADATA = frozenset({("metadata", "labels"), ("metadata", "annotations")})

@@ -16,10 +16,9 @@ from hearth.plan.resource import readiness
 from hearth.plan.retry.attempt_ids import FailedObject
 from hearth.plan.state import requirements, run_policy
 from hearth.plan.state.desired import DesiredObject
-from hearth.plan.state.memory_updates import WorkFinished, WorkForgotten
 from hearth.plan.state.requirements import CollectionStatus, Required
 from hearth.plan.state.resource_context import ResourceContext
-from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
+from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus, WorkFinished, WorkForgotten
 from hearth.template.blueprint import Pending, ResourceBlueprint, Values
 
 FINISHED = "Finished"

@@ -11,8 +11,7 @@ import dataclasses
 from hearth.plan.retry.step_governor import StepRecord
 from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.memory import InMemoryState
-from hearth.plan.state.resource_conditions import ResourceCondition
-from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
+from hearth.plan.state.resource_status import Cause, ResourceCondition, ResourceState, ResourceStatus
 from hearth.plan.state.steps import Apply
 
 VANISHES = "ObjectVanishes"

@@ -11,8 +11,7 @@ from hearth.plan.health import health_rules
 from hearth.plan.health.health_result import HealthResult
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.state.memory import InMemoryState
-from hearth.plan.state.memory_updates import SilenceNoticed
-from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
+from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus, SilenceNoticed
 from hearth.template.blueprint import Evaluable, EvaluationError, Known, Pending, ResourceBlueprint, Values
 from hearth.template.cel import expressions
 

@@ -11,9 +11,8 @@ from hearth.plan.resource import decide, enforcement, read_limits, readiness, re
 from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.healing import HealingDelay
-from hearth.plan.state.resource_conditions import ResourceCondition
 from hearth.plan.state.resource_context import ResourceContext
-from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
+from hearth.plan.state.resource_status import Cause, ResourceCondition, ResourceState, ResourceStatus
 from hearth.template.blueprint import Replacement
 
 

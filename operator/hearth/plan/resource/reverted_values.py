@@ -18,7 +18,7 @@ from hearth.model.text.enumeration import NAMED_AT_MOST, enumerate_names
 from hearth.plan.ownership import field_ownership
 from hearth.plan.ownership.field_ownership import LostField
 from hearth.plan.state import altered_values
-from hearth.plan.state.resource_conditions import ManagerQuery
+from hearth.plan.state.resource_status import ManagerQuery
 
 VALUE_LENGTH: Final = 60
 """Characters of a value in a message: numbers, images and names are shorter."""

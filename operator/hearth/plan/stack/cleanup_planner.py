@@ -23,8 +23,7 @@ from hearth.plan.stack.tree_claims import TreeClaim
 from hearth.plan.state import internal_errors
 from hearth.plan.state.internal_errors import OnError
 from hearth.plan.state.memory import InMemoryState, ObservedChildren
-from hearth.plan.state.memory_updates import AttemptFailed, AttemptObsolete
-from hearth.plan.state.resource_status import ResourceStatus
+from hearth.plan.state.resource_status import AttemptFailed, AttemptObsolete, ResourceStatus
 from hearth.plan.state.steps import Step
 from hearth.plan.state.suspend_record import SuspendRecords
 from hearth.template.blueprint import Blueprint

@@ -1,14 +1,26 @@
-"""Statuses and steps of one Stack, indexed as they change. Must not know how they are planned."""
+"""Statuses, conditions and steps of one Stack, indexed as they change, so that a status reads only what it names.
+
+Must not know how they are planned.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hearth.plan.state.memory_updates import ManagerUnknown, MemoryUpdate
-from hearth.plan.state.resource_conditions import ConditionAggregator
-from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.plan.state.condition_types import ConditionType, ExtraCondition
+from hearth.plan.state.resource_status import (
+    ManagerUnknown,
+    MemoryUpdate,
+    ResourceCondition,
+    ResourceState,
+    ResourceStatus,
+)
 from hearth.plan.state.steps import Step
+
+NAMED_AT_MOST = 5
+"""Number of resources that one condition names. The others are counted."""
 
 
 @dataclass(slots=True)
@@ -41,6 +53,36 @@ class NamesByState(dict[ResourceState, dict[str, None]]):
                 del self[before]
         if after is not None:
             self.setdefault(after, {})[name] = None
+
+
+@dataclass(slots=True)
+class ConditionAggregator:
+    """Resource conditions by type."""
+
+    by_type: dict[ConditionType, dict[str, ResourceCondition]] = field(default_factory=dict)
+
+    def replace(self, name: str, old: Iterable[ResourceCondition], new: Iterable[ResourceCondition]) -> None:
+        """Replace the conditions `old` of a resource with `new`."""
+        kept = {condition.type: condition for condition in new}
+        for condition in old:
+            if condition.type not in kept and name in self.by_type.get(condition.type, {}):
+                del self.by_type[condition.type][name]
+        for condition in kept.values():
+            self.by_type.setdefault(condition.type, {})[name] = condition
+
+    def first(self, type_: ConditionType) -> Mapping[str, ResourceCondition]:
+        """Return, by resource, the conditions that the Stack's condition names: by name, so that a restart changes none."""
+        found = self.by_type.get(type_, {})
+        return {name: found[name] for name in heapq.nsmallest(NAMED_AT_MOST, found)}
+
+    def conditions(self) -> Iterator[ExtraCondition]:
+        """Return the Stack's conditions that are true because of resource conditions."""
+        for type_, conditions in self.by_type.items():
+            if conditions:
+                named = list(self.first(type_).values())
+                more = f"; and {len(conditions) - len(named)} more" if len(conditions) > len(named) else ""
+                message = "; ".join(condition.message for condition in named) + more
+                yield ExtraCondition(type=type_, reason=named[0].reason, message=message)
 
 
 @dataclass(slots=True)

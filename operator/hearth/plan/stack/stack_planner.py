@@ -27,7 +27,7 @@ from hearth.plan.stack import blueprint_update
 from hearth.plan.stack.cleanup_planner import CleanupPlanner, WithheldObject
 from hearth.plan.stack.cleanup_policy import CleanupPolicy
 from hearth.plan.stack.member_removals import MemberRemovals
-from hearth.plan.stack.plan_index import PlanIndex, RefreshResult
+from hearth.plan.stack.plan_index import ConditionAggregator, PlanIndex, RefreshResult
 from hearth.plan.stack.suspend_planner import SuspendPlanner
 from hearth.plan.stack.tree_claims import TreeClaim
 from hearth.plan.state import internal_errors, read_access
@@ -35,11 +35,9 @@ from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.healing import HealingPolicy
 from hearth.plan.state.internal_errors import OnError
 from hearth.plan.state.memory import InMemoryState, ObservedChildren
-from hearth.plan.state.memory_updates import ResourceReady
 from hearth.plan.state.read_access import ReadAccess, Reader
 from hearth.plan.state.requirements import ExternalStatus
-from hearth.plan.state.resource_conditions import ConditionAggregator
-from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
+from hearth.plan.state.resource_status import Cause, ResourceReady, ResourceState, ResourceStatus
 from hearth.plan.state.rolling_updates import RollingUpdates
 from hearth.plan.state.steps import Delete, Release, Step
 from hearth.plan.state.watched_kinds import WatchedKinds

@@ -23,8 +23,7 @@ from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.internal_errors import OnError, Retry
 from hearth.plan.state.memory import InMemoryState, ObservedChildren
 from hearth.plan.state.read_access import Reader
-from hearth.plan.state.resource_conditions import ManagerQuery, ResourceCondition
-from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
+from hearth.plan.state.resource_status import Cause, ManagerQuery, ResourceCondition, ResourceState, ResourceStatus
 from hearth.plan.state.steps import Suspend
 from hearth.plan.state.suspend_record import SuspendRecords
 

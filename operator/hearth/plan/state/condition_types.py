@@ -1,4 +1,4 @@
-"""The types of a Stack's conditions besides those of kstatus, and everything that differs by type: one table.
+"""A Stack's conditions besides those of kstatus: their types, and everything that differs by type in one table.
 
 A new type is one row: its place in the status, its Event, its word in lists, what `kubectl stack why` makes of it, and its
 sentence in the documentation.
@@ -7,7 +7,7 @@ sentence in the documentation.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from hearth.model import value_class
@@ -32,6 +32,16 @@ class ConditionType(enum.StrEnum):
     REVISION_TAMPERED = "RevisionTampered"
     INTERNAL_ERROR = "InternalError"
     SUSPEND_RECORD_INVALID = "SuspendRecordInvalid"
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ExtraCondition:
+    """Extra condition that is true."""
+
+    type: ConditionType
+    reason: str
+    """One CamelCase word."""
+    message: str
 
 
 class Severity(enum.StrEnum):
@@ -139,3 +149,41 @@ def document() -> str:
         for type_, traits in TABLE.items()
     ]
     return "".join(["| condition | True while | Event | in column STATE |\n", "|---|---|---|---|\n", *rows])
+
+
+# What a person should see of a Stack in a list besides its phase, in words: `paused, drifted`. `kubectl get` shows them in
+# one column, because a column of a CRD can show one field only.
+
+REJECTED: Final = "definition rejected"
+NOT_APPLIED: Final = "definition not applied"
+"""It may be right: a source, a right, a revision or a cluster is missing."""
+MISTAKEN: Final = frozenset({"InvalidTemplate", "SpecUnreadable"})
+"""Reasons of a rejection for mistakes of the definition itself."""
+
+
+def describe_rejection(reason: str) -> str:
+    """Return the word for a definition that is not applied for that reason; "" without one."""
+    if not reason:
+        return ""
+    return REJECTED if reason in MISTAKEN else NOT_APPLIED
+
+
+def find_state_words(
+    conditions: Collection[str], *, is_paused: bool, is_suspended: bool, is_rolled_back: bool, rejection: str
+) -> Iterator[str]:
+    """Yield the words.
+
+    conditions: the types of those that are True; is_rolled_back: whether the target is another definition than that in
+    the spec; rejection: the word for a definition in the spec that is not applied, "" if it is.
+    """
+    if rejection:
+        yield rejection
+    if is_paused:
+        yield "paused"
+    if is_suspended:
+        yield "suspended"
+    if is_rolled_back:
+        yield "rolled back"
+    for type_, traits in TABLE.items():
+        if traits.word and type_ in conditions:
+            yield traits.word

@@ -12,7 +12,7 @@ from typing import Any
 from hearth.model import limits, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
-from hearth.plan.state.memory_updates import WorkFinished, WorkForgotten
+from hearth.plan.state.resource_status import WorkFinished, WorkForgotten
 
 FIELD = "finished"
 """The field of a status."""

@@ -14,8 +14,7 @@ from typing import Any
 from hearth.model import growing_delay, value_class
 from hearth.plan.retry.backoff import FIRST_DELAY, BackoffPolicy
 from hearth.plan.state.condition_types import ConditionType
-from hearth.plan.state.resource_conditions import ResourceCondition
-from hearth.plan.state.resource_status import ResourceStatus
+from hearth.plan.state.resource_status import ResourceCondition, ResourceStatus
 
 EXPIRY_FACTOR = 2.0
 """Earlier marks are forgotten after this many maximum delays without a mark."""

@@ -20,9 +20,10 @@ from hearth.plan.state import steps
 from hearth.plan.state.altered_values import Altered
 from hearth.plan.state.finished_work import FinishedWork
 from hearth.plan.state.healing import MarkBackoff
-from hearth.plan.state.memory_updates import (
+from hearth.plan.state.resource_status import (
     AttemptFailed,
     AttemptObsolete,
+    ManagerQuery,
     ManagerUnknown,
     MemoryUpdate,
     OwnershipSeen,
@@ -31,7 +32,6 @@ from hearth.plan.state.memory_updates import (
     WorkFinished,
     WorkForgotten,
 )
-from hearth.plan.state.resource_conditions import ManagerQuery
 from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step
 
 SLACK = 100

@@ -1,17 +1,19 @@
-"""Status of one resource."""
+"""Status of one resource, as planning returns it: with its conditions, and with what the caller must remember."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Container, Mapping
+from dataclasses import field
+from typing import Any, TypeAlias
 
 from hearth.model import value_class
-from hearth.model.child import Child
+from hearth.model.child import Child, FieldOwnership, Object
 from hearth.model.kinds import ObjectRef
 from hearth.plan.health.health_result import NestedStop
-from hearth.plan.state.memory_updates import MemoryUpdate
-from hearth.plan.state.resource_conditions import ResourceCondition
+from hearth.plan.ownership.field_ownership import DriftFinding, LostField
+from hearth.plan.retry.backoff import Attempt
+from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.steps import Step
 
 
@@ -112,3 +114,110 @@ class ResourceStatus:
         if self.child is not None:
             return (*state, self.child.uid, self.child.resource_version)
         return (*state, self.planned_ref, 0) if self.finished_fields is not None else (*state, "", 0)
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerQuery:
+    """Query for the field managers that own these fields of an object."""
+
+    child: Child
+    lost: tuple[LostField, ...]
+    manifest: Object
+    """The manifest that the fields' paths refer to."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceCondition:
+    """Condition of one resource."""
+
+    type: ConditionType
+    reason: str
+    """One CamelCase word."""
+    message: str
+    """Bounded text that begins with the name of the resource."""
+    query: ManagerQuery | None = field(default=None, repr=False, compare=False)
+    """The query whose answer the message still needs, or None."""
+
+
+# Changes of the in-memory state that planning finds necessary. Planning only reads that state; the caller applies them
+# afterwards (`InMemoryState.apply`).
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class OwnershipSeen:
+    """An object has lost only tolerated fields, as long as its baseline is unchanged."""
+
+    uid: str
+    baseline: tuple[str, FieldOwnership | None]
+    """The definition's hash and the operator's ownership."""
+    finding: DriftFinding = field(repr=False)
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerUnknown:
+    """A condition of the resource needs the answer to a query to name a field manager."""
+
+    resource: str
+    query: ManagerQuery
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceReady:
+    """The object of a resource is ready, which ends the resource's failures."""
+
+    resource: str
+    uid: str
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptFailed:
+    """Planning of a step failed."""
+
+    key: str
+    attempt: Attempt
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptObsolete:
+    """The step under a key has happened, regardless of the response to it."""
+
+    key: str
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class SilenceNoticed:
+    """An object says nothing of itself although its kind declares that it reports."""
+
+    uid: str
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class WorkFinished:
+    """The object of a resource that runs once has succeeded."""
+
+    resource: str
+    ref: ObjectRef
+    hash: str
+    """Keyed hash of its definition."""
+    wanted: Container[str] = field(repr=False)
+    """The resources of the blueprint."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class WorkForgotten:
+    """Finished work must run again, because its object is marked unhealthy."""
+
+    resource: str
+    hash: str
+
+
+MemoryUpdate: TypeAlias = (
+    OwnershipSeen
+    | ManagerUnknown
+    | ResourceReady
+    | AttemptFailed
+    | AttemptObsolete
+    | SilenceNoticed
+    | WorkFinished
+    | WorkForgotten
+)

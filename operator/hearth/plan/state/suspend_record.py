@@ -20,7 +20,7 @@ from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.health.suspend_rules import SuspendRule
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.state.condition_types import ConditionType
-from hearth.plan.state.resource_conditions import ResourceCondition
+from hearth.plan.state.resource_status import ResourceCondition
 
 RESUMED = "false"
 """The annotation's value when the object's own definition has restored all fields in one apply."""

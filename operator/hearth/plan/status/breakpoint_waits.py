@@ -15,9 +15,8 @@ from hearth.plan.environment.environment_rules import Action, EnvironmentRule
 from hearth.plan.resource import enforcement
 from hearth.plan.stack.deletion_guard import HeldDeletion
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state.condition_types import ConditionType
+from hearth.plan.state.condition_types import ConditionType, ExtraCondition
 from hearth.plan.state.memory import InMemoryState
-from hearth.plan.state.resource_conditions import ExtraCondition
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 
 NAMED_AT_MOST = 20

@@ -16,10 +16,9 @@ from hearth.plan.environment.environment_rules import Action
 from hearth.plan.health import deletion_reports, health_result
 from hearth.plan.resource import enforcement
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state.condition_types import ConditionType
+from hearth.plan.state.condition_types import ConditionType, ExtraCondition
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.read_access import Access, Reader
-from hearth.plan.state.resource_conditions import ExtraCondition
 from hearth.plan.status import breakpoint_waits
 
 QUOTED_LENGTH = 500

@@ -12,11 +12,10 @@ from hearth.model.phases import Phase
 from hearth.model.text import enumeration, times
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import internal_errors
-from hearth.plan.state.condition_types import ConditionType
+from hearth.plan.state.condition_types import ConditionType, ExtraCondition
 from hearth.plan.state.finished_work import FinishedWork
 from hearth.plan.state.internal_errors import Fault
 from hearth.plan.state.memory import InMemoryState
-from hearth.plan.state.resource_conditions import ExtraCondition
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.steps import Apply, Delete, Detach, Release, Suspend, WriteHealthMark
 from hearth.plan.status import breakpoint_waits, check_result, cluster_state, deletion_blockers, problems

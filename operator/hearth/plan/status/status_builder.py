@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.model import limits, names, phases, tenancy
 from hearth.model.child import Child, Object
 from hearth.model.phases import Phase
-from hearth.model.text import times
+from hearth.model.text import redaction, times
 from hearth.plan.resource import finished_run
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state import finished_work
+from hearth.plan.state import condition_types, finished_work
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.read_access import Access
 from hearth.plan.state.resource_status import ResourceState
-from hearth.plan.status import breakpoint_waits, check_result, conditions, problems, ready_condition, state_words
+from hearth.plan.status import breakpoint_waits, check_result, conditions, problems, ready_condition
 from hearth.plan.status.ready_condition import StatusInput
 from hearth.plan.target import rollback_notes, target_status
 from hearth.plan.target.target import CompletedRevisions
@@ -75,12 +75,12 @@ def find_earlier_completed(completed: CompletedRevisions, before: Mapping[str, A
 
 def _find_words(status_input: StatusInput, status: Object) -> Iterator[str]:
     """Find the words for lists."""
-    return state_words.find_words(
+    return condition_types.find_state_words(
         [each["type"] for each in status["conditions"] if each["status"] == "True"],
         is_paused=status_input.is_paused,
         is_suspended=status_input.is_suspended,
         is_rolled_back=status_input.target is not None and status_input.target.is_rollback,
-        rejection=state_words.describe_rejection(
+        rejection=condition_types.describe_rejection(
             status_input.rejection.reason if status_input.rejection is not None and not status_input.is_deleting else ""
         ),
     )
@@ -313,3 +313,55 @@ def find_unreadable(plan: StackPlanner, names: Iterable[str]) -> Child | None:
     resources = (each for name in names for each in (collections[name].members if name in collections else (name,)))
     found = (child for each in resources if (child := find_readable(plan, each)) is not None)
     return next((child for child in found if plan.reader.find(child) is not Access.GRANTED), None)
+
+
+# Texts of a status before the operator writes it: without sensitive values, and no longer than they may be. Values computed
+# from sensitive values are redacted at their origin; this is for values that come from other components, for example from
+# a child whose own status quotes its password.
+
+TEXTS = ("reason", "message")
+"""Fields of a condition or problem that may quote an object."""
+
+
+def redact_status(status: Object, hidden: Collection[str]) -> Object:
+    """Remove the texts `hidden` from the status; return it unchanged if there are none."""
+    if not hidden:
+        return status
+    covered = map_entries(status, ("conditions", "problems"), lambda entry: cover(entry, hidden))
+    if "target" in status:
+        covered["target"] = cover(status["target"], hidden)
+    if "warnings" in status:
+        covered["warnings"] = [redaction.redact(warning, hidden) for warning in status["warnings"]]
+    if "outputs" in status:
+        covered["outputs"] = redaction.redact_within(status["outputs"], hidden)
+    return covered
+
+
+def shorten_status(status: Object) -> Object:
+    """Cut texts that are too long for a status. After the redaction, which does not find a part of a text."""
+    return map_entries(map_entries(status, ("conditions",), shorten_reason), ("problems",), shorten)
+
+
+def map_entries(status: Object, parts: Collection[str], change: Callable[[Object], Object]) -> Object:
+    """Return the status with other entries in these lists. The result of a check has a list of problems as well."""
+    changed = {**status, **{part: list(map(change, status[part])) for part in parts if part in status}}
+    check = status.get(check_result.VERB)
+    if "problems" in parts and check and "problems" in check:
+        changed[check_result.VERB] = {**check, "problems": list(map(change, check["problems"]))}
+    return changed
+
+
+def cover(entry: Object, hidden: Collection[str]) -> Object:
+    """Redact the texts of one condition or problem."""
+    texts: dict[str, Any] = {key: entry[key] for key in TEXTS if isinstance(entry.get(key), str)}
+    return {**entry, **{key: redaction.redact(text, hidden) for key, text in texts.items()}}
+
+
+def shorten_reason(entry: Object) -> Object:
+    """Cut the reason of one condition."""
+    return {**entry, "reason": entry["reason"][: limits.REASON_SHOWN]}
+
+
+def shorten(entry: Object) -> Object:
+    """Cut the texts of one problem."""
+    return {**shorten_reason(entry), "message": entry["message"][: limits.PROBLEM_SHOWN]}

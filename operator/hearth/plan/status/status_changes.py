@@ -1,15 +1,19 @@
-"""The difference of two statuses: the patch between them, and what it means to a reader.
+"""The difference of two statuses: the patch between them, what it means to a reader, and the Events that it deserves.
 
 Must not know what a status is built from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
 
-from hearth.model import phases
+from hearth.model import packing, phases, value_class
 from hearth.model.child import Object
+from hearth.model.phases import Phase
+from hearth.plan.state import condition_types
+from hearth.plan.state.condition_types import ConditionType, Severity
+from hearth.plan.status import check_result, conditions
 from hearth.plan.target import status_signature, target_status
 
 PROGRESS = frozenset({"conditions", "resources", "members", "replicas", "readyReplicas", "summary"})
@@ -74,3 +78,118 @@ def _extras(status: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 def _outline(status: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Return the conditions without messages and times."""
     return [(each["type"], each["status"], each["reason"]) for each in status.get("conditions") or ()]
+
+
+# Which changes deserve an Event: each one that a person or an alert may wait for.
+
+SUSPENDED: Final = "Suspended"
+UNPAUSED: Final = "Unpaused"
+WARNINGS: Final = (
+    ("spec.environment", "ResourceNotFound"),
+    ("spec.rollback", "RollbackIgnored"),
+    ("outputs.", "OutputOmitted"),
+)
+"""Reason of the Event for a warning, by the field that its text begins with."""
+OTHER_WARNING: Final = "DefinitionWarning"
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class StackEvent:
+    """An Event about a Stack."""
+
+    severity: Severity
+    reason: str
+    message: str
+
+
+def find_events(
+    before: Mapping[str, Any], after: Mapping[str, Any], *, unfinished: Collection[str] = (), owed: Collection[str] = ()
+) -> tuple[list[StackEvent], frozenset[str]]:
+    """Return the Events that a change of the status deserves. unfinished, owed, second result: see `find_conditions`."""
+    ready, check = conditions.find(after, "Ready"), find_check(before, after)
+    changed, later = find_conditions(before, after, unfinished=unfinished, owed=owed)
+    found = [*find_stop(before, after), *find_tampered(before, after), *check, *find_warnings(before, after), *changed]
+    # A condition of the same reason names every resource, and the outcome only the first.
+    is_said = any(each.reason == ready["reason"] for each in changed)
+    if not check and not is_said and is_new_outcome(before, after):
+        severity = Severity.WARNING if is_true(after, "Stalled") else Severity.NORMAL
+        found.append(StackEvent(severity=severity, reason=ready["reason"], message=ready["message"]))
+    return found, later
+
+
+def find_stop(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[StackEvent]:
+    """Yield an Event if the Stack stopped at other breakpoints."""
+    old, new = conditions.find(before, "Ready"), conditions.find(after, "Ready")
+    if new["reason"] == ConditionType.STOPPED and old.get("message") != new["message"]:
+        yield StackEvent(severity=Severity.NORMAL, reason=new["reason"], message=new["message"])
+
+
+def find_tampered(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[StackEvent]:
+    """Yield an Event if other revisions were tampered with."""
+    type_ = ConditionType.REVISION_TAMPERED
+    old, new = conditions.find(before, type_), conditions.find(after, type_)
+    if new.get("status") == "True" and old.get("message") != new["message"]:
+        yield StackEvent(severity=Severity.WARNING, reason=type_, message=new["message"])
+
+
+def find_check(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[StackEvent]:
+    """Return an Event if a check has a new result."""
+    found = check_result.describe_news(before, after)
+    if found is None:
+        return []
+    reason, message = found
+    severity = Severity.WARNING if reason == Phase.CHECK_FAILED else Severity.NORMAL
+    return [StackEvent(severity=severity, reason=reason, message=message)]
+
+
+def find_conditions(
+    before: Mapping[str, Any], after: Mapping[str, Any], *, unfinished: Collection[str] = (), owed: Collection[str] = ()
+) -> tuple[list[StackEvent], frozenset[str]]:
+    """Return an Event for each notable condition that became True, and for the end of a pause.
+
+    unfinished: the conditions whose text still waits for the name of a field manager; owed: those that became True
+    before with such a text. The second result is `owed` for the next status.
+    """
+    found, later = [], set()
+    for type_, traits in condition_types.TABLE.items():
+        if traits.event is None or not is_true(after, type_) or (is_true(before, type_) and type_ not in owed):
+            continue
+        if type_ in unfinished:
+            later.add(type_)
+        else:
+            found.append(
+                StackEvent(severity=traits.event, reason=type_, message=conditions.find(after, type_)["message"])
+            )
+    if is_true(before, ConditionType.PAUSED) and not is_true(after, ConditionType.PAUSED):
+        message = "spec.paused is no longer true: changes are applied"
+        found.append(StackEvent(severity=Severity.NORMAL, reason=UNPAUSED, message=message))
+    return found, frozenset(later) if later else packing.NOTHING
+
+
+def find_warnings(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[StackEvent]:
+    """Yield an Event for each new warning."""
+    known = before.get("warnings") or ()
+    for text in after.get("warnings") or ():
+        if text not in known:
+            reason = next((reason for field, reason in WARNINGS if text.startswith(field)), OTHER_WARNING)
+            yield StackEvent(severity=Severity.WARNING, reason=reason, message=text)
+
+
+def is_new_outcome(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Return whether the Stack settled in another state, or failed with another text because its spec changed.
+
+    The same problem first delays an action and later makes it fail, under one reason: both are outcomes.
+    """
+    old, new = conditions.find(before, "Ready"), conditions.find(after, "Ready")
+    is_stalled = is_true(after, "Stalled")
+    if not (new["status"] == "True" or is_stalled or new["reason"] == SUSPENDED):
+        return False
+    if (old.get("status"), old.get("reason")) != (new["status"], new["reason"]):
+        return True
+    is_edited = before.get("observedGeneration") != after.get("observedGeneration")
+    return is_stalled and (not is_true(before, "Stalled") or (is_edited and old.get("message") != new["message"]))
+
+
+def is_true(status: Mapping[str, Any], type_: str) -> bool:
+    """Return whether a condition is True."""
+    return bool(conditions.find(status, type_).get("status") == "True")

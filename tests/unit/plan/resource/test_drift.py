@@ -15,8 +15,7 @@ from hearth.plan.ownership import field_ownership
 from hearth.plan.resource import drift, reverted_values
 from hearth.plan.retry.drift_conflict import DriftConflict
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state.resource_conditions import ManagerQuery
-from hearth.plan.state.resource_status import ResourceState
+from hearth.plan.state.resource_status import ManagerQuery, ResourceState
 from hearth.plan.state.steps import Apply
 from hearth.template.blueprint import Blueprint, DriftPolicy
 from support.units import blueprints, changed_children

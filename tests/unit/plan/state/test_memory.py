@@ -9,7 +9,7 @@ from hearth.plan.retry.attempt_ids import RemovalAttempt
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.retry.drift_conflict import DriftConflict
 from hearth.plan.state import memory as world_module
-from hearth.plan.state.memory_updates import OwnershipSeen, ResourceReady
+from hearth.plan.state.resource_status import OwnershipSeen, ResourceReady
 from hearth.template.blueprint import DriftPolicy
 from support.units import blueprints
 from support.units.blueprints import World

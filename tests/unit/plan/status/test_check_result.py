@@ -12,7 +12,7 @@ from hearth.model.phases import Phase
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.steps import Apply
-from hearth.plan.status import check_result, conditions, problems, status_builder, status_events
+from hearth.plan.status import check_result, conditions, problems, status_builder, status_changes
 from hearth.plan.status.check_result import CheckResult
 from hearth.plan.status.ready_condition import DefinitionRejection, StatusInput
 from hearth.plan.target.target import Target, TargetCause
@@ -201,14 +201,14 @@ def test_a_check_that_cannot_be_done_says_why() -> None:
 )
 def test_each_check_is_announced_once(before: Object, after: Object, event: tuple[str, str] | None) -> None:
     """By its token."""
-    found = status_events.find_check(before, after)
+    found = status_changes.find_check(before, after)
     assert [(each.severity, each.reason) for each in found] == ([event] if event else [])
 
 
 def test_an_announcement_names_the_action_that_continues() -> None:
     """Where the phase does not tell of the check."""
     after = {"phase": "UpdateInProgress", "handled": {"check": "1"}, **check_result.encode(FOUND)}
-    (said,) = status_events.find_check({}, after)
+    (said,) = status_changes.find_check({}, after)
     assert said.message == (
         "the check '1' examined 2 objects and found 1 problem: a (configmap/shop-a): does not exist; meanwhile the Stack is "
         "UpdateInProgress"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.plan.status import condition_summary
+from hearth.plan.status import conditions
 
 
 def make(*entries: tuple[str, str, str]) -> dict[str, Any]:
@@ -41,18 +41,18 @@ def make(*entries: tuple[str, str, str]) -> dict[str, Any]:
 )
 def test_only_known_true_conditions_are_shown(status: Any, found: tuple[str, ...]) -> None:
     """No client can add values of a label by what it writes into the status."""
-    assert condition_summary.summarize(status)[0] == found
+    assert conditions.summarize(status)[0] == found
 
 
 def test_equal_results_are_one_object() -> None:
     """Thousands of Stacks have the same few conditions."""
-    first, second = (condition_summary.summarize(make(("Drifted", "True", "R")))[0] for _ in range(2))
+    first, second = (conditions.summarize(make(("Drifted", "True", "R")))[0] for _ in range(2))
 
     assert first is second
 
 
 def test_the_start_of_an_action_is_that_of_reconciling() -> None:
     """While it is False, nothing is in progress."""
-    assert condition_summary.summarize(make(("Reconciling", "True", "Progressing")))[1] == "2026-01-01T00:00:00Z"
-    assert condition_summary.summarize(make(("Reconciling", "False", "Settled")))[1] == ""
-    assert condition_summary.summarize({"conditions": [{"type": "Reconciling", "status": "True"}]})[1] == ""
+    assert conditions.summarize(make(("Reconciling", "True", "Progressing")))[1] == "2026-01-01T00:00:00Z"
+    assert conditions.summarize(make(("Reconciling", "False", "Settled")))[1] == ""
+    assert conditions.summarize({"conditions": [{"type": "Reconciling", "status": "True"}]})[1] == ""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.plan.status import status_events
+from hearth.plan.status import status_changes
 
 
 def make(
@@ -43,7 +43,7 @@ FAILED = make("False", "Unavailable", "exceeded quota", "Stalled")
 )
 def test_an_outcome_is_reported_once(before: dict[str, Any], after: dict[str, Any], *, is_new: bool) -> None:
     """Also if the same reason delayed it before."""
-    assert status_events.is_new_outcome(before, after) is is_new
+    assert status_changes.is_new_outcome(before, after) is is_new
 
 
 def test_notable_conditions_are_reported_when_they_become_true() -> None:
@@ -58,7 +58,7 @@ def test_notable_conditions_are_reported_when_they_become_true() -> None:
 
 
 def find_told(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, str]]:
-    events, owed = status_events.find_conditions(before, after)
+    events, owed = status_changes.find_conditions(before, after)
     assert not owed
     return [(event.severity, event.reason) for event in events]
 
@@ -68,10 +68,10 @@ def test_an_event_waits_for_the_name_of_the_manager() -> None:
     complete = ("True", "Complete", "m")
     before, after = make(*complete), make(*complete, "Drifted")
 
-    assert status_events.find_conditions(before, after, unfinished={"Drifted"}) == ([], {"Drifted"})
-    events, owed = status_events.find_conditions(after, after, owed={"Drifted"})
+    assert status_changes.find_conditions(before, after, unfinished={"Drifted"}) == ([], {"Drifted"})
+    events, owed = status_changes.find_conditions(after, after, owed={"Drifted"})
     assert ([event.reason for event in events], owed) == (["Drifted"], frozenset())
-    assert status_events.find_conditions(after, before, owed={"Drifted"}) == ([], frozenset())
+    assert status_changes.find_conditions(after, before, owed={"Drifted"}) == ([], frozenset())
 
 
 def test_a_warning_has_the_reason_of_its_field() -> None:
@@ -79,7 +79,7 @@ def test_a_warning_has_the_reason_of_its_field() -> None:
     before = {"warnings": ["spec.environment.breakpoints[0]: there is no resource 'x'"]}
     after = {"warnings": [*before["warnings"], "spec.rollback.toRevision: 2 has no effect", "configmap/a: polled"]}
 
-    assert [(event.reason, event.message) for event in status_events.find_warnings(before, after)] == [
+    assert [(event.reason, event.message) for event in status_changes.find_warnings(before, after)] == [
         ("RollbackIgnored", "spec.rollback.toRevision: 2 has no effect"),
         ("DefinitionWarning", "configmap/a: polled"),
     ]

@@ -11,8 +11,8 @@ from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.text_table import Cell
 from hearth.model.child import Object
 from hearth.model.text import redaction
+from hearth.plan.state import condition_types
 from hearth.plan.state.condition_types import ConditionType
-from hearth.plan.status import state_words
 
 HEADER: Final = ("NAME", "PHASE", "READY", "RESOURCES", "REVISION", "STATE", "AGE", "MESSAGE")
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -46,12 +46,12 @@ def find_words(stack: StackState) -> Iterator[str]:
     words = object_fields.text(stack.status, "state").split(", ")
     if stack.is_deleting:
         yield "deleting"
-    yield from state_words.find_words(
+    yield from condition_types.find_state_words(
         [type_ for type_ in ConditionType if stack.condition(type_).is_true],
         is_paused=stack.is_paused,
         is_suspended=stack.is_suspended,
         is_rolled_back=stack.is_rolled_back,
-        rejection=next((word for word in words if word in (state_words.REJECTED, state_words.NOT_APPLIED)), ""),
+        rejection=next((word for word in words if word in (condition_types.REJECTED, condition_types.NOT_APPLIED)), ""),
     )
 
 

@@ -9,7 +9,7 @@ from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.model import value_class
 from hearth.model.phases import Phase
-from hearth.plan.status import state_words
+from hearth.plan.state import condition_types
 from hearth.template.text import error_hints
 
 NOT_OBSERVED: Final = "waits for the operator to observe the change"
@@ -149,7 +149,7 @@ def will_roll_back(stack: StackState) -> bool:
     is_unknown = object_fields.find(stack.status, "historyUnknown") is True
     # A definition that was not applied at all is not rolled back either.
     words = object_fields.text(stack.status, "state").split(", ")
-    is_applied = state_words.REJECTED not in words and state_words.NOT_APPLIED not in words
+    is_applied = condition_types.REJECTED not in words and condition_types.NOT_APPLIED not in words
     return is_wanted and is_of_spec and is_applied and not is_unknown and stack.phase in ROLLED_BACK_FROM
 
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from hearth.model.phases import DONE
-from hearth.plan.state.resource_conditions import (
-    NAMED_AT_MOST,
-    ConditionAggregator,
-    ConditionType,
-    ExtraCondition,
-    ResourceCondition,
-)
+from hearth.plan.stack.plan_index import NAMED_AT_MOST, ConditionAggregator
+from hearth.plan.state.condition_types import ConditionType, ExtraCondition
+from hearth.plan.state.resource_status import ResourceCondition
 from hearth.plan.status import conditions
 
 
