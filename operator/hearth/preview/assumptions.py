@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.engine.cluster_objects import StackObject
+from hearth.engine.definition.definition_sources import SourceReader
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.engine.ports import Evaluations
 from hearth.model import value_class
 from hearth.model.child import Object, Path

@@ -51,7 +51,7 @@ TRIED = {
     ("engine.admission.reviewer", "kubectl create"): "tests/integration/threats/test_definer_accounts.py",
     ("cli.stack_views.causes.pod_causes", "kubectl get"): SITUATIONS,
     ("cli.stack_views.steering.goals", "kubectl stack unpause"): VERBS,
-    ("engine.definition.sources.source_reader", "kubectl create"): VERBS,
+    ("engine.definition.definition_sources", "kubectl create"): VERBS,
     ("engine.writes.step_execution", "kubectl create"): VERBS,
     ("plan.state.suspend_record", "kubectl annotate"): VERBS,
     ("plan.status.breakpoint_waits", "kubectl stack …"): VERBS,

@@ -10,11 +10,9 @@ from hearth.engine.admission import review as review_module
 from hearth.engine.admission import stack_review
 from hearth.engine.admission.review import Review, ReviewResult
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.definition import rejections
+from hearth.engine.definition import definition_sources, rejections
+from hearth.engine.definition.definition_sources import ReadSpec, SourceReader
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.engine.definition.sources import definition_template
-from hearth.engine.definition.sources.definition_template import ReadSpec
-from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.model import limits
 from hearth.model.errors import InvalidDefinition, Mistake, SourceNotFound
 from hearth.plan.rollouts import rollout_policy
@@ -36,7 +34,9 @@ class DefinitionReviewer:
         if owner_stack.deleting:
             return review_module.ALLOWED
         try:
-            read = await definition_template.read(SourceReader(self.builder.management_cluster), review.spec)
+            read = await definition_sources.read_definition_spec(
+                SourceReader(self.builder.management_cluster), review.spec
+            )
             if mistakes := await find_mistakes(self.builder, read, owner_stack):
                 raise InvalidDefinition(mistakes)
         except SourceNotFound as error:
@@ -46,7 +46,7 @@ class DefinitionReviewer:
         else:
             doubts = itertools.islice(interpolation_doubts.find_doubts(read.spec), limits.MISTAKES)
             return ReviewResult(warnings=review_module.to_warnings("\n".join(doubts)))
-        if definition_template.find_sources(review.spec):
+        if definition_sources.find_definition_sources(review.spec):
             return ReviewResult(warnings=review_module.to_warnings(text))
         return ReviewResult(denial=text)
 

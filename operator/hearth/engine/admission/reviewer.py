@@ -20,8 +20,8 @@ from hearth.engine.admission import snapshot_review, stack_review
 from hearth.engine.admission.review import Author, Review, ReviewResult
 from hearth.engine.admission.snapshot_review import SnapshotReviewer
 from hearth.engine.admission.stack_review import StackReviewer
+from hearth.engine.definition import definition_sources
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.engine.definition.sources import definition_template
 from hearth.model import errors, limits, members, names, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
@@ -105,7 +105,7 @@ class Reviewer:
         is_kept = review.old is not None and review_module.read_spec(review.old) == review.spec
         if self.author_check is None or is_kept:
             return ""
-        for source in definition_template.find_sources(review.spec):
+        for source in definition_sources.find_definition_sources(review.spec):
             check = self.author_check.find_reader_denial(review.author, source.ref, field=source.field)
             if denial := await self._answer_in_time(check, field=source.field):
                 return denial

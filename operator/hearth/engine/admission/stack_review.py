@@ -15,9 +15,8 @@ from hearth.engine.admission import review as review_module
 from hearth.engine.admission.review import Review, ReviewResult
 from hearth.engine.admission.snapshot_review import SnapshotReviewer
 from hearth.engine.cluster_objects import KubeconfigRef, StackObject
-from hearth.engine.definition import rejections, stack_cluster
+from hearth.engine.definition import definition_sources, rejections, stack_cluster
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.engine.definition.sources import parameter_sources, template_sources
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.chunked_work import ChunkedWork
@@ -141,10 +140,10 @@ async def compile_template(
     """
     definition = Definition(template=template if isinstance(template, dict) else {}, parameters={})
     try:
-        template_sources.check(definition.template, path=template_sources.INLINE_PATH)
+        definition_sources.check_template(definition.template, path=definition_sources.INLINE_PATH)
         return await compile_fully(builder, definition, stack), ()
     except errors.InvalidDefinition as error:
-        return None, parameter_sources.find_certain(error, definition)
+        return None, definition_sources.find_certain(error, definition)
     finally:
         builder.evaluations.forget(stack.uid)
 

@@ -21,9 +21,8 @@ import orjson
 from hearth.engine import cooperative_work, verified_revisions
 from hearth.engine.cluster_links import NO_CLUSTER, ClusterLink
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.engine.definition import stored_definition
-from hearth.engine.definition.sources import parameter_sources, template_sources
-from hearth.engine.definition.sources.source_reader import SourceReader
+from hearth.engine.definition import definition_sources, stored_definition
+from hearth.engine.definition.definition_sources import SourceReader
 from hearth.engine.ports import Evaluations, ManagementCluster, WorkloadCluster
 from hearth.engine.services import Unassisted
 from hearth.engine.verified_revisions import RevisionSet
@@ -164,12 +163,12 @@ class RevisionBuilder:
         removed: of a group, the indices removed before. Raises SourceNotFound or InvalidDefinition.
         """
         reader = reader or SourceReader(self.management_cluster)
-        template, path = await template_sources.read(reader, namespace, spec)
-        references = parameter_sources.find_references(namespace, spec)
-        found = await parameter_sources.read(reader, references)
-        made = parameter_sources.apply_sources(template, spec.get("parameters") or {}, found, template_path=path)
+        template, path = await definition_sources.read_template(reader, namespace, spec)
+        sources = definition_sources.find_parameter_sources(namespace, spec)
+        found = await definition_sources.read_parameters(reader, sources)
+        made = definition_sources.apply_sources(template, spec.get("parameters") or {}, found, template_path=path)
         definition = await cooperative_work.share(made)
-        parameter_sources.require_parameters(definition, references)
+        definition_sources.require_parameters(definition, sources)
         if (stated := spec.get(resource_group.SIZE)) is None:
             return definition
         if mistakes := list(members.find_size_mistakes(stated, known=removed)):
@@ -188,7 +187,7 @@ class RevisionBuilder:
         stored = await self._get_stored(stack, revision)
         if on_sources is not None:
             on_sources(stored_definition.find_sources(stored, stack.namespace))
-        template_sources.check(stored["template"], path=template_sources.INLINE_PATH)
+        definition_sources.check_template(stored["template"], path=definition_sources.INLINE_PATH)
         return await stored_definition.from_stored(
             stored,
             reader=self.find_reader(stack),
@@ -405,8 +404,8 @@ def identify(stack: StackObject) -> StackIdentity:
 
 def find_sources(namespace: str, spec: Object) -> frozenset[ObjectRef]:
     """Return the objects besides the spec that the definition is read from."""
-    found = {each.ref for each in parameter_sources.find_references(namespace, spec)}
-    found.update(each.ref for each in template_sources.find_references(namespace, spec))
+    found = {each.ref for each in definition_sources.find_parameter_sources(namespace, spec)}
+    found.update(each.ref for each in definition_sources.find_template_sources(namespace, spec))
     return frozenset(found) if found else NONE
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from hearth.engine import cluster_objects
 from hearth.engine.cluster_objects import KubeconfigRef, StackObject
-from hearth.engine.definition.sources.source_reader import SourceReader
+from hearth.engine.definition.definition_sources import SourceReader
 from hearth.engine.ports import RemoteCluster
 from hearth.engine.services import Services
 from hearth.model import limits, names, packing

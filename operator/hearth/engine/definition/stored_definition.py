@@ -11,9 +11,8 @@ from typing import Any
 
 from hearth.engine import cooperative_work
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.definition.sources import parameter_sources
-from hearth.engine.definition.sources.parameter_sources import SourceRef
-from hearth.engine.definition.sources.source_reader import SourceReader
+from hearth.engine.definition import definition_sources
+from hearth.engine.definition.definition_sources import ParameterSource, SourceReader
 from hearth.model.child import Object
 from hearth.model.errors import SourceNotFound
 from hearth.model.kinds import ObjectRef
@@ -89,13 +88,13 @@ async def from_stored(
     kept: Mapping[str, Any] = recorded.get("sensitive") or {}
     if not kept:
         found_definition = await cooperative_work.share(
-            parameter_sources.apply_sources(recorded["template"], recorded["parameters"], {})
+            definition_sources.apply_sources(recorded["template"], recorded["parameters"], {})
         )
         return with_size(found_definition, recorded)
     place = f"revision {number}"
     given = {**recorded["parameters"], **read_spec(kept, stack, place=place)}
     found = await read_sources(kept, reader=reader, namespace=stack.namespace, place=place)
-    definition = await cooperative_work.share(parameter_sources.apply_sources(recorded["template"], given, found))
+    definition = await cooperative_work.share(definition_sources.apply_sources(recorded["template"], given, found))
     missing = {name: entry["from"] for name, entry in kept.items() if name not in definition.parameters}
     if missing:
         lines = [
@@ -113,16 +112,16 @@ def find_sources(recorded: Mapping[str, Any], namespace: str) -> frozenset[Objec
 
 async def read_sources(
     kept: Mapping[str, Any], *, reader: SourceReader, namespace: str, place: str
-) -> dict[str, parameter_sources.SourceValue]:
+) -> dict[str, definition_sources.SourceValue]:
     """Read the current sensitive values from their sources."""
     names = sorted({entry["from"] for entry in kept.values()} - {SPEC})
-    references = [SourceRef(ref=locate(name, namespace), place=place, is_recorded=True) for name in names]
-    found: dict[str, parameter_sources.SourceValue] = {}
-    for reference in references:
+    sources = [ParameterSource(ref=locate(name, namespace), place=place, is_recorded=True) for name in names]
+    found: dict[str, definition_sources.SourceValue] = {}
+    for source in sources:
         # Read one source at a time. Another source may have the same key, but only the origin counts.
-        values = await parameter_sources.read(reader, [reference])
-        source = f"{reference.ref.kind}/{reference.ref.name}"
-        read = {name: entry["key"] for name, entry in kept.items() if entry["from"] == source}
+        values = await definition_sources.read_parameters(reader, [source])
+        named = f"{source.ref.kind}/{source.ref.name}"
+        read = {name: entry["key"] for name, entry in kept.items() if entry["from"] == named}
         found.update({name: values[key] for name, key in read.items() if key in values})
     return found
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.definition.sources import template_sources
+from hearth.engine.definition import definition_sources
 from hearth.engine.services import Services
 from hearth.model import limits, names
 from hearth.model.child import Object
@@ -110,7 +110,7 @@ class Nesting:
             if stack is None or b'"templateRef' not in stack.packed_spec:
                 continue
             if find_definition(node.namespace, stack.spec) == wanted:
-                sources = template_sources.find_references(step.ref.namespace, step.manifest["spec"])
+                sources = definition_sources.find_template_sources(step.ref.namespace, step.manifest["spec"])
                 source = ", ".join(str(each.ref) for each in sources)
                 message = (
                     f"cannot apply {step.ref}: its template, {source}, with the same parameters is that of Stack "
@@ -188,7 +188,7 @@ def seconds_left(memory: InMemoryState) -> float:
 
 def find_definition(namespace: str, spec: Any) -> Object | None:
     """Return what defines a Stack of that spec if its template is in other objects; otherwise None."""
-    sources = template_sources.find_references(namespace, spec) if isinstance(spec, dict) else ()
+    sources = definition_sources.find_template_sources(namespace, spec) if isinstance(spec, dict) else ()
     if not sources:
         return None
     return {

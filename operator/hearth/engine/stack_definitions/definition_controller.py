@@ -20,11 +20,9 @@ from hearth import supervision
 from hearth.engine import cooperative_work
 from hearth.engine.admission import definition_review
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.engine.definition import rejections
+from hearth.engine.definition import definition_sources, rejections
+from hearth.engine.definition.definition_sources import ReadSpec, SourceReader
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.engine.definition.sources import definition_template
-from hearth.engine.definition.sources.definition_template import ReadSpec
-from hearth.engine.definition.sources.source_reader import SourceReader
 from hearth.engine.ports import StackDefinitionClient
 from hearth.engine.services import Services
 from hearth.engine.stack_definitions import definition_kind
@@ -330,11 +328,11 @@ class StackDefinitionController:
     async def _read_template(self, raw: Object, owner_stack: StackObject) -> ReadSpec | None:
         """Return the spec with its template; None if that is not there, or anything is wrong, which is reported."""
         spec, name = raw["spec"], owner_stack.name
-        self._follow_sources(name, frozenset(each.ref for each in definition_template.find_sources(spec)))
+        self._follow_sources(name, frozenset(each.ref for each in definition_sources.find_definition_sources(spec)))
         mistakes: list[Mistake] = [*self._find_wrong_group(spec), *self._find_wrong_account(spec)]
         read = None
         try:
-            read = await definition_template.read(SourceReader(self._services.management_cluster), spec)
+            read = await definition_sources.read_definition_spec(SourceReader(self._services.management_cluster), spec)
             mistakes += await definition_review.find_mistakes(self._builder, read, owner_stack)
         except InvalidDefinition as error:
             mistakes += error.mistakes

@@ -11,8 +11,8 @@ from typing import cast
 import pytest
 
 from hearth.cli.importer import stack_assembly
-from hearth.engine.definition.sources import template_sources
-from hearth.engine.definition.sources.source_reader import SourceReader
+from hearth.engine.definition import definition_sources
+from hearth.engine.definition.definition_sources import SourceReader
 from hearth.engine.ports import ManagementCluster
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition
@@ -59,7 +59,7 @@ def test_the_divided_stack_has_the_same_template() -> None:
     whole = make_stack(40, size=10_000)
     *maps, stack = stack_assembly.divide(whole)
 
-    read = template_sources.read(SourceReader(cast("ManagementCluster", Shelf(maps))), "prod", stack["spec"])
+    read = definition_sources.read_template(SourceReader(cast("ManagementCluster", Shelf(maps))), "prod", stack["spec"])
     template, _ = asyncio.run(read)
 
     assert template == whole["spec"]["template"]

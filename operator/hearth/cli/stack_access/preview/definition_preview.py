@@ -13,7 +13,7 @@ from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views.files import stack_files
 from hearth.cli.stack_views.files.stack_files import StackFile
-from hearth.engine.definition.sources import definition_template
+from hearth.engine.definition import definition_sources
 from hearth.engine.stack_definitions import definition_kind
 from hearth.model import chunked_work, errors, value_class, well_known_kinds
 from hearth.model.child import Object
@@ -47,7 +47,7 @@ async def include_template(session: Session, file: StackFile) -> StackFile:
     Raises InvalidDefinition, ApiStatusError or Unreachable.
     """
     beside = list(file.beside)
-    for source in definition_template.find_sources(object_fields.mapping(file.manifest, "spec")):
+    for source in definition_sources.find_definition_sources(object_fields.mapping(file.manifest, "spec")):
         kind, ref = well_known_kinds.SOURCE_KINDS[source.ref.kind], source.ref
         is_given = any(
             (object_fields.text(each, "kind"), object_fields.text(each, "metadata", "name")) == (ref.kind, ref.name)

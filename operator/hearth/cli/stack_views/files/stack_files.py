@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from hearth.cli import object_fields
 from hearth.cli.importer import cluster_scoped_kinds
-from hearth.engine.definition.sources import parameter_sources, template_sources
-from hearth.engine.definition.sources.parameter_sources import SourceRef, SourceValue
-from hearth.engine.definition.sources.template_sources import TemplateSource
+from hearth.engine.definition import definition_sources
+from hearth.engine.definition.definition_sources import ParameterSource, SourceValue, TemplateSource
 from hearth.model import chunked_work, errors, limits, members, names, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.errors import Mistake
@@ -164,7 +163,7 @@ def find_template_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evalu
     try:
         compiler.compile_template(definition, stack=stack_file.identity, kinds=kinds, evaluator=evaluator)
     except errors.InvalidDefinition as error:
-        return parameter_sources.find_certain(error, definition)
+        return definition_sources.find_certain(error, definition)
     return []
 
 
@@ -204,25 +203,25 @@ def make_definition(stack_file: StackFile) -> Definition:
         ]
     }
     found: dict[str, SourceValue] = {}
-    for reference in parameter_sources.find_references(stack_file.identity.namespace, spec):
-        found.update(parameter_sources.parse_source(reference, find_data(reference, stack_file)))
+    for source in definition_sources.find_parameter_sources(stack_file.identity.namespace, spec):
+        found.update(definition_sources.parse_source(source, find_data(source, stack_file)))
     if not isinstance(template, dict):
         return Definition(template=template, parameters=given)
-    return chunked_work.finish(parameter_sources.apply_sources(template, given, found))
+    return chunked_work.finish(definition_sources.apply_sources(template, given, found))
 
 
 def read_source_entry(stated: Mapping[str, Any]) -> Object:
     """Return an entry of `spec.parametersFrom` without what has a wrong type, which the schema reports."""
     return {
         word: {"name": object_fields.text(stated, word, "name")}
-        for word in parameter_sources.KINDS
+        for word in definition_sources.PARAMETER_KINDS
         if isinstance(stated.get(word), Mapping)
     }
 
 
-def find_data(reference: SourceRef, stack_file: StackFile) -> dict[str, str]:
+def find_data(source: ParameterSource, stack_file: StackFile) -> dict[str, str]:
     """Return the data of a ConfigMap or Secret beside the Stack, as a cluster stores it; none if it is not there."""
-    ref = reference.ref
+    ref = source.ref
     found: dict[str, str] = {}
     for document in stack_file.beside:
         if (
@@ -291,7 +290,7 @@ def find_template_file(spec: Mapping[str, Any], beside: Sequence[Any]) -> Any:
     """
     if "template" in spec:
         return spec["template"]
-    sources = template_sources.find_references("", read_references(spec))
+    sources = definition_sources.find_template_sources("", read_references(spec))
     if not sources:
         raise errors.InvalidDefinition([Mistake(path="spec.template", message="is missing; set template")])
     templates: list[Object] = []
@@ -303,7 +302,7 @@ def find_template_file(spec: Mapping[str, Any], beside: Sequence[Any]) -> Any:
             wrong += error.mistakes
     if wrong:
         raise errors.InvalidDefinition(wrong)
-    return templates[0] if len(templates) == 1 else template_sources.unite(sources, templates)
+    return templates[0] if len(templates) == 1 else definition_sources.unite_templates(sources, templates)
 
 
 def read_references(spec: Mapping[str, Any]) -> Object:
@@ -334,7 +333,7 @@ def read_source(source: TemplateSource, beside: Sequence[Any]) -> Object:
             raise errors.InvalidDefinition([Mistake(path=f"{source.field}.key", message=message)])
         text = object_fields.text(data, source.key)
         if source.is_compressed:
-            text = template_sources.inflate(text, place=source.path, limit=limits.REVISION_BYTES)
+            text = definition_sources.inflate(text, place=source.path, limit=limits.REVISION_BYTES)
         pieces = template_source.parse_in_pieces(text, place=source.path, size=limits.REVISION_BYTES)
         return chunked_work.finish(pieces)
     message = f"is in {source.ref}; pass its file as well"

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from hearth.engine.definition import revision_builder, stored_definition
-from hearth.engine.definition.sources import parameter_sources
-from hearth.engine.definition.sources.source_reader import SourceReader
+from hearth.engine.definition import definition_sources, revision_builder, stored_definition
+from hearth.engine.definition.definition_sources import SourceReader
 from hearth.kube.cache import stack_cache
 from hearth.model import errors
 from hearth.model.child import Object
@@ -288,4 +287,4 @@ def test_sources_are_all_that_a_definition_is_read_from() -> None:
     """Each once."""
     spec = {**SPEC, "templateRef": {"name": "a"}}
     assert sorted(map(str, revision_builder.find_sources("shop", spec))) == ["configmap/a", "configmap/c", "secret/b"]
-    assert parameter_sources.find_references("shop", {}) == ()
+    assert definition_sources.find_parameter_sources("shop", {}) == ()

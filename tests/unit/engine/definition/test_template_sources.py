@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import pytest
 
-from hearth.engine.definition.sources import template_sources
-from hearth.engine.definition.sources.source_reader import SourceReader
+from hearth.engine.definition import definition_sources
+from hearth.engine.definition.definition_sources import SourceReader
 from hearth.engine.ports import ManagementCluster
 from hearth.model import limits
 from hearth.model.child import Object
@@ -53,7 +53,7 @@ class Shelf:
 
 def read(shelf: Shelf, spec: Object) -> tuple[Object, str]:
     """Return the template of a spec in namespace `shop`, and its location."""
-    return asyncio.run(template_sources.read(SourceReader(cast("ManagementCluster", shelf)), "shop", spec))
+    return asyncio.run(definition_sources.read_template(SourceReader(cast("ManagementCluster", shelf)), "shop", spec))
 
 
 SHELF = Shelf(
@@ -158,7 +158,7 @@ def test_a_part_that_cannot_be_united_is_named(wrong: Object, message: str) -> N
 def test_all_sources_are_followed() -> None:
     """A change of any of them is a change of the definition."""
     spec = {"templateRefs": [{"name": "web"}, {"name": "db", "key": "db.json.gz"}]}
-    found = template_sources.find_references("shop", spec)
+    found = definition_sources.find_template_sources("shop", spec)
     assert [(str(each.ref), each.key, each.field) for each in found] == [
         ("configmap/web", "template.yaml", "spec.templateRefs[0]"),
         ("configmap/db", "db.json.gz", "spec.templateRefs[1]"),
