@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hearth.template.compiler.changes import outlines
+from hearth.template.compiler import outlines
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.ports import fake_connection

@@ -14,6 +14,7 @@ from hearth.engine.definition import revision_builder
 from hearth.model.errors import InvalidDefinition, SourceNotFound
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.template.compiler import compiler
+from hearth.template.parser import template_kinds
 from support.units import blueprints
 
 QUICK = settings(
@@ -120,7 +121,7 @@ def check(template: Any, given_: Any) -> None:
     )  # type: ignore[arg-type]  # what it reads of these ports is all there
     try:
         definition = asyncio.run(builder.read_spec("shop", {"template": template, "parameters": given_}))
-        compiler.find_kinds(definition)
+        template_kinds.find_kinds(definition)
         blueprint = compiler.compile_template(definition, stack=blueprints.STACK, kinds=KINDS)
     except (InvalidDefinition, SourceNotFound):
         return

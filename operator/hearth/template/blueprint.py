@@ -297,9 +297,9 @@ class ListOutline:
 
     length: int
     blocks: bytes = field(repr=False)
-    """The digests of `hearth.template.compiler.changes.outlines.BLOCK` elements each, one after another."""
+    """The digests of `hearth.template.compiler.outlines.BLOCK` elements each, one after another."""
     chunks: bytes = field(repr=False)
-    """The digests of `hearth.template.compiler.changes.outlines.CHUNK` elements each."""
+    """The digests of `hearth.template.compiler.outlines.CHUNK` elements each."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,11 +36,10 @@ from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.target.target import EMPTY_REVISION
 from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition, Outline, ReadValue, SharingScope, StackIdentity
-from hearth.template.compiler import compiler
-from hearth.template.compiler.changes import changed_members, outlines
-from hearth.template.compiler.changes.changed_members import Inputs
+from hearth.template.compiler import changed_members, outlines
+from hearth.template.compiler.changed_members import Inputs
 from hearth.template.instances import instance_form
-from hearth.template.parser import policies
+from hearth.template.parser import policies, template_kinds
 
 # Cache of blueprints that Stacks with the same definition share. A blueprint stays cached while any Stack uses it, so
 # the cache needs no memory of its own.
@@ -268,7 +267,7 @@ class RevisionBuilder:
             definition = dataclasses.replace(definition, read=self.read[stack.uid])
         cluster, key = self.find_cluster(stack)
         kinds, identity = cluster.kinds, identify(stack)
-        pairs = await cooperative_work.share(compiler.find_kinds_in_pieces(definition))
+        pairs = await cooperative_work.share(template_kinds.find_kinds_in_pieces(definition))
         await cluster.load_schemas([kind for pair in pairs if (kind := kinds.find(*pair)) is not None])
         # The live spec always decides on adoption, for any revision.
         adopts = bool(policies.adopts(stack.spec.get("adoptionPolicy")))

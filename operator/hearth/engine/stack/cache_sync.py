@@ -22,7 +22,7 @@ from hearth.model.kinds import Kind
 from hearth.plan.health import health_rules
 from hearth.plan.health.health_rules import RuleChange
 from hearth.template.blueprint import Blueprint
-from hearth.template.compiler import compiler
+from hearth.template.parser import template_kinds
 
 ASK_AGAIN = 2.0
 """Seconds until an unanswered question is asked again."""
@@ -283,5 +283,5 @@ async def _was_completed_with(
         definition = await definition_sync.builder.read_revision(stack, revision)
     except (InvalidDefinition, SourceNotFound):
         return True
-    found = (api_version.rpartition("/")[0] + "/" + name for api_version, name in compiler.find_kinds(definition))
+    found = (api_version.rpartition("/")[0] + "/" + name for api_version, name in template_kinds.find_kinds(definition))
     return f"{kind.group}/{kind.name}" in set(found)

@@ -16,8 +16,7 @@ from hearth.model.kinds import ObjectRef
 from hearth.plan.resource import replacement
 from hearth.plan.resource.desired_objects import DesiredObjects
 from hearth.template.blueprint import Blueprint, ResourceBlueprint, StackIdentity
-from hearth.template.compiler import resource_binding
-from hearth.template.compiler.changes import named_objects
+from hearth.template.compiler import object_names
 from hearth.template.compiler.manifest_template import ManifestTemplate
 
 
@@ -151,7 +150,7 @@ class WantedObjects:
     def _read(self, resource: ResourceBlueprint, known: NamesOfKind) -> None:
         # Only a template shows a part of what it evaluates to.
         is_partly_known = isinstance(resource.manifest, ManifestTemplate)
-        metadata = named_objects.find_metadata(resource) if is_partly_known else {}
+        metadata = object_names.find_metadata(resource) if is_partly_known else {}
         namespace = self._find_namespace(metadata)
         pinned = metadata.get("name")
         if namespace is None or (resource.is_name_pinned and not isinstance(pinned, str)):
@@ -160,7 +159,7 @@ class WantedObjects:
         kind = kinds.make_key(resource.api_version.rpartition("/")[0], resource.kind)
         # A kind of cluster scope has no namespace, which only the API server tells.
         for each in (namespace, ""):
-            name = pinned or resource_binding.find_name(resource.name, self._stack, namespace=each, kind=kind)
+            name = pinned or object_names.find_name(resource.name, self._stack, namespace=each, kind=kind)
             known.resources.setdefault((each, name), []).append(resource.name)
 
     def _find_namespace(self, metadata: Mapping[str, Any]) -> str | None:

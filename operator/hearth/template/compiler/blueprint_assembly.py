@@ -1,4 +1,4 @@
-"""Assembly of the blueprint from validated resources: presence, order, and resources that name the same object.
+"""Assembly of the blueprint from validated resources: presence, order, outputs, and rolling updates of collections.
 
 Collects mistakes in its PartialEvaluator. The result is valid only if there are none.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from hearth.graph import order
-from hearth.model import applied_manifest, limits, members
+from hearth.model import applied_manifest, limits, members, rolling_batches
 from hearth.model.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
 from hearth.model.field_paths import PathPattern
 from hearth.template.blueprint import (
@@ -23,6 +23,7 @@ from hearth.template.blueprint import (
     ExternalBlueprint,
     FindRepeated,
     ResourceBlueprint,
+    RollingPolicy,
     StackIdentity,
 )
 from hearth.template.cel import value_sizes
@@ -31,19 +32,18 @@ from hearth.template.cel.expressions import merge_reads
 from hearth.template.compiler import (
     external_binding,
     member_positions,
-    nested_outputs,
+    object_names,
     resource_binding,
-    rolling_policies,
     sensitivity,
-    sharing_scope,
     template_conditions,
 )
 from hearth.template.compiler.manifest_template import InterpolatedString, ManifestTemplate
-from hearth.template.compiler.output_analysis import AnalyzedOutput
 from hearth.template.compiler.partial_evaluation import PartialEvaluator
-from hearth.template.compiler.resource_analysis import AnalyzedResource
+from hearth.template.compiler.resource_analysis import AnalyzedOutput, AnalyzedResource
 from hearth.template.compiler.resource_binding import BoundResource
 from hearth.template.compiler.template_conditions import ConditionValue
+from hearth.template.parser.rolling_policy import RollingSource
+from hearth.template.parser.template_parser import ResourceSource
 from hearth.template.schema import literal_validator, repeated_elements
 from hearth.template.schema.shapes import Type
 
@@ -89,13 +89,11 @@ def assemble(
         return None
     collections = [each for each in chosen if each.collection is not None]
     present = yield from bind_present([each for each in chosen if each.source.external is None], evaluator)
-    yield from resource_binding.refuse_duplicates(
-        [each for found in present.values() for each in found], evaluator, stack
-    )
+    yield from object_names.refuse_duplicates([each for found in present.values() for each in found], evaluator, stack)
     documents = yield from bind_outputs(outputs, evaluator, sizes=count_members(present, evaluator))
     if evaluator.part is None:
         refuse_many_reads(present, documents, evaluator)
-    rolling = rolling_policies.make_all(present, evaluator, surge=surge)
+    rolling = make_rolling_policies(present, evaluator, surge=surge)
     retained = frozenset(analyzed.source.name for analyzed in resources if analyzed.source.is_retained)
     made = yield from make_blueprint(names_in_order, present, documents, evaluator, retained=retained, externals=read)
     made = external_binding.note_members(made, collections, evaluator)
@@ -212,8 +210,55 @@ def make_blueprint(
         externals=external_binding.note_dependents(externals, made),
         retained=retained,
         sensitive_texts=hidden,
-        scope=max(evaluator.scope, sharing_scope.of_names(map(resource_binding.find_naming, all_bound))),
+        scope=max(evaluator.scope, object_names.find_scope(map(object_names.find_naming, all_bound))),
     )
+
+
+def make_rolling_policies(
+    present: Mapping[str, Sequence[BoundResource]], evaluator: PartialEvaluator, *, surge: int
+) -> dict[str, RollingPolicy]:
+    """Return the policies by collection, of those that state one. surge: members of a group beyond its size."""
+    found: dict[str, RollingPolicy] = {}
+    for name, bound in present.items():
+        source = bound[0].analyzed.source if bound else None
+        if source is not None and source.rolling is not None:
+            if source.indices is None and evaluator.part is None:
+                refuse_standstill(source.rolling, len(bound), evaluator)
+            found[name] = make_rolling_policy(source, source.rolling, tuple(each.name for each in bound), surge=surge)
+    return found
+
+
+def make_rolling_policy(
+    source: ResourceSource, rolling: RollingSource, names: tuple[str, ...], *, surge: int
+) -> RollingPolicy:
+    """Return the policy of one collection with these members. surge: members of a group beyond its size.
+
+    A group may grow to keep enough members in service.
+    """
+    is_group = source.indices is not None
+    size = len(names) - surge if is_group else len(names)
+    batch = rolling_batches.find_batch_size(rolling.max_batch, members=size)
+    return RollingPolicy(
+        collection=source.name,
+        members=names,
+        max_batch=batch,
+        min_ready=min(rolling.min_ready, size),
+        min_ready_stated=rolling.min_ready,
+        pause=rolling.pause,
+        surge=rolling_batches.find_surge(size, batch=batch, in_service=rolling.min_ready) if is_group else 0,
+    )
+
+
+def refuse_standstill(source: RollingSource, size: int, evaluator: PartialEvaluator) -> None:
+    """Record a minimum that leaves no member to change."""
+    if is_standstill(source, size):
+        message = f"is {source.min_ready}, but there are {size} members, so none could ever change; use a lower number"
+        evaluator.note(f"{source.path}.minReady", message)
+
+
+def is_standstill(source: RollingSource, size: int) -> bool:
+    """Return whether a minimum leaves no member to change."""
+    return 0 < size <= source.min_ready
 
 
 def trace(
@@ -286,7 +331,7 @@ def bind_outputs(
             if document is not None:
                 check_output(document, output, evaluator)
                 is_sensitive = any(evaluator.is_sensitive(expression) for expression in expressions)
-                may_hide = is_sensitive or nested_outputs.reads_any(document)
+                may_hide = is_sensitive or sensitivity.reads_outputs(document)
                 found[output.name] = sensitivity.RedactedOutput(document, is_sensitive) if may_hide else document
     return found
 

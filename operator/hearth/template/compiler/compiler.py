@@ -1,17 +1,18 @@
 """Compilation of a definition to a blueprint: all mistakes at once, or none.
 
 Calls the steps in order; each step has its own module. Pure: the caller passes the kinds that the cluster serves. For
-the compilation of what changed since the last blueprint see `hearth.template.compiler.changes`.
+the compilation of what changed since the last blueprint see `hearth.template.compiler.changed_members`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Set
+from dataclasses import field
 from typing import Any
 
 from hearth.graph import order
-from hearth.model import chunked_work, errors, limits, members
+from hearth.model import chunked_work, errors, limits, members, value_class
 from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kinds
@@ -21,25 +22,35 @@ from hearth.template.cel import evaluation, expressions, type_checker
 from hearth.template.cel.evaluation import Evaluator, Unevaluated
 from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator, ValidExpression
 from hearth.template.cel.weight import Large
-from hearth.template.compiler import blueprint_assembly, resource_analysis, sensitivity, template_conditions
-from hearth.template.compiler.analysis import Analysis
-from hearth.template.compiler.changes import definition_part
-from hearth.template.compiler.changes.definition_part import DefinitionPart
-from hearth.template.compiler.output_analysis import AnalyzedOutput, analyze_output
+from hearth.template.compiler import blueprint_assembly, outlines, resource_analysis, sensitivity, template_conditions
+from hearth.template.compiler.outlines import DefinitionPart
 from hearth.template.compiler.partial_evaluation import PartialEvaluator
-from hearth.template.compiler.resource_analysis import AnalyzedResource
+from hearth.template.compiler.resource_analysis import AnalyzedOutput, AnalyzedResource, analyze_output
 from hearth.template.compiler.sensitivity import SensitivityTracker
 from hearth.template.compiler.template_conditions import Conditions, ConditionValue
-from hearth.template.parser import template_kinds, template_parser
+from hearth.template.parser import template_parser
 from hearth.template.parser.template_parser import TemplateSource
 from hearth.template.schema import parameters, shapes
 from hearth.template.schema.effort import Effort
 from hearth.template.text import error_hints
 
-find_kinds = template_kinds.find_kinds
-find_kinds_in_pieces = template_kinds.find_kinds_in_pieces
-
 _STACK_SHAPE = shapes.make_closed({key: {"type": "string"} for key in ("name", "namespace", "uid")}, name="stack")
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """A validated template with the values of its parameters, before any expression of a resource is bound."""
+
+    source: TemplateSource
+    params: dict[str, Any] = field(repr=False)
+    is_known: bool
+    """Whether all parameters are valid. If not, expressions are not evaluated: their mistakes would only follow."""
+    sensitivity: SensitivityTracker
+    resources: list[AnalyzedResource]
+    outputs: list[AnalyzedOutput]
+    conditions: Conditions
+    edges: dict[str, list[str]]
+    validator: ExpressionValidator
 
 
 def compile_template(
@@ -297,7 +308,7 @@ def find_member_lists(analysis: Analysis) -> frozenset[str]:
     others = {find_own_list(each) or "" for each in collections if computes_positions(each, roots)}
     for each in collections:
         if find_own_list(each) is None and each.collection is not None and each.collection.for_each is not None:
-            others.update(map(definition_part.name_read, externals.intersection(each.collection.for_each.parsed.roots)))
+            others.update(map(outlines.name_read, externals.intersection(each.collection.for_each.parsed.roots)))
     for expression in find_expressions(analysis):
         for read in expression.parsed.reads.reads:
             if read.root == ROOT:
@@ -307,7 +318,7 @@ def find_member_lists(analysis: Analysis) -> frozenset[str]:
 
 def find_own_list(resource: AnalyzedResource) -> str | None:
     """Return the parameter that `forEach` of a collection names."""
-    return definition_part.find_list(resource.collection.for_each) if resource.collection is not None else None
+    return outlines.find_list(resource.collection.for_each) if resource.collection is not None else None
 
 
 def computes_positions(resource: AnalyzedResource, collections: Set[str]) -> bool:
@@ -331,7 +342,7 @@ def find_expressions(analysis: Analysis) -> Iterator[ValidExpression]:
         found = resource.collection
         if found is not None and found.key is not None:
             yield found.key
-        if found is not None and found.for_each is not None and definition_part.find_list(found.for_each) is None:
+        if found is not None and found.for_each is not None and outlines.find_list(found.for_each) is None:
             yield found.for_each
     for output in analysis.outputs:
         yield from find_pieces(output.expressions.values())

@@ -19,8 +19,7 @@ from hearth.template.cel import cel_values, evaluation, expressions, field_refer
 from hearth.template.cel.evaluation import Evaluator
 from hearth.template.cel.expression_validator import ValidExpression
 from hearth.template.cel.expressions import Expression, Parsed, Reads
-from hearth.template.compiler import manifest_template, nested_outputs, sharing_scope
-from hearth.template.compiler.changes.definition_part import DefinitionPart
+from hearth.template.compiler import manifest_template, sensitivity
 from hearth.template.compiler.manifest_template import (
     Constant,
     InterpolatedString,
@@ -29,6 +28,7 @@ from hearth.template.compiler.manifest_template import (
     ParsedManifest,
     Part,
 )
+from hearth.template.compiler.outlines import DefinitionPart
 from hearth.template.compiler.sensitivity import SensitivityTracker
 from hearth.template.text import error_hints
 
@@ -168,7 +168,7 @@ class PartialEvaluator:
         is_shared = bool(self._member_names) and self.is_same_for_all(valid.parsed)
         if is_shared and (known := self._shared.get((valid.parsed, path))) is not None:
             return known
-        self.scope = max(self.scope, sharing_scope.of_expression(valid.parsed))
+        self.scope = max(self.scope, find_scope(valid.parsed))
         expression = expressions.bind(
             valid.parsed,
             path=path,
@@ -185,7 +185,7 @@ class PartialEvaluator:
             return self.bind_around(expression, blocked)
         if not expression.names:
             return self.fold(expression)
-        expression = nested_outputs.guard(expression, self.stacks)
+        expression = sensitivity.guard_outputs(expression, self.stacks)
         if is_shared:
             self._shared[valid.parsed, path] = expression
         return expression
@@ -325,6 +325,14 @@ class PartialEvaluator:
         if text.is_whole and isinstance(bound[0], Constant):
             return bound[0]
         return (yield from join([part for part in bound if part is not None]))
+
+
+def find_scope(parsed: Parsed) -> SharingScope:
+    """Return the Stacks for which an expression has the same meaning."""
+    if "stack" not in parsed.roots:
+        return SharingScope.ANY
+    paths = (read.path for read in parsed.reads.reads if read.root == "stack")
+    return SharingScope.NAMESPACE if all(path[:1] == ("namespace",) for path in paths) else SharingScope.ONE
 
 
 def weigh(found: Sequence[Part] | Constant | None, text: InterpolatedString) -> int:

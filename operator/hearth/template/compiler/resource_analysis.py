@@ -20,7 +20,7 @@ from hearth.template.compiler.collection_analysis import AnalyzedCollection, Ele
 from hearth.template.compiler.manifest_template import InterpolatedString, Keys, ParsedManifest
 from hearth.template.compiler.template_conditions import ConditionValue
 from hearth.template.parser import masked_values, template_kinds
-from hearth.template.parser.template_parser import ResourceSource
+from hearth.template.parser.template_parser import OutputSource, ResourceSource
 from hearth.template.schema import literal_validator, repeated_elements, shapes
 from hearth.template.schema.shapes import Shape, Type
 from hearth.template.text import error_hints, interpolation
@@ -329,3 +329,27 @@ def examine_tests(
         if expression is not None:
             found.append((expression, path))
     return found
+
+
+@dataclass(slots=True, kw_only=True)
+class AnalyzedOutput:
+    """A validated output."""
+
+    name: str
+    path: str
+    parsed: ParsedManifest
+    expressions: dict[Keys, list[str | ValidExpression]] = field(default_factory=dict)
+    when: ConditionValue | None = None
+
+
+def analyze_output(
+    source: OutputSource, validator: ExpressionValidator, allowed: AllowedNames
+) -> ChunkedWork[AnalyzedOutput]:
+    """Validate one output."""
+    dissection = ParsedManifest(source.value, path=f"{source.path}.value")
+    validator.mistakes += dissection.mistakes
+    expressions = yield from validate_strings(dissection, shapes.OPEN, validator, allowed)
+    analyzed = AnalyzedOutput(name=source.name, path=source.path, parsed=dissection, expressions=expressions)
+    if source.when is not None:
+        analyzed.when = template_conditions.examine(source.when, validator, path=f"{source.path}.when")
+    return analyzed

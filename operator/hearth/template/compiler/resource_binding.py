@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from hearth.model import kinds, limits, members, names, value_class
-from hearth.model.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
-from hearth.model.kinds import ObjectRef
-from hearth.template.blueprint import Evaluable, StackIdentity
+from hearth.model import limits, members, value_class
+from hearth.model.chunked_work import ChunkedWork
+from hearth.template.blueprint import Evaluable
 from hearth.template.cel.expression_validator import ValidExpression
-from hearth.template.compiler import collection_analysis, sharing_scope
+from hearth.template.compiler import collection_analysis
 from hearth.template.compiler.manifest_template import ManifestTemplate, ParsedManifest
 from hearth.template.compiler.partial_evaluation import BooleanExpression, PartialEvaluator
 from hearth.template.compiler.resource_analysis import AnalyzedResource
@@ -206,77 +205,3 @@ def bind_tests(
     """Bind the tests that contain no mistake."""
     bound = (evaluator.bind_test(expression, path=path) for expression, path in tests)
     return tuple(test for test in bound if test is not None)
-
-
-def refuse_duplicates(
-    present: Iterable[BoundResource], evaluator: PartialEvaluator, stack: StackIdentity
-) -> ChunkedWork[None]:
-    """Record every resource that names the same object as an earlier one."""
-    owners: dict[ObjectRef, str] = {}
-    for index, bound in enumerate(present):
-        if index % MARKS_IN_A_PIECE == 0:
-            yield
-        ref = find_object(bound, stack)
-        if ref is None:
-            continue
-        owner = owners.setdefault(ref, bound.name)
-        if owner != bound.name:
-            _note_duplicate(bound, evaluator, ref=ref, owner=owner)
-        if len(evaluator.mistakes) > limits.MISTAKES:
-            return
-
-
-def _note_duplicate(bound: BoundResource, evaluator: PartialEvaluator, *, ref: ObjectRef, owner: str) -> None:
-    """Record that a resource names the object of another one; once for all members of one collection."""
-    place, what, cure = f"{bound.analyzed.source.path}.manifest.metadata.name", "", "rename one of them"
-    if members.is_member(bound.name):
-        what = f"member '{members.key_of(bound.name)}': "
-        if members.is_member(owner) and members.root_of(owner) == members.root_of(bound.name):
-            if any(mistake.path == place for mistake in evaluator.mistakes):
-                return
-            cure = "add ${key}, or omit the name"
-    evaluator.note(place, f"{what}names {ref}, which the resource '{owner}' also names; {cure}")
-
-
-def find_naming(bound: BoundResource) -> sharing_scope.ObjectNaming:
-    """Find how the resource's object gets its name."""
-    stated = bound.analyzed.source.manifest.get("metadata") or {}
-    is_placed = stated.get("namespace") is not None
-    return sharing_scope.ObjectNaming(
-        bound.analyzed.group, bound.analyzed.kind, stated.get("name") is not None, is_placed
-    )
-
-
-def find_object(bound: BoundResource, stack: StackIdentity) -> ObjectRef | None:
-    """Find the first object of the resource, if its name is known beforehand."""
-    analyzed = bound.analyzed
-    # Constants were filled in when the document was made.
-    metadata = bound.parsed.skeleton.get("metadata") or {}
-    stated = analyzed.source.manifest.get("metadata") or {}
-    is_cluster_wide = analyzed.served is not None and not analyzed.served.namespaced
-    namespace = metadata.get("namespace") if stated.get("namespace") is not None else stack.namespace
-    if is_cluster_wide:
-        namespace = ""
-    pinned, kind = metadata.get("name"), kinds.make_key(analyzed.group, analyzed.kind)
-    name = find_name(bound.name, stack, namespace=namespace, kind=kind) if stated.get("name") is None else pinned
-    if not isinstance(name, str) or not isinstance(namespace, str):
-        return None
-    return ObjectRef(group=analyzed.group, kind=analyzed.kind, namespace=namespace, name=name)
-
-
-def find_name(resource: str, stack: StackIdentity, *, namespace: object, kind: str) -> str | None:
-    """Return the name that the operator gives to the first object of a resource; None if its namespace is not known.
-
-    kind: `Kind.group`.
-    """
-    if not isinstance(namespace, str):
-        return None
-    return names.child_name(
-        stack=stack.name,
-        stack_namespace=stack.namespace,
-        stack_uid=stack.uid,
-        resource=resource,
-        incarnation=1,
-        namespace=namespace,
-        length=names.find_length(kind),
-    )

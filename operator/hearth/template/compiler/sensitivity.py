@@ -1,24 +1,24 @@
 """Tracking of sensitive values in a definition: the sensitive parameters and everything derived from them.
 
-Follows values through expressions by the paths that these read, known yet or not. Must not know the API server or
-statuses.
+Follows values through expressions by the paths that these read, known yet or not. A sensitive output of a nested Stack
+has no value in that Stack's status, so an expression that needs it fails. Must not know the API server, nor which
+expressions are allowed where.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
 from hearth.model import field_paths, value_class
 from hearth.model.child import Path
 from hearth.model.text import redaction
-from hearth.template.blueprint import EvaluationError, Known, Outcome
-
-if TYPE_CHECKING:
-    from hearth.template.blueprint import Definition, Evaluable, Values
-    from hearth.template.cel.field_references import FieldRead
-    from hearth.template.compiler.manifest_template import Keys
+from hearth.template.blueprint import Definition, Evaluable, EvaluationError, Known, Outcome, Values
+from hearth.template.cel.expressions import Expression
+from hearth.template.cel.field_references import FieldRead
+from hearth.template.compiler.manifest_template import Keys, ManifestTemplate
+from hearth.template.text import error_hints
 
 SHORTEST_DERIVED = 8
 """Characters from which a text derived from a sensitive value is redacted everywhere. Shorter ones are words like `yes`
@@ -29,6 +29,11 @@ PARAMETERS: Path = ("spec", "parameters")
 """The field of a nested Stack that every viewer of Stacks sees. Its revision stores it, too."""
 NAMES: tuple[Path, ...] = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
 """The fields that every message and every request shows."""
+OUTPUTS: Final = ("status", "outputs")
+NEXT_STEP = (
+    "is sensitive, so the status of that Stack does not contain its value; read the Secret that contains it, "
+    "e.g. with spec.parametersFrom"
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -140,3 +145,65 @@ class RedactedOutput:
         has_value = isinstance(outcome, Known) and outcome.value is not None
         is_hidden = (self.is_sensitive and has_value) or isinstance(outcome, SensitiveOutput)
         return Known(redaction.SENSITIVE) if is_hidden else outcome
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class OutputReader(Expression):
+    """An expression that reads outputs of nested Stacks, and never takes the placeholder of one for its value."""
+
+    stacks: tuple[str, ...]
+    """The resources among `names` that are such Stacks."""
+
+    def evaluate(self, values_: Values) -> Outcome:
+        """Evaluate it; SensitiveOutput if it needs a value that is not there. A test may ask whether there is one."""
+        outcome = Expression.evaluate(self, values_)
+        if isinstance(outcome, Known) and isinstance(outcome.value, bool):
+            return outcome
+        shown = isinstance(outcome, Known) and redaction.SENSITIVE in redaction.find_texts(outcome.value)
+        for name in self.stacks:
+            output = find_sensitive_output(values_.get(name), self.reads[name], or_any=shown)
+            if output:
+                text = error_hints.quote_expression(self.parsed.text)
+                return SensitiveOutput(path=self.path, message=f"{text}: the output '{output}' of '{name}' {NEXT_STEP}")
+        return outcome
+
+
+def guard_outputs(expression: Expression, stacks: Collection[str]) -> Expression:
+    """Return the expression as an OutputReader if it reads an output of one of these nested Stacks."""
+    found = tuple(
+        name for name in expression.names if name in stacks and any(map(is_output_read, expression.reads[name]))
+    )
+    if not found:
+        return expression
+    fields = {name: getattr(expression, name) for name in Expression.__slots__}
+    return OutputReader(**fields, stacks=found)
+
+
+def is_output_read(path: Path) -> bool:
+    """Return whether a read of that path contains an output, or is part of one."""
+    return path[: len(OUTPUTS)] == OUTPUTS[: len(path)]
+
+
+def find_sensitive_output(found: Any, reads: Collection[Path], *, or_any: bool) -> str:
+    """Return the name of a sensitive output of one Stack, or of several, that is read by its name; "" for none.
+
+    or_any: whether it also counts if all outputs are read together.
+    """
+    for stack in found if isinstance(found, tuple) else (found,):
+        for name in list_sensitive_outputs(stack):
+            if any(path[len(OUTPUTS) :][:1] == (name,) or (or_any and len(path) <= len(OUTPUTS)) for path in reads):
+                return name
+    return ""
+
+
+def list_sensitive_outputs(stack: Any) -> Iterator[str]:
+    """List the names of the outputs whose values a Stack hides."""
+    status = stack.get("status") if isinstance(stack, Mapping) else None
+    outputs = status.get("outputs") if isinstance(status, Mapping) else None
+    if isinstance(outputs, Mapping):
+        yield from (name for name, value in outputs.items() if value == redaction.SENSITIVE)
+
+
+def reads_outputs(template: ManifestTemplate) -> bool:
+    """Return whether the document reads outputs of nested Stacks."""
+    return any(isinstance(part, OutputReader) for slot in template.slots for part in slot.parts)

@@ -13,8 +13,7 @@ from hearth.model import chunked_work
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.steps import Apply
 from hearth.template.blueprint import Blueprint, Definition
-from hearth.template.compiler import compiler
-from hearth.template.compiler.changes import changed_members
+from hearth.template.compiler import changed_members, compiler
 from support.units import blueprints, changed_children
 from support.units.blueprints import World
 

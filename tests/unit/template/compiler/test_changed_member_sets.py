@@ -12,9 +12,8 @@ from hearth.model import chunked_work
 from hearth.model.members import GroupSize
 from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition
-from hearth.template.compiler import compiler
-from hearth.template.compiler.changes import changed_members, outlines
-from hearth.template.compiler.changes.changed_members import Inputs
+from hearth.template.compiler import changed_members, compiler, outlines
+from hearth.template.compiler.changed_members import Inputs
 from support.units import blueprints
 
 KINDS = blueprints.ServedKinds(blueprints.CONFIG_MAP, blueprints.GADGET)

@@ -15,9 +15,8 @@ import pytest
 from hearth.model import chunked_work
 from hearth.model.errors import InvalidDefinition
 from hearth.template.blueprint import Blueprint, Definition, Origin, StackIdentity
-from hearth.template.compiler import compiler
-from hearth.template.compiler.changes import changed_members, outlines
-from hearth.template.compiler.changes.changed_members import Inputs
+from hearth.template.compiler import changed_members, compiler, outlines
+from hearth.template.compiler.changed_members import Inputs
 from support.units import blueprints
 
 KINDS = blueprints.ServedKinds(blueprints.CONFIG_MAP, blueprints.GADGET)

@@ -11,6 +11,7 @@ import yaml
 from hearth.model.kinds import Kind
 from hearth.template.blueprint import Blueprint, Definition, EvaluationError, Known, Pending, StackIdentity
 from hearth.template.compiler import compiler
+from hearth.template.parser import template_kinds
 from support.units.templates.typed_kinds import TypedKinds
 
 STACK = StackIdentity(name="shop", namespace="prod", uid="u-1")
@@ -270,7 +271,7 @@ resources: {web: {manifest: {apiVersion: "${params.group}/v1", kind: "${params.k
     web = compile_text(template).resources["web"]
     assert (web.api_version, web.kind) == ("apps/v1", "Deployment")
     definition = Definition(template=yaml.safe_load(template), parameters={"group": "x.dev"})
-    assert compiler.find_kinds(definition) == (("x.dev/v1", "Deployment"),)
+    assert template_kinds.find_kinds(definition) == (("x.dev/v1", "Deployment"),)
 
 
 def test_the_template_of_an_inner_stack_is_left_alone() -> None:
@@ -336,7 +337,7 @@ resources: {x: {when: "${conditions.c}", manifest: {apiVersion: v1, kind: Config
 )
 def test_kinds_of_anything(template: Any) -> None:
     """Looking for kinds takes all that there is."""
-    assert compiler.find_kinds(Definition(template=template, parameters=None)) == ()  # type: ignore[arg-type]  # as a client may write it
+    assert template_kinds.find_kinds(Definition(template=template, parameters=None)) == ()  # type: ignore[arg-type]  # as a client may write it
 
 
 def test_kinds_are_found_once() -> None:
@@ -352,7 +353,7 @@ def test_kinds_are_found_once() -> None:
         },
         parameters={"k": "Deployment"},
     )
-    assert compiler.find_kinds(definition) == (("v1", "ConfigMap"), ("apps/v1", "Deployment"))
+    assert template_kinds.find_kinds(definition) == (("v1", "ConfigMap"), ("apps/v1", "Deployment"))
 
 
 def test_fields_are_named_as_the_object_has_them() -> None:

@@ -11,9 +11,8 @@ import yaml
 from hearth.model import chunked_work
 from hearth.model.label_selectors import LabelRequirement, LabelSelector, Operator
 from hearth.template.blueprint import Blueprint, Definition, ReadValue
-from hearth.template.compiler import compiler
-from hearth.template.compiler.changes import changed_members, outlines
-from hearth.template.compiler.changes.changed_members import Inputs
+from hearth.template.compiler import changed_members, compiler, outlines
+from hearth.template.compiler.changed_members import Inputs
 from support.units.templates.collection_templates import (
     GIVEN,
     KINDS,

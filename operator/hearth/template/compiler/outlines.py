@@ -1,18 +1,19 @@
-"""Outlines of definitions: digests of everything that a compilation depends on, by which the changed elements are found.
+"""Outlines of definitions: digests of all that a compilation depends on. They show which elements of long lists changed.
 
-Must not know what an element means.
+Only the members of these are compiled: a part of the definition. Must not know what an element means.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 
+from hearth.model import value_class
 from hearth.template.blueprint import Blueprint, Definition, ListOutline, Outline, StackIdentity
-from hearth.template.compiler.changes.definition_part import name_read
+from hearth.template.cel.expression_validator import ValidExpression
 
 CHUNK = 4
 """Elements with one digest. Members of a changed chunk are compiled again, 0.06 ms each; a digest costs 0.002 ms."""
@@ -24,6 +25,37 @@ LONG = 512
 """Elements from which a list has an outline. Fewer members are compiled in less than 40 ms."""
 LARGE = 16 * 1024
 """Bytes of JSON from which a list has an outline. Expressions get such parameters reduced to what they read."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class DefinitionPart:
+    """All of a template with only some members of its collections. A list of the definition contains only their elements."""
+
+    positions: Mapping[str, Sequence[int]]
+    """By parameter, the positions that the elements of its list have in the whole list."""
+    indices: tuple[int, ...] | None = None
+    """Of a group, the indices of its members; None for a Stack."""
+
+    def find_positions(self, for_each: ValidExpression | None) -> Sequence[int] | None:
+        """Return the positions of the elements that a `forEach` names; None if it names all."""
+        name = find_list(for_each)
+        return self.positions.get(name) if name is not None else None
+
+
+def name_read(name: str) -> str:
+    """Return what stands for a list of external objects among the names of parameters, of which none ends so."""
+    return f"{name}[]"
+
+
+def find_list(for_each: ValidExpression | None) -> str | None:
+    """Return the parameter, or the list of external objects, whose elements a `forEach` names, if that is all it does."""
+    reads = for_each.parsed.reads.reads if for_each is not None else ()
+    if for_each is not None and len(for_each.parsed.roots) == 1 and for_each.parsed.roots[0] == for_each.parsed.text:
+        return name_read(for_each.parsed.text)
+    if for_each is None or len(reads) != 1 or reads[0].root != "params" or len(reads[0].steps) != 1:
+        return None
+    (step,) = reads[0].steps
+    return step if isinstance(step, str) and str(reads[0]) == for_each.parsed.text else None
 
 
 def make(

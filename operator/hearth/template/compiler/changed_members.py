@@ -28,10 +28,9 @@ from hearth.template.blueprint import (
 from hearth.template.cel import evaluation, expressions
 from hearth.template.cel.evaluation import Evaluator
 from hearth.template.cel.expressions import Reads
-from hearth.template.compiler import compiler, external_binding, rolling_policies, sensitivity
-from hearth.template.compiler.analysis import Analysis
-from hearth.template.compiler.changes import definition_part, named_objects, outlines
-from hearth.template.compiler.changes.definition_part import DefinitionPart
+from hearth.template.compiler import blueprint_assembly, compiler, external_binding, object_names, outlines, sensitivity
+from hearth.template.compiler.compiler import Analysis
+from hearth.template.compiler.outlines import DefinitionPart
 from hearth.template.compiler.resource_analysis import AnalyzedResource
 from hearth.template.schema import parameters
 
@@ -133,14 +132,14 @@ def find_part(outline: Outline, compiled: CompiledFrom) -> DefinitionPart | None
 def shorten(definition: Definition, part: DefinitionPart) -> Definition:
     """Return the definition with only the elements of the part."""
     given = definition.parameters
-    read = {definition_part.name_read(name): each.value for name, each in definition.read.items()}
+    read = {outlines.name_read(name): each.value for name, each in definition.read.items()}
     values = {**given, **read}
     lists = {name: [values[name][position] for position in found] for name, found in part.positions.items()}
     return dataclasses.replace(
         definition,
         parameters={name: lists.get(name, value) for name, value in given.items()},
         read={
-            name: dataclasses.replace(each, value=lists.get(definition_part.name_read(name), each.value))
+            name: dataclasses.replace(each, value=lists.get(outlines.name_read(name), each.value))
             for name, each in definition.read.items()
         },
     )
@@ -170,7 +169,7 @@ def choose_changed(found: Blueprint, previous: Blueprint) -> ChunkedWork[dict[st
         after = dataclasses.replace(after, index=before.index, dependents=before.dependents)
         if after == before:
             continue
-        if after.requires != before.requires or named_objects.find_place(after) != named_objects.find_place(before):
+        if after.requires != before.requires or object_names.find_place(after) != object_names.find_place(before):
             # Another resource may name the same object.
             return None
         changed[name] = after
@@ -211,7 +210,7 @@ def combine(
     if exceeds_limits(changes, made) or not (yield from has_own_objects(changes, made, inputs, previous=previous)):
         return None
     rolling = {
-        each.source.name: rolling_policies.make_one(
+        each.source.name: blueprint_assembly.make_rolling_policy(
             each.source, each.source.rolling, names[each.source.name], surge=outline.surge
         )
         for each in changes.analysis.resources
@@ -227,7 +226,7 @@ def combine(
 
 def find_size(resource: ResourceBlueprint) -> int:
     """Return the known bytes of a manifest."""
-    return len(named_objects.find_raw(resource))
+    return len(object_names.find_raw(resource))
 
 
 def find_samples(changes: Changes, previous: Blueprint) -> Iterator[ResourceBlueprint]:
@@ -251,7 +250,7 @@ def exceeds_limits(changes: Changes, made: Blueprint) -> bool:
         expressions += resource.count_expressions() * len(some)
         stated = resource.source.rolling
         is_group = resource.source.indices is not None
-        if stated is not None and not is_group and rolling_policies.is_standstill(stated, len(some)):
+        if stated is not None and not is_group and blueprint_assembly.is_standstill(stated, len(some)):
             return True
     return expressions > limits.MEMBER_EXPRESSIONS or len(made.resources) > limits.RESOURCES
 
@@ -264,7 +263,7 @@ def has_own_objects(changes: Changes, made: Blueprint, inputs: Inputs, *, previo
     others = (resource for name, resource in made.resources.items() if name not in changes.changed)
     rest = (resource for name, resource in changes.changed.items() if name in previous.resources)
     all_others = itertools.chain(others, rest)
-    return not (yield from named_objects.has_conflict(new, all_others, stack=inputs.stack, kinds=inputs.kinds))
+    return not (yield from object_names.has_conflict(new, all_others, stack=inputs.stack, kinds=inputs.kinds))
 
 
 # Resources of a new blueprint that are the same as in the previous one: both then contain the same object. Planning
@@ -323,7 +322,7 @@ def list_names(
     positions = part.find_positions(for_each)
     if positions is None:
         return compiled
-    length = outline.lists[definition_part.find_list(for_each) or ""].length
+    length = outline.lists[outlines.find_list(for_each) or ""].length
     names = [*known[:length], *[""] * (length - len(known))]
     for position, name in zip(positions, compiled, strict=True):
         names[position] = name

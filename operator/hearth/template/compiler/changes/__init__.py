@@ -1,1 +1,0 @@
-"""Compilation of what changed since the last blueprint. Its result is that of a compilation from nothing."""

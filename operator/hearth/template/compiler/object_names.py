@@ -1,0 +1,201 @@
+"""The names of the objects of a template's resources, as far as they are known: two that are the same are a mistake.
+
+If only some members are compiled, theirs are compared with the others without a look at every resource in detail. That
+errs on one side only: a doubtful case counts as a conflict, which the compilation from nothing then decides. Collects
+mistakes in the PartialEvaluator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from hearth.model import limits, members, names
+from hearth.model.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
+from hearth.model.kinds import Kinds, ObjectRef, make_key
+from hearth.template.blueprint import ResourceBlueprint, SharingScope, StackIdentity
+from hearth.template.compiler.manifest_template import ManifestTemplate
+from hearth.template.compiler.partial_evaluation import PartialEvaluator
+from hearth.template.compiler.resource_binding import BoundResource
+
+AFFIXES = 2 + names.DIGEST_LENGTH
+"""Characters of an object's name besides those of its Stack and resource: two dashes and a digest."""
+SEARCHED = 16
+"""Names up to which a search of each manifest for all of them is faster than parsing it."""
+IN_A_PIECE = 256
+"""Resources whose names are compared in one piece, some 0.5 ms."""
+
+
+class ObjectNaming(NamedTuple):
+    """How a resource's object gets its name."""
+
+    group: str
+    kind: str
+    has_name: bool
+    """Whether its manifest sets a name; otherwise it is derived from the Stack's."""
+    has_namespace: bool
+    """Whether its manifest sets a namespace; otherwise it is the Stack's."""
+
+
+def refuse_duplicates(
+    present: Iterable[BoundResource], evaluator: PartialEvaluator, stack: StackIdentity
+) -> ChunkedWork[None]:
+    """Record every resource that names the same object as an earlier one."""
+    owners: dict[ObjectRef, str] = {}
+    for index, bound in enumerate(present):
+        if index % MARKS_IN_A_PIECE == 0:
+            yield
+        ref = find_object(bound, stack)
+        if ref is None:
+            continue
+        owner = owners.setdefault(ref, bound.name)
+        if owner != bound.name:
+            note_duplicate(bound, evaluator, ref=ref, owner=owner)
+        if len(evaluator.mistakes) > limits.MISTAKES:
+            return
+
+
+def note_duplicate(bound: BoundResource, evaluator: PartialEvaluator, *, ref: ObjectRef, owner: str) -> None:
+    """Record that a resource names the object of another one; once for all members of one collection."""
+    place, what, cure = f"{bound.analyzed.source.path}.manifest.metadata.name", "", "rename one of them"
+    if members.is_member(bound.name):
+        what = f"member '{members.key_of(bound.name)}': "
+        if members.is_member(owner) and members.root_of(owner) == members.root_of(bound.name):
+            if any(mistake.path == place for mistake in evaluator.mistakes):
+                return
+            cure = "add ${key}, or omit the name"
+    evaluator.note(place, f"{what}names {ref}, which the resource '{owner}' also names; {cure}")
+
+
+def find_naming(bound: BoundResource) -> ObjectNaming:
+    """Find how the resource's object gets its name."""
+    stated = bound.analyzed.source.manifest.get("metadata") or {}
+    is_placed = stated.get("namespace") is not None
+    return ObjectNaming(bound.analyzed.group, bound.analyzed.kind, stated.get("name") is not None, is_placed)
+
+
+def find_object(bound: BoundResource, stack: StackIdentity) -> ObjectRef | None:
+    """Find the first object of the resource, if its name is known beforehand."""
+    analyzed = bound.analyzed
+    # Constants were filled in when the document was made.
+    metadata = bound.parsed.skeleton.get("metadata") or {}
+    stated = analyzed.source.manifest.get("metadata") or {}
+    is_cluster_wide = analyzed.served is not None and not analyzed.served.namespaced
+    namespace = metadata.get("namespace") if stated.get("namespace") is not None else stack.namespace
+    if is_cluster_wide:
+        namespace = ""
+    pinned, kind = metadata.get("name"), make_key(analyzed.group, analyzed.kind)
+    name = find_name(bound.name, stack, namespace=namespace, kind=kind) if stated.get("name") is None else pinned
+    if not isinstance(name, str) or not isinstance(namespace, str):
+        return None
+    return ObjectRef(group=analyzed.group, kind=analyzed.kind, namespace=namespace, name=name)
+
+
+def find_name(resource: str, stack: StackIdentity, *, namespace: object, kind: str) -> str | None:
+    """Return the name that the operator gives to the first object of a resource; None if its namespace is not known.
+
+    kind: `Kind.group`.
+    """
+    if not isinstance(namespace, str):
+        return None
+    return names.child_name(
+        stack=stack.name,
+        stack_namespace=stack.namespace,
+        stack_uid=stack.uid,
+        resource=resource,
+        incarnation=1,
+        namespace=namespace,
+        length=names.find_length(kind),
+    )
+
+
+def find_scope(namings: Iterable[ObjectNaming]) -> SharingScope:
+    """Return the Stacks for which duplicate object names occur in the same resources, if any. Template and values are equal.
+
+    A name in a manifest may equal one that is derived from a certain Stack's name; the same is true of a namespace.
+    """
+    found = set(namings)
+    named, placed = {each[:2] for each in found if each.has_name}, {each[:2] for each in found if each.has_namespace}
+    if any(each[:2] in named and not each.has_name for each in found):
+        return SharingScope.ONE
+    if any(each[:2] in placed and not each.has_namespace for each in found):
+        return SharingScope.NAMESPACE
+    return SharingScope.ANY
+
+
+def find_raw(resource: ResourceBlueprint) -> bytes:
+    """Return the known part of a manifest as JSON."""
+    assert isinstance(resource.manifest, ManifestTemplate)  # noqa: S101 -- the compiler makes no other
+    return resource.manifest.raw
+
+
+def find_metadata(resource: ResourceBlueprint) -> Mapping[str, Any]:
+    """Return the metadata of a manifest, as far as it is known."""
+    metadata = orjson.loads(find_raw(resource))[0].get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def find_place(resource: ResourceBlueprint) -> tuple[Any, ...]:
+    """Return what determines the name and namespace of the object."""
+    metadata = find_metadata(resource)
+    return resource.api_version, resource.kind, metadata.get("name"), metadata.get("namespace")
+
+
+def find_compiled_object(resource: ResourceBlueprint, stack: StackIdentity, kinds: Kinds) -> ObjectRef | None:
+    """Find the first object of the resource; None if its name is not known beforehand."""
+    metadata = find_metadata(resource)
+    served = kinds.find(resource.api_version, resource.kind)
+    namespace = "" if served is not None and not served.namespaced else metadata.get("namespace") or stack.namespace
+    pinned, group = metadata.get("name"), resource.api_version.rpartition("/")[0]
+    kind = make_key(group, resource.kind)
+    name = pinned if resource.is_name_pinned else find_name(resource.name, stack, namespace=namespace, kind=kind)
+    if not isinstance(name, str):
+        return None
+    return ObjectRef(group=group, kind=resource.kind, namespace=namespace, name=name)
+
+
+def has_conflict(
+    new: Sequence[ResourceBlueprint], others: Iterable[ResourceBlueprint], *, stack: StackIdentity, kinds: Kinds
+) -> ChunkedWork[bool]:
+    """Return whether a new member may name the object of another resource. others: all besides the new ones."""
+    refs = [ref for each in new if (ref := find_compiled_object(each, stack, kinds)) is not None]
+    known = set(refs)
+    if len(known) < len(refs):
+        return True
+    texts = [b'"name":' + orjson.dumps(ref.name) for ref in refs]
+    own = find_own_collection(new, stack)
+    found_kinds = {(ref.group, ref.kind) for ref in refs}
+    for number, other in enumerate(others):
+        if number % IN_A_PIECE == 0:
+            yield
+        if (other.api_version.rpartition("/")[0], other.kind) not in found_kinds:
+            continue
+        if other.is_name_pinned:
+            raw = find_raw(other)
+            is_candidate = len(texts) > SEARCHED or any(text in raw for text in texts)
+        else:
+            is_candidate = own is None or members.root_of(other.name) != own.name or len(other.name) > own.longest
+        if is_candidate and find_compiled_object(other, stack, kinds) in known:
+            return True
+    return False
+
+
+class OwnCollection(NamedTuple):
+    """The collection of all new members, if their objects are named after them."""
+
+    name: str
+    longest: int
+    """Characters of a member's name up to which the name of its object is not shortened."""
+
+
+def find_own_collection(new: Sequence[ResourceBlueprint], stack: StackIdentity) -> OwnCollection | None:
+    """Return the collection within which different members surely name different objects; None if there is none."""
+    roots = {members.root_of(each.name) for each in new}
+    if len(roots) != 1 or any(each.is_name_pinned for each in new):
+        return None
+    (root,) = roots
+    length = min(names.find_length(make_key(each.api_version.rpartition("/")[0], each.kind)) for each in new)
+    longest = length - len(stack.name) - AFFIXES - (len(names.kebab(root)) - len(root))
+    return OwnCollection(root, longest) if all(len(each.name) <= longest for each in new) else None
