@@ -13,7 +13,7 @@ from hearth.model import limits, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind
 from hearth.plan.ownership import apply_obstacles
-from hearth.plan.retry.attempt_ids import SuspendPurpose
+from hearth.plan.retry.backoff import SuspendPurpose
 from hearth.plan.state.steps import Apply, Suspend
 from support.stories.world import Address
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from hearth.model.phases import Phase
-from hearth.plan.rollouts.definition_reasons import EVENT_TYPES, WARNING, DefinitionReason
+from hearth.plan.rollouts.rollout_report import EVENT_TYPES, WARNING, DefinitionReason
 from hearth.plan.status import conditions
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ import pytest
 
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan.retry import api_errors, error_message
+from hearth.plan.retry import api_errors
 from hearth.plan.retry.api_errors import ErrorClass, Verdict
 from support.real import raw_api, refused_requests
 from support.real.raw_api import Answer, RawApi
@@ -81,8 +81,8 @@ def test_a_real_refusal_has_its_reaction(site: Site, provoke: Row, expected: typ
     assert not answer.is_accepted
     assert type(classify(of, answer)) is expected, answer.body
     ref = ObjectRef(group=of.group, kind=of.name, namespace=site.namespace, name="a")
-    reported = error_message.explain(answer.code, answer.status, ref=ref)
-    assert len(reported) <= error_message.LONGEST_MESSAGE
+    reported = api_errors.explain(answer.code, answer.status, ref=ref)
+    assert len(reported) <= api_errors.LONGEST_MESSAGE
     assert "hunter2" not in reported
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from hearth.model import names, packing, signatures
 from hearth.model.child import Child, FieldOwnership
-from hearth.plan.retry.drift_conflict import DriftConflict
+from hearth.plan.retry.backoff import DriftConflict
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.steps import Apply
 from support.units import blueprints, changed_children

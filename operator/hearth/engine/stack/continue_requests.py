@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from hearth.engine.cluster_objects import StackObject
 from hearth.model import members, value_class
-from hearth.plan.environment import cleared_breakpoints
+from hearth.plan.environment import active_environment
 from hearth.plan.resource import enforcement
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.status import breakpoint_waits
@@ -57,7 +57,7 @@ def answer(order: str, plan: StackPlanner, address: StackAddress) -> ContinueRes
     if found is not None:
         message = f"{resource} continues past {found.hook}, as hearth.dev/continue requests"
         return ContinueResult(message=message, passed=((resource, found.hook),))
-    keys = [cleared_breakpoints.breakpoint_key(wait.resource, wait.hook) for wait in waiting[:5]]
+    keys = [active_environment.breakpoint_key(wait.resource, wait.hook) for wait in waiting[:5]]
     there = "no resource waits at a breakpoint"
     if keys:
         there = f"waiting breakpoints: {', '.join(keys)}; to continue the first: {address.write_continue(waiting[0])}"

@@ -24,7 +24,7 @@ from hearth.model.text import redaction
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.health import run_end
 from hearth.plan.resource import drift
-from hearth.plan.retry import error_message
+from hearth.plan.retry import api_errors
 from hearth.plan.stack import cleanup_policy
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import run_policy
@@ -192,7 +192,7 @@ class RunReports:
         end = await self._find_words(stack, child)
         parts = "; ".join(part for part in (status.message, end, OUTLOOK) if part)
         text = redaction.redact(f"{name} ({child.ref}) failed: {parts}", self._definition_sync.hidden_texts)
-        message = error_message.shorten(text, length=error_message.LONGEST_MESSAGE)
+        message = api_errors.shorten(text, length=api_errors.LONGEST_MESSAGE)
         await self._services.management_cluster.emit_event(stack, type_="Warning", reason=RUN_FAILED, message=message)
 
     async def _find_words(self, stack: StackObject, child: Child) -> str:

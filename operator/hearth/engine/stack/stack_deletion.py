@@ -23,7 +23,7 @@ from hearth.model.child import Child
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind
 from hearth.model.text import enumeration
-from hearth.plan.retry import error_message
+from hearth.plan.retry import api_errors
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.status import cluster_state, deletion_blockers
 
@@ -187,7 +187,7 @@ async def finalize(
 
 def is_conflict(error: ApiStatusError) -> bool:
     """Return whether the object had another version. A webhook with this code names no object."""
-    return error.is_conflict and bool(error_message.read_details(error.status or {}).get("name"))
+    return error.is_conflict and bool(api_errors.read_details(error.status or {}).get("name"))
 
 
 async def list_remaining(

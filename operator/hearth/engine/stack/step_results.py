@@ -20,9 +20,8 @@ from hearth.model.text import redaction
 from hearth.plan.health import suspend_rules
 from hearth.plan.ownership import field_ownership
 from hearth.plan.resource import decide
-from hearth.plan.retry import backoff, drift_conflict, retry_triggers
-from hearth.plan.retry.attempt_ids import AttemptId
-from hearth.plan.retry.backoff import BackoffPolicy, StepFailure
+from hearth.plan.retry import backoff, retry_triggers
+from hearth.plan.retry.backoff import AttemptId, BackoffPolicy, StepFailure
 from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.stack.plan_index import RefreshResult
 from hearth.plan.stack.stack_planner import StackPlanner
@@ -227,7 +226,7 @@ class StepResults:
 
     def _count_repair(self, name: str, repaired: str) -> None:
         """Count a repaired change; repairs of repeated changes are delayed more and more."""
-        self.memory.drift_conflicts[name] = drift_conflict.after_repair(
+        self.memory.drift_conflicts[name] = backoff.after_repair(
             self.memory.drift_conflicts.get(name),
             repaired,
             now=self.services.clock.monotonic(),

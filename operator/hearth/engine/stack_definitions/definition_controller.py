@@ -37,10 +37,9 @@ from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.phases import PhaseConditions
 from hearth.model.sharding import Place
 from hearth.model.text import enumeration, times
-from hearth.plan.rollouts import instance_state, rollout_decision, rollout_policy, rollout_report
-from hearth.plan.rollouts.definition_reasons import EVENT_TYPES, DefinitionReason
-from hearth.plan.rollouts.instance_state import InstanceState
-from hearth.plan.rollouts.rollout_decision import RolloutDecision, RolloutPhase
+from hearth.plan.rollouts import rollout_decision, rollout_policy, rollout_report
+from hearth.plan.rollouts.rollout_decision import InstanceState, RolloutDecision, RolloutPhase
+from hearth.plan.rollouts.rollout_report import EVENT_TYPES, DefinitionReason
 from hearth.plan.stack.options import HISTORY_LIMIT
 from hearth.plan.status import conditions
 from hearth.template.instances import instance_form
@@ -457,12 +456,14 @@ class StackDefinitionController:
             namespace=stack.namespace,
             name=stack.name,
             revision=stack.definition_revision,
-            health=instance_state.find_health(status, generation=stack.generation, revision=stack.definition_revision),
+            health=rollout_decision.find_health(
+                status, generation=stack.generation, revision=stack.definition_revision
+            ),
             pin=instance_form.find_pin(orjson.loads(stack.packed_stated)),
             labels=stack.labels,
             promoted=rollout_report.read_number(stack.annotations.get(names.PROMOTE, "")),
-            is_held=instance_state.is_held(stack.settings, status),
-            message=instance_state.find_message(status),
+            is_held=rollout_decision.is_held(stack.settings, status),
+            message=rollout_decision.find_message(status),
         )
         served.states[stack.uid] = (stack, state)
         return state

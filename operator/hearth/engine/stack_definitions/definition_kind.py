@@ -10,7 +10,7 @@ from hearth.model import errors, names, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import CLUSTER_ROLE, CUSTOM_RESOURCE_DEFINITION
-from hearth.plan.rollouts import instance_state
+from hearth.plan.status import conditions
 from hearth.template.instances import instance_schema
 from hearth.template.instances.instance_form import InstanceForm
 
@@ -152,12 +152,12 @@ def judge(live: Object) -> KindState:
     status = live.get("status") or {}
     if "deletionTimestamp" in live["metadata"]:
         return KindState(waits_for="its CustomResourceDefinition is being deleted, with all objects; it is made again")
-    accepted = instance_state.find_condition(status, "NamesAccepted")
+    accepted = conditions.find(status, "NamesAccepted")
     if accepted.get("status") == "False":
         return KindState(refusal=f"the API server does not accept the names: {accepted.get('message')}; choose others")
-    broken = instance_state.find_condition(status, "NonStructuralSchema")
+    broken = conditions.find(status, "NonStructuralSchema")
     if broken.get("status") == "True":
         return KindState(refusal=f"the API server does not accept the schema: {broken.get('message')}")
-    if instance_state.find_condition(status, "Established").get("status") == "True":
+    if conditions.find(status, "Established").get("status") == "True":
         return KindState(is_served=True)
     return KindState(waits_for="the API server does not serve the kind yet")

@@ -22,7 +22,7 @@ from hearth.model.text import enumeration, redaction
 from hearth.model.well_known_kinds import VOLUME_CLAIM
 from hearth.plan.resource import set_replacement
 from hearth.plan.resource.set_replacement import ClaimSize
-from hearth.plan.retry import error_message
+from hearth.plan.retry import api_errors
 from hearth.plan.retry.backoff import StepFailure
 from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 from hearth.plan.state.steps import Detach
@@ -77,7 +77,7 @@ async def _prepare_within_rights(step: Detach, *, cluster: WorkloadCluster, boun
     except ApiStatusError as error:
         if not error.is_forbidden:
             raise
-        is_claim = error_message.read_details(error.status or {}).get("kind") == VOLUME_CLAIM.plural
+        is_claim = api_errors.read_details(error.status or {}).get("kind") == VOLUME_CLAIM.plural
         kind = VOLUME_CLAIM if is_claim else step.child.kind
         return _forbid(step, _describe(error, step), kind=kind, boundary=boundary)
 
@@ -190,7 +190,7 @@ async def _explain(
     """Explain why a claim cannot be enlarged: a missing right, or what the API server says."""
     ref = enlargement.ref
     said = f"{done}{ref} cannot be enlarged to {enlargement.size.wanted}: {_describe(error, step)}"
-    is_right = error.is_forbidden and not error_message.read_causes(error.status or {})
+    is_right = error.is_forbidden and not api_errors.read_causes(error.status or {})
     if is_right and not await cluster.is_allowed("patch", kind=VOLUME_CLAIM, namespace=ref.namespace, name=ref.name):
         return _forbid(step, said, kind=VOLUME_CLAIM, boundary=boundary)
     return _fail(
@@ -202,7 +202,7 @@ async def _explain(
 
 def _describe(error: ApiStatusError, step: Detach) -> str:
     hidden = step.sensitive_texts
-    return error_message.describe(
+    return api_errors.describe(
         error.code, error.status, kind=step.child.kind.name, hidden=hidden or (), is_guarded=hidden is not None
     )
 

@@ -14,7 +14,7 @@ PROBLEMS_LIMIT = 20
 KEPT_LIMIT = 16
 FINISHED_LIMIT = limits.FINISHED_BYTES // 64
 PASSED_LIMIT = 500
-"""As many as `hearth.plan.environment.cleared_breakpoints` keeps."""
+"""As many as `hearth.plan.environment.active_environment` keeps."""
 
 
 class Condition(ApiModel):

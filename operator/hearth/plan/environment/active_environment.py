@@ -1,11 +1,101 @@
-"""The environment of a Stack in force now: its rules, without the breakpoints cleared under the target. A value only."""
+"""The environment of a Stack in force now: its rules, without the breakpoints cleared under the target.
+
+What is cleared includes the deletions after which a resource stops. The operator cannot derive either from the
+children, so `status.controllerState` stores both before any step that depends on them.
+"""
 
 from __future__ import annotations
 
-from hearth.model import value_class
-from hearth.plan.environment import cleared_breakpoints, environment_rules
-from hearth.plan.environment.cleared_breakpoints import ClearedBreakpoints
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from typing import Any
+
+from hearth.model import members, value_class
+from hearth.model.child import Object
+from hearth.plan.environment import environment_rules
 from hearth.plan.environment.environment_rules import EnvironmentRules
+
+LIMIT = 500
+"""Maximum of breakpoints cleared one by one under one target. Beyond it, the oldest are dropped and may stop again."""
+REQUIRED_LIMIT = 500
+"""Maximum of stored names that one resource required: the limit of `dependsOn`."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ClearedBreakpoints:
+    """Cleared breakpoints of one target. The next target starts with none."""
+
+    keys: tuple[str, ...] = ()
+    """Keys in the form `web/PreUpdate`, the oldest first; `workers[*]/PreUpdate` for all members of a collection."""
+    post_delete: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The resources that each resource required, by resource that stops after the deletion of its object."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether there is nothing to store."""
+        return not self.keys and not self.post_delete
+
+    def has(self, resource: str, hook: str) -> bool:
+        """Return whether a breakpoint is cleared, alone or with those of all members of its collection."""
+        if not self.keys:
+            return False
+        if breakpoint_key(resource, hook) in self.keys:
+            return True
+        whole = members.name_all(members.root_of(resource))
+        return members.is_member(resource) and breakpoint_key(whole, hook) in self.keys
+
+    def clear(self, resource: str, hook: str) -> ClearedBreakpoints:
+        """Return a copy with one more breakpoint cleared."""
+        key = breakpoint_key(resource, hook)
+        others = tuple(each for each in self.keys if each != key)
+        return ClearedBreakpoints(keys=(*others, key)[-LIMIT:], post_delete=self.post_delete)
+
+    def find_changed(self, other: ClearedBreakpoints) -> set[str]:
+        """Return the resources whose cleared breakpoints differ between the two, or `workers[*]` for all members."""
+        return {key.rpartition("/")[0] for key in {*self.keys} ^ {*other.keys}}
+
+    def add_post_delete(self, parting: Mapping[str, Iterable[str]]) -> ClearedBreakpoints:
+        """Return a copy with resources whose objects the operator is about to delete."""
+        added = {resource: tuple(required)[:REQUIRED_LIMIT] for resource, required in parting.items()}
+        kept = list({**self.post_delete, **added}.items())[-LIMIT:]
+        return ClearedBreakpoints(keys=self.keys, post_delete=dict(kept))
+
+
+NONE_CLEARED = ClearedBreakpoints()
+
+
+def breakpoint_key(resource: str, hook: str) -> str:
+    """Return the key of one breakpoint of one resource."""
+    return f"{resource}/{hook}"
+
+
+def encode_cleared(cleared: ClearedBreakpoints) -> Object:
+    """Encode for a status; omit empty fields."""
+    encoded: Object = {}
+    if cleared.keys:
+        encoded["clearedBreakpoints"] = list(cleared.keys)
+    if cleared.post_delete:
+        encoded["postDelete"] = [
+            {"resource": resource, "requires": list(required)} for resource, required in cleared.post_delete.items()
+        ]
+    return encoded
+
+
+def decode_cleared(encoded: Mapping[str, Any]) -> ClearedBreakpoints:
+    """Decode from a status. Raises AttributeError, KeyError, TypeError or ValueError if it is invalid."""
+    post_delete = {each["resource"]: read_names(each.get("requires")) for each in encoded.get("postDelete") or ()}
+    read_names(list(post_delete))
+    return ClearedBreakpoints(
+        keys=read_names(encoded.get("clearedBreakpoints"))[-LIMIT:],
+        post_delete=dict(list(post_delete.items())[-LIMIT:]),
+    )
+
+
+def read_names(encoded: Any) -> tuple[str, ...]:
+    """Decode a list of strings. Raises ValueError if it is none."""
+    if not isinstance(encoded or [], list) or not all(isinstance(each, str) for each in encoded or ()):
+        raise ValueError("is not a list of names")
+    return tuple(encoded or ())
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +105,7 @@ class ActiveEnvironment:
     rules: EnvironmentRules = environment_rules.EMPTY
     key: str = ""
     """What stops are recorded under on objects: see `Target.breakpoint_key`. One under another key no longer applies."""
-    cleared: ClearedBreakpoints = cleared_breakpoints.NONE
+    cleared: ClearedBreakpoints = NONE_CLEARED
     can_record: bool = True
     """Whether there is a target that can record cleared breakpoints."""
     previous_resources: frozenset[str] = frozenset()

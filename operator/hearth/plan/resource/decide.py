@@ -21,8 +21,7 @@ from hearth.plan.resource import (
     step_planning,
     suspend_object,
 )
-from hearth.plan.retry.attempt_ids import ApplyAttempt, FailedObject, RemovalAttempt
-from hearth.plan.retry.backoff import Attempt
+from hearth.plan.retry.backoff import ApplyAttempt, Attempt, FailedObject, RemovalAttempt
 from hearth.plan.state import healing
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.resource_context import ResourceContext

@@ -20,7 +20,7 @@ from hearth.plan.ownership import applied_fields, field_ownership
 from hearth.plan.ownership.applied_fields import AppliedFields
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
 from hearth.plan.resource import reverted_values
-from hearth.plan.retry.drift_conflict import DriftConflict
+from hearth.plan.retry.backoff import DriftConflict
 from hearth.plan.state.altered_values import Altered
 from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.memory import InMemoryState

@@ -13,7 +13,7 @@ from hearth.model import names
 from hearth.model.child import Child, Object
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.resource import readiness
-from hearth.plan.retry.attempt_ids import FailedObject
+from hearth.plan.retry.backoff import FailedObject
 from hearth.plan.state import requirements, run_policy
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.requirements import CollectionStatus, Required

@@ -17,7 +17,7 @@ from hearth.plan.health import suspend_rules
 from hearth.plan.health.suspend_rules import SuspendRule
 from hearth.plan.ownership import field_ownership
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
-from hearth.plan.retry.attempt_ids import SuspendPurpose
+from hearth.plan.retry.backoff import SuspendPurpose
 from hearth.plan.state import suspend_record
 from hearth.plan.state.steps import Suspend
 from hearth.plan.state.suspend_record import SuspendRecord, SuspendRecords

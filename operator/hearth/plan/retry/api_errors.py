@@ -1,4 +1,4 @@
-"""Classification of error responses of the API server.
+"""Error responses of the API server: the class of each, and its message.
 
 Classifies by code, reason and causes, never by message text. Must not know the caller, nor earlier attempts.
 """
@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from hearth.model import value_class
-from hearth.model.kinds import Kind
-from hearth.plan.retry import error_message
+from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.text import redaction
 
 Status: TypeAlias = Mapping[str, Any]
 
@@ -183,7 +184,7 @@ def classify(
     status: the body if it is a `Status`, else None; kind: of the written object; body_size: bytes of the sent manifest;
     hidden: texts that must not be shown, None if nothing in the manifest is sensitive.
     """
-    message = error_message.describe(code, status, kind=kind.name, hidden=hidden or (), is_guarded=hidden is not None)
+    message = describe(code, status, kind=kind.name, hidden=hidden or (), is_guarded=hidden is not None)
     if status is None:
         return KindNotServed(message=message) if code == 404 else Unavailable(message=message)
     answer = ErrorResponse(code=code, status=status, message=message, kind=kind, body_size=body_size)
@@ -245,7 +246,7 @@ def classify_bad_request(response: ErrorResponse) -> ErrorClass:
 
 def classify_forbidden(response: ErrorResponse) -> ErrorClass:
     """Classify a 403: a terminating namespace, a policy, missing rights or a quota."""
-    causes = error_message.read_causes(response.status)
+    causes = read_causes(response.status)
     if any(cause.get("reason") == TERMINATING for cause in causes):
         return NamespaceTerminating(message=response.message)
     return Denied(message=response.message) if causes else NeedsAccessReview(message=response.message)
@@ -253,7 +254,7 @@ def classify_forbidden(response: ErrorResponse) -> ErrorClass:
 
 def classify_missing(response: ErrorResponse) -> ErrorClass:
     """Classify a 404: the namespace, the object or the kind."""
-    details = error_message.read_details(response.status)
+    details = read_details(response.status)
     if details.get("kind") == "namespaces" and response.kind.key != "Namespace":
         return NamespaceNotFound(message=response.message)
     return ObjectNotFound(message=response.message) if details.get("name") else KindNotServed(message=response.message)
@@ -261,19 +262,19 @@ def classify_missing(response: ErrorResponse) -> ErrorClass:
 
 def classify_conflict(response: ErrorResponse) -> ErrorClass:
     """Classify a 409: fields of other managers or a stale read; else a webhook chose the code."""
-    conflicts = [cause for cause in error_message.read_causes(response.status) if cause.get("reason") == FIELD_CONFLICT]
+    conflicts = [cause for cause in read_causes(response.status) if cause.get("reason") == FIELD_CONFLICT]
     if conflicts:
         return ApplyConflict(message=response.message, fields=read_fields(conflicts))
-    if error_message.read_details(response.status).get("name"):
+    if read_details(response.status).get("name"):
         return StaleRead(message=response.message)
     return Denied(message=response.message)
 
 
 def classify_invalid(response: ErrorResponse) -> ErrorClass:
     """Classify a 422: validation of the kind, which names field and reason in every cause; else a policy."""
-    causes = error_message.read_causes(response.status)
+    causes = read_causes(response.status)
     is_validation = bool(causes) and all(cause.get("field") and cause.get("reason") for cause in causes)
-    if not is_validation or error_message.read_details(response.status).get("kind") != response.kind.name:
+    if not is_validation or read_details(response.status).get("kind") != response.kind.name:
         return Denied(message=response.message)
     if any((cause["field"], cause["reason"]) in STATE_FIELDS for cause in causes):
         return StaleRead(message=response.message)
@@ -338,5 +339,120 @@ def read_fields(causes: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 def read_delay(status: Status) -> float | None:
     """Return the seconds that the API server asks to wait, if any."""
-    seconds = error_message.read_details(status).get("retryAfterSeconds")
+    seconds = read_details(status).get("retryAfterSeconds")
     return float(seconds) if isinstance(seconds, int | float) and seconds > 0 else None
+
+
+# Messages for error responses: the API server's own text with every cause, shortened and redacted. They may depend on the
+# text; a class may not.
+
+LONGEST_MESSAGE = 1024
+"""Characters: the limit that Kubernetes recommends for a condition's message and allows for an Event's note."""
+LONGEST_CAUSE = 240
+"""Characters. The API server may repeat a rejected value twice in full, in 200 KB."""
+HEAD = 90
+"""Characters to retain at the start of a long cause: the field and the start of the value. Its end holds the reason."""
+GAP = redaction.ELLIPSIS
+GUARDED_KIND = "Secret"
+TOO_MANY = 429
+QUOTED = re.compile(r'"(?:[^"\\]|\\(?:.|\Z))*(?:"|\Z)', re.DOTALL)
+"""A match without a closing quote extends to the end of the text, for linear time."""
+LONGEST_GUARDED = 16_384
+"""Limit in characters for the search for unquoted values, which takes quadratic time."""
+GO_VALUE = re.compile(r"\bValue:.*", re.DOTALL)
+"""Format of a value that the API server cannot convert: `got &value.valueUnstructured{Value:123}`.
+
+The value may contain any bracket, so redaction removes everything after `Value:`.
+"""
+BARE_VALUE = re.compile(
+    r"(\b(?:Invalid|Unsupported|Duplicate) value: )(?:\{.*\}|\[.*\]|map\[.*\]|[^\s\":]+)", re.DOTALL
+)
+"""Format of a value that is not a string: `Invalid value: -1: must be …`."""
+
+
+def explain(code: int, status: Mapping[str, Any] | None, *, ref: ObjectRef, hidden: Collection[str] = ()) -> str:
+    """Describe every cause of an error, cut to 1,024 characters.
+
+    Example: `deployment/web: spec.replicas: Invalid value: -1: must be …`. hidden: texts that must not be shown, for
+    example the values of sensitive parameters.
+    """
+    return shorten(f"{ref}: {describe(code, status, kind=ref.kind, hidden=hidden)}", length=LONGEST_MESSAGE)
+
+
+def describe(
+    code: int,
+    status: Mapping[str, Any] | None,
+    *,
+    kind: str,
+    hidden: Collection[str] = (),
+    is_guarded: bool = False,
+) -> str:
+    """Describe an error without the name of the object. kind: of the object; the values of a Secret are never shown.
+
+    is_guarded: whether to redact the values of other kinds too, because some of them are sensitive.
+    """
+    is_guarded = is_guarded or kind == GUARDED_KIND
+    if code == 404 and not read_details(status or {}).get("kind"):
+        return f"the server does not serve the kind {kind}; is its CustomResourceDefinition installed?"
+    if status is None and code == TOO_MANY:
+        return "the API server is throttling requests (too many requests)"
+    if status is None:
+        return f"the server answered {code} without a message"
+    causes = [cause for cause in read_causes(status) if cause.get("message")]
+    # The message repeats the causes after the object's name. It says more if a cause names no field.
+    texts = [describe_cause(cause) for cause in causes if cause.get("field")] if causes else []
+    if len(texts) < len(causes) or not texts:
+        texts = [str(status.get("message") or f"the server answered {code} without a message")]
+    return join_causes([hide(text, hidden=hidden, is_guarded=is_guarded) for text in texts])
+
+
+def describe_cause(cause: Mapping[str, Any]) -> str:
+    """Describe a cause: `spec.replicas: Invalid value: -1: …`. A cause without a field has no prefix."""
+    field = str(cause["field"]).lstrip(".")
+    return str(cause["message"]) if field in {"<nil>", "[]"} else f"{field}: {cause['message']}"
+
+
+def join_causes(texts: Sequence[str]) -> str:
+    """Join as many of the texts as fit, each once, and add the number of the rest."""
+    unique = list(dict.fromkeys(shorten(text, length=LONGEST_CAUSE) for text in texts))
+    if len(unique) == 1:
+        return shorten(texts[0], length=LONGEST_CAUSE * 2)
+    shown: list[str] = []
+    for text in unique:
+        # Leave room for the object's name before and the count after.
+        if shown and sum(map(len, shown)) + len(text) > LONGEST_MESSAGE - LONGEST_CAUSE:
+            return f"{'; '.join(shown)}; and {len(unique) - len(shown)} more"
+        shown.append(text)
+    return "; ".join(shown)
+
+
+def shorten(text: str, *, length: int) -> str:
+    """Remove the middle of `text` if it is longer than `length`. Its end names the error."""
+    text = " ".join(text.split())
+    if len(text) <= length:
+        return text
+    return f"{text[:HEAD]} {GAP} {text[len(text) - (length - HEAD - 3) :]}"
+
+
+def hide(text: str, *, hidden: Collection[str], is_guarded: bool) -> str:
+    """Redact the `hidden` texts, and every value of a guarded object."""
+    text = redaction.redact(text, hidden)
+    if is_guarded:
+        # Only its position identifies a transformed or shortened copy of a value.
+        text = GO_VALUE.sub(f"Value:{GAP}", QUOTED.sub(f'"{GAP}"', text))
+        if len(text) > LONGEST_GUARDED:
+            return f"the reason has {len(text)} characters and may contain sensitive values, so it is not shown"
+        text = BARE_VALUE.sub(rf"\g<1>{GAP}", text)
+    return text
+
+
+def read_details(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the details of a `Status`; empty if there are none."""
+    details = status.get("details")
+    return details if isinstance(details, dict) else {}
+
+
+def read_causes(status: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the causes of a `Status`; empty if there are none."""
+    causes = read_details(status).get("causes")
+    return [cause for cause in causes if isinstance(cause, dict)] if isinstance(causes, list) else []

@@ -1,13 +1,16 @@
-"""Count of failed attempts, and time of the next retry. Pure: time and jitter are arguments."""
+"""Attempts: what the operator tried, how often it failed, and when it is due again. Pure: time and jitter are arguments.
+
+An ID of an attempt says what was tried; another ID has its own count. Repairs of drift are delayed in the same way.
+"""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeAlias
 
 from hearth.model import growing_delay, value_class
-from hearth.plan.retry.attempt_ids import AttemptId
 from hearth.plan.retry.retry_triggers import RetryTriggers
 
 FIRST_DELAY = 1.0
@@ -28,6 +31,72 @@ failures, and nineteen seconds for a delay of five minutes.
 ASKED_AGAIN = (1.2, 5.0)
 """Seconds after an early retry at which it is repeated if it failed: an API server enforces a policy, or denies a right,
 for about a second after that has changed. The minimum share of the delay counts from the last of them."""
+
+
+class SuspendPurpose(enum.StrEnum):
+    """What to do with the fields that suspend an object."""
+
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    """The object has its definition, so suspending has no more effect."""
+    RESTORE = "restore"
+    """The definition cannot be applied now, so the object runs as before."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyAttempt:
+    """Apply of a definition to an object, or creation of an object."""
+
+    hash: str
+    """Keyed hash of the definition."""
+    uid: str | None = None
+    """UID of the object; None to create one."""
+    may_adopt: bool = False
+    inherited_rules: str = ""
+    """Digest of the rules that the object inherits."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalAttempt:
+    """Deletion or release of an object."""
+
+    uid: str
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class DetachAttempt:
+    """Deletion of a StatefulSet that leaves its Pods and claims for a definition."""
+
+    hash: str
+    """Keyed hash of the definition."""
+    uid: str
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class MarkAttempt:
+    """Write of a health mark onto an object."""
+
+    uid: str
+    reason: str | None
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class SuspendAttempt:
+    """Suspend, resume or restore of an object."""
+
+    uid: str
+    purpose: SuspendPurpose
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class FailedObject:
+    """An object of a definition that was applied and then failed permanently."""
+
+    hash: str
+    """Keyed hash of the definition."""
+
+
+AttemptId: TypeAlias = ApplyAttempt | RemovalAttempt | DetachAttempt | MarkAttempt | SuspendAttempt | FailedObject
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,3 +227,47 @@ def expedite(attempt: Attempt, *, now: float, asks_again: bool = False) -> Attem
 def reset(attempt: Attempt, *, now: float) -> Attempt:
     """Return the attempt with no failures, due now. Its reason and message stay until the retry."""
     return replace(attempt, failures=0, retry_at=now, is_final=False)
+
+
+# Backoff for drift that another field manager keeps causing. The first repairs are immediate, later ones are delayed. In
+# memory only: a new process repairs at once and counts from the start.
+
+CONFLICT_AFTER = 3
+"""Repairs until it counts as a conflict: one or two changes may come from a person, three come from a controller."""
+EXPIRY_FACTOR = 2.0
+"""Multiple of the maximum delay without drift after which the record expires.
+
+Longer than any delay, so that delayed repairs never look like the end of the conflict.
+"""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class DriftConflict:
+    """In-memory record of repairs of one resource whose fields another field manager keeps changing."""
+
+    repairs: int
+    """Number of repairs."""
+    next_repair: float
+    """Monotonic seconds before which the operator makes no further repair."""
+    expires_at: float
+    """Monotonic seconds at which the record expires without further drift."""
+    fields: str
+    """The fields of the last repair, as text."""
+
+    @property
+    def is_conflict(self) -> bool:
+        """Return whether to report it to the owner of the Stack."""
+        return self.repairs >= CONFLICT_AFTER
+
+
+def after_repair(previous: DriftConflict | None, fields: str, *, now: float, backoff: BackoffPolicy) -> DriftConflict:
+    """Return the conflict after one more repair. now: monotonic seconds."""
+    repairs = previous.repairs + 1 if previous is not None and now < previous.expires_at else 1
+    delay = growing_delay.find(repairs, first=FIRST_DELAY, longest=backoff.max_backoff) * (1 - backoff.jitter() / 4)
+    next_repair = now + delay
+    return DriftConflict(
+        repairs=repairs,
+        next_repair=next_repair,
+        expires_at=next_repair + EXPIRY_FACTOR * backoff.max_backoff,
+        fields=fields,
+    )

@@ -13,7 +13,7 @@ from hearth.model.child import Child
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.resource import enforcement, readiness, removal, suspend_object
 from hearth.plan.resource.wanted_objects import WantedObjects
-from hearth.plan.retry.attempt_ids import RemovalAttempt
+from hearth.plan.retry.backoff import RemovalAttempt
 from hearth.plan.stack import cleanup, tree_claims
 from hearth.plan.stack.cleanup import ObsoleteChildren
 from hearth.plan.stack.cleanup_policy import CleanupPolicy

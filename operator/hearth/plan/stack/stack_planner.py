@@ -21,8 +21,7 @@ from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.resource import definition_warnings, held_steps, resource_planner
 from hearth.plan.resource.wanted_objects import WantedObjects
-from hearth.plan.retry.attempt_ids import RemovalAttempt
-from hearth.plan.retry.backoff import Attempt
+from hearth.plan.retry.backoff import Attempt, RemovalAttempt
 from hearth.plan.stack import blueprint_update
 from hearth.plan.stack.cleanup_planner import CleanupPlanner, WithheldObject
 from hearth.plan.stack.cleanup_policy import CleanupPolicy

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from hearth.model import growing_delay, value_class
-from hearth.plan.retry.attempt_ids import AttemptId
-from hearth.plan.retry.backoff import FIRST_DELAY, MAX_BACKOFF, Attempt, StepFailure
+from hearth.plan.retry.backoff import FIRST_DELAY, MAX_BACKOFF, Attempt, AttemptId, StepFailure
 
 REASON = "InternalError"
 """The reason for a resource and for the Stack's conditions."""

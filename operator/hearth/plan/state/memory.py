@@ -11,9 +11,7 @@ from hearth.model.kinds import ObjectRef
 from hearth.model.stack_tree import Node
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
 from hearth.plan.retry import backoff, retry_triggers
-from hearth.plan.retry.attempt_ids import AttemptId, FailedObject
-from hearth.plan.retry.backoff import Attempt
-from hearth.plan.retry.drift_conflict import DriftConflict
+from hearth.plan.retry.backoff import Attempt, AttemptId, DriftConflict, FailedObject
 from hearth.plan.retry.retry_triggers import RetryTrigger
 from hearth.plan.retry.step_governor import StepGovernor, Work
 from hearth.plan.state import steps

@@ -11,7 +11,7 @@ from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership.applied_fields import AppliedFields
 from hearth.plan.ownership.field_ownership import LostField
-from hearth.plan.retry.attempt_ids import (
+from hearth.plan.retry.backoff import (
     ApplyAttempt,
     AttemptId,
     DetachAttempt,

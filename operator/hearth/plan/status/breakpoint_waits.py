@@ -10,7 +10,7 @@ from hearth.model import limits, names, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.model.text import enumeration
-from hearth.plan.environment import cleared_breakpoints
+from hearth.plan.environment import active_environment
 from hearth.plan.environment.environment_rules import Action, EnvironmentRule
 from hearth.plan.resource import enforcement
 from hearth.plan.stack.deletion_guard import HeldDeletion
@@ -37,7 +37,7 @@ class BreakpointWait:
     @property
     def continue_value(self) -> str:
         """Return the annotation value, on the Stack of the resource, that continues it."""
-        return cleared_breakpoints.breakpoint_key(self.resource.rpartition("/")[2], self.hook)
+        return active_environment.breakpoint_key(self.resource.rpartition("/")[2], self.hook)
 
     def __str__(self) -> str:
         called = f"{self.resource} ({self.ref})" if self.ref is not None else self.resource

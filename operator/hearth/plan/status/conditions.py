@@ -82,8 +82,10 @@ def _judge_extras(
 
 
 def find(status: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
-    """Return the condition of that type in a status, or an empty one."""
-    return next((condition for condition in status.get("conditions") or () if condition.get("type") == type_), {})
+    """Return the condition of that type in a status of any shape, or an empty one."""
+    listed = status.get("conditions")
+    found = (each for each in listed if isinstance(each, dict)) if isinstance(listed, list) else iter(())
+    return next((each for each in found if each.get("type") == type_), {})
 
 
 def _since(before: Mapping[str, Any] | None, status: str, now: str) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import enum
 
 from hearth.model import value_class
-from hearth.plan.environment import cleared_breakpoints
-from hearth.plan.environment.cleared_breakpoints import ClearedBreakpoints
+from hearth.plan.environment import active_environment
+from hearth.plan.environment.active_environment import ClearedBreakpoints
 
 EMPTY_REVISION = 0
 """The number of the revision without objects: the target of the rollback of a failed first create."""
@@ -154,7 +154,7 @@ class Target:
     """Hash of the failed definition in the spec; only for an automatic rollback."""
     failure: str = ""
     """Message of the failure."""
-    cleared: ClearedBreakpoints = cleared_breakpoints.NONE
+    cleared: ClearedBreakpoints = active_environment.NONE_CLEARED
     """The breakpoints cleared under this target, or under the one of which it changes the size alone."""
     breakpoint_key: str = ""
     """What the stops after its changes are recorded under; "" for the number of its revision."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from hearth.model import value_class
-from hearth.plan.environment.cleared_breakpoints import NONE, ClearedBreakpoints
+from hearth.plan.environment.active_environment import NONE_CLEARED, ClearedBreakpoints
 from hearth.plan.target.target import LastBatch, SuspendTransition, Target, TargetCause
 from hearth.plan.target.target_choice import TargetChoice
 
@@ -100,15 +100,17 @@ def _find_breakpoints(before: Target | None, revision: int, context: TargetConte
     if context.resized:
         # An autoscaler must neither release a member that is stopped nor stop one that was released.
         is_known = before is not None and before.revision == context.resized
-        cleared, key = (before.cleared, before.breakpoint_key) if before is not None and is_known else (NONE, "")
+        cleared, key = (
+            (before.cleared, before.breakpoint_key) if before is not None and is_known else (NONE_CLEARED, "")
+        )
         key = key or str(context.resized)
         return cleared, key if key != str(revision) else ""
     if before is None or not context.has_breakpoints or revision > before.highest_revision:
-        return NONE, ""
+        return NONE_CLEARED, ""
     if revision == before.revision and not before.is_completed:
-        return NONE, before.breakpoint_key
+        return NONE_CLEARED, before.breakpoint_key
     # Objects may still say where they stopped when this revision was the target for the first time.
-    return NONE, f"{revision}-{int(context.now)}"
+    return NONE_CLEARED, f"{revision}-{int(context.now)}"
 
 
 def _find_batches(before: Target | None, choice: TargetChoice) -> tuple[LastBatch, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 from hearth.model import limits
 from hearth.model.child import Object
 from hearth.model.text import times
-from hearth.plan.environment import cleared_breakpoints
+from hearth.plan.environment import active_environment
 from hearth.plan.target.target import (
     CompletedRevisions,
     DetachedSet,
@@ -74,7 +74,7 @@ def _encode_state(target: Target) -> Object:
         ]
     if target.detached:
         state["detachedSets"] = [_encode_detached(each) for each in target.detached[:DETACHED_KEPT]]
-    return {**state, **cleared_breakpoints.encode(target.cleared)}
+    return {**state, **active_environment.encode_cleared(target.cleared)}
 
 
 def _encode_detached(detached: DetachedSet) -> Object:
@@ -128,7 +128,7 @@ def decode(status: Mapping[str, Any]) -> Target | None:
             rollback=_read_rollback(state.get("rollback")),
             failed_hash=read_text(state.get("failedHash", "")),
             failure=read_text(shown.get("message", "")),
-            cleared=cleared_breakpoints.decode(state),
+            cleared=active_environment.decode_cleared(state),
             suspend=_read_suspend(state.get("suspend")),
             cluster=read_text(state.get("cluster", "")),
             definition_revision=read_number(state.get("definitionRevision", 0)),

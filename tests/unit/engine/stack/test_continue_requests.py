@@ -6,8 +6,7 @@ import pytest
 
 from hearth.engine.stack import continue_requests
 from hearth.plan.environment import environment_rules
-from hearth.plan.environment.active_environment import ActiveEnvironment
-from hearth.plan.environment.cleared_breakpoints import NONE
+from hearth.plan.environment.active_environment import NONE_CLEARED, ActiveEnvironment
 from hearth.plan.status import breakpoint_waits
 from hearth.plan.status.breakpoint_waits import BreakpointWait
 from support.units import blueprints
@@ -82,6 +81,6 @@ def test_all_members_continue_together(resource: str, hook: str, passed: tuple[t
 def test_an_asterisk_is_for_the_members_of_a_group() -> None:
     """They have no collection that could be named."""
     assert continue_requests.find_members("*", "", wait("0", "12")) == (("member[*]", "PreUpdate"),)
-    cleared = NONE.clear("member[*]", "PreUpdate")
+    cleared = NONE_CLEARED.clear("member[*]", "PreUpdate")
     assert (cleared.has("7", "PreUpdate"), cleared.has("7", "PostUpdate")) == (True, False)
     assert (cleared.has("member", "PreUpdate"), cleared.has("member[a]", "PreUpdate")) == (False, True)

@@ -13,7 +13,7 @@ from hearth.model import field_paths, names
 from hearth.model.child import Child, Object
 from hearth.plan.ownership import field_ownership
 from hearth.plan.resource import drift, reverted_values
-from hearth.plan.retry.drift_conflict import DriftConflict
+from hearth.plan.retry.backoff import DriftConflict
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_status import ManagerQuery, ResourceState
 from hearth.plan.state.steps import Apply

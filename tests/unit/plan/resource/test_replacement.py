@@ -9,8 +9,7 @@ import pytest
 from hearth.model import packing
 from hearth.model.child import Child, FieldOwnership, Object
 from hearth.plan.resource import replaced_fields, replacement
-from hearth.plan.retry.attempt_ids import FailedObject
-from hearth.plan.retry.backoff import Attempt
+from hearth.plan.retry.backoff import Attempt, FailedObject
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import desired, steps
 from hearth.plan.state.desired import ChildOwner

@@ -10,8 +10,7 @@ from hearth.model import child, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.plan.resource import resource_planner
-from hearth.plan.retry.attempt_ids import SuspendAttempt, SuspendPurpose
-from hearth.plan.retry.backoff import Attempt
+from hearth.plan.retry.backoff import Attempt, SuspendAttempt, SuspendPurpose
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.steps import Delete, Suspend

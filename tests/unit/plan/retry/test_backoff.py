@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hearth.plan.retry import backoff
-from hearth.plan.retry.attempt_ids import RemovalAttempt
-from hearth.plan.retry.backoff import Attempt, BackoffPolicy, StepFailure
+from hearth.plan.retry.backoff import Attempt, BackoffPolicy, RemovalAttempt, StepFailure
 
 STEADY = BackoffPolicy(max_backoff=300.0, jitter=lambda: 0.0)
 TROUBLE = StepFailure(reason="Rejected", message="no")

@@ -6,8 +6,7 @@ import pytest
 
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.retry import api_errors, backoff, retry_triggers
-from hearth.plan.retry.attempt_ids import RemovalAttempt
-from hearth.plan.retry.backoff import Attempt, BackoffPolicy, StepFailure
+from hearth.plan.retry.backoff import Attempt, BackoffPolicy, RemovalAttempt, StepFailure
 from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.steps import Apply

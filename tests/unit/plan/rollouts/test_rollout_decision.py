@@ -8,8 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hearth.plan.rollouts import rollout_decision, rollout_policy, rollout_report
-from hearth.plan.rollouts.instance_state import Health, InstanceState
-from hearth.plan.rollouts.rollout_decision import RolloutDecision, RolloutPhase, RolloutRecord, RolloutRequests
+from hearth.plan.rollouts.rollout_decision import (
+    Health,
+    InstanceState,
+    RolloutDecision,
+    RolloutPhase,
+    RolloutRecord,
+    RolloutRequests,
+)
 from hearth.plan.rollouts.rollout_policy import RolloutPolicy
 
 CANARY = {"waves": [{"name": "canary", "select": {"matchLabels": {"tier": "canary"}}}], "maxUnavailable": 1}

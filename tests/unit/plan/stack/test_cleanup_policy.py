@@ -7,8 +7,7 @@ import dataclasses
 import pytest
 
 from hearth.model.child import Child
-from hearth.plan.retry.attempt_ids import RemovalAttempt
-from hearth.plan.retry.backoff import Attempt
+from hearth.plan.retry.backoff import Attempt, RemovalAttempt
 from hearth.plan.stack.cleanup_planner import UsageIndex
 from hearth.plan.stack.cleanup_policy import CleanupPolicy
 from hearth.plan.state.memory import RefusedChange

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.model.child import Child, FieldOwnership, Path
-from hearth.plan.retry.attempt_ids import ApplyAttempt
-from hearth.plan.retry.backoff import Attempt
+from hearth.plan.retry.backoff import ApplyAttempt, Attempt
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Apply, Delete, affected_keys

@@ -5,9 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 
-from hearth.plan.retry.attempt_ids import RemovalAttempt
-from hearth.plan.retry.backoff import Attempt
-from hearth.plan.retry.drift_conflict import DriftConflict
+from hearth.plan.retry.backoff import Attempt, DriftConflict, RemovalAttempt
 from hearth.plan.state import memory as world_module
 from hearth.plan.state.resource_status import OwnershipSeen, ResourceReady
 from hearth.template.blueprint import DriftPolicy

@@ -10,8 +10,7 @@ import pytest
 
 from hearth.model import names
 from hearth.plan.environment import environment_rules
-from hearth.plan.environment.active_environment import ActiveEnvironment
-from hearth.plan.environment.cleared_breakpoints import ClearedBreakpoints
+from hearth.plan.environment.active_environment import ActiveEnvironment, ClearedBreakpoints
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Apply, Delete

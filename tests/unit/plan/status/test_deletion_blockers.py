@@ -11,8 +11,7 @@ from hearth.model import names
 from hearth.model.child import Child
 from hearth.model.kinds import Kind
 from hearth.model.tenancy import Boundary
-from hearth.plan.retry.attempt_ids import RemovalAttempt
-from hearth.plan.retry.backoff import Attempt
+from hearth.plan.retry.backoff import Attempt, RemovalAttempt
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.read_access import Access, Reader

@@ -7,8 +7,7 @@ import dataclasses
 import pytest
 
 from hearth.model.child import Object
-from hearth.plan.retry.attempt_ids import ApplyAttempt
-from hearth.plan.retry.backoff import Attempt
+from hearth.plan.retry.backoff import ApplyAttempt, Attempt
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.steps import Apply

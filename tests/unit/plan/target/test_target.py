@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from hearth.model.errors import RollbackRevisionNotFound
-from hearth.plan.environment.cleared_breakpoints import NONE, ClearedBreakpoints
+from hearth.plan.environment.active_environment import NONE_CLEARED, ClearedBreakpoints
 from hearth.plan.target import target_choice, target_start, target_status
 from hearth.plan.target.target import EMPTY_REVISION, CompletedRevisions, RollbackRequest, Target, TargetCause
 from hearth.plan.target.target_choice import TargetChoice, TargetRequest
@@ -250,14 +250,14 @@ PASSED = ClearedBreakpoints(keys=("a/PostUpdate",))
 @pytest.mark.parametrize(
     ("before", "revision", "resized", "expected"),
     [
-        (make_target(2, cleared=PASSED), 3, 0, (NONE, "")),
+        (make_target(2, cleared=PASSED), 3, 0, (NONE_CLEARED, "")),
         (make_target(2, cleared=PASSED), 3, 2, (PASSED, "2")),
         (make_target(3, cleared=PASSED, breakpoint_key="2"), 4, 3, (PASSED, "2")),
         (make_target(3, cleared=PASSED, breakpoint_key="2", earlier_revision=0), 2, 3, (PASSED, "")),
-        (make_target(2, cleared=PASSED), 4, 3, (NONE, "3")),
-        (make_target(3), 2, 0, (NONE, "2-200")),
-        (make_target(2, earlier_revision=5), 4, 0, (NONE, "4-200")),
-        (make_target(2, breakpoint_key="2-90", earlier_revision=5), 6, 0, (NONE, "")),
+        (make_target(2, cleared=PASSED), 4, 3, (NONE_CLEARED, "3")),
+        (make_target(3), 2, 0, (NONE_CLEARED, "2-200")),
+        (make_target(2, earlier_revision=5), 4, 0, (NONE_CLEARED, "4-200")),
+        (make_target(2, breakpoint_key="2-90", earlier_revision=5), 6, 0, (NONE_CLEARED, "")),
     ],
     ids=[
         "another template",

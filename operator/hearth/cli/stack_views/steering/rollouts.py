@@ -12,8 +12,8 @@ from hearth.cli.stack_views.steering.goals import GoalState, Verdict
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
 from hearth.model import names, value_class
 from hearth.model.child import Object
-from hearth.plan.rollouts.definition_reasons import DefinitionReason
 from hearth.plan.rollouts.rollout_decision import RolloutPhase
+from hearth.plan.rollouts.rollout_report import DefinitionReason
 
 TRUE: Final = "True"
 UNDER_WAY: Final = (RolloutPhase.PROGRESSING, RolloutPhase.PAUSED)

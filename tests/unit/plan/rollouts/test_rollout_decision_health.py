@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.plan.rollouts import instance_state
+from hearth.plan.rollouts import rollout_decision
 
 
 @pytest.mark.parametrize(
@@ -25,13 +25,13 @@ from hearth.plan.rollouts import instance_state
 )
 def test_what_its_user_decided_holds_an_instance(settings: Any, status: Any, *, is_held: bool) -> None:
     """A request that a later change overrode holds nothing; a rollback to a snapshot is one like any other."""
-    assert instance_state.is_held(settings, status) is is_held
+    assert rollout_decision.is_held(settings, status) is is_held
 
 
 def test_one_that_went_back_by_itself_says_what_made_it_go_back() -> None:
     """Not how it is since."""
     ready = [{"type": "Ready", "status": "True", "message": "all 2 resources are ready"}]
     target = {"cause": "AutomaticRollback", "message": "web: cannot apply"}
-    assert instance_state.find_message({"conditions": ready}) == "all 2 resources are ready"
-    assert instance_state.find_message({"conditions": ready, "target": target}) == "web: cannot apply"
-    assert instance_state.find_message({"conditions": "?", "target": {"cause": 1}}) == ""
+    assert rollout_decision.find_message({"conditions": ready}) == "all 2 resources are ready"
+    assert rollout_decision.find_message({"conditions": ready, "target": target}) == "web: cannot apply"
+    assert rollout_decision.find_message({"conditions": "?", "target": {"cause": 1}}) == ""

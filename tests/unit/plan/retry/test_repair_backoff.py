@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.plan.retry import drift_conflict
-from hearth.plan.retry.backoff import BackoffPolicy
-from hearth.plan.retry.drift_conflict import DriftConflict
+from hearth.plan.retry import backoff
+from hearth.plan.retry.backoff import BackoffPolicy, DriftConflict
 
 HOUR = 3600.0
 
@@ -21,7 +20,7 @@ def count_answers(seconds: float, *, chance: float, pause: float = 0.1) -> list[
             contest = None
         if contest is None or contest.next_repair <= now:
             answered.append(now)
-            contest = drift_conflict.after_repair(contest, "spec.value", now=now, backoff=backoff_policy)
+            contest = backoff.after_repair(contest, "spec.value", now=now, backoff=backoff_policy)
             now += pause
         else:
             now = contest.next_repair
@@ -50,10 +49,10 @@ def test_no_rhythm_gets_more_answers(pause: float) -> None:
 def test_a_quiet_time_makes_it_forgotten() -> None:
     """Twice the longest delay after the moment when the next answer was allowed."""
     backoff_policy = BackoffPolicy(jitter=lambda: 0.0, max_backoff=10.0)
-    contest = drift_conflict.after_repair(None, "spec.value", now=0.0, backoff=backoff_policy)
+    contest = backoff.after_repair(None, "spec.value", now=0.0, backoff=backoff_policy)
     assert (contest.repairs, contest.next_repair, contest.expires_at) == (1, 1.0, 21.0)
-    assert drift_conflict.after_repair(contest, "spec.value", now=20.9, backoff=backoff_policy).repairs == 2
-    assert drift_conflict.after_repair(contest, "spec.value", now=21.0, backoff=backoff_policy).repairs == 1
+    assert backoff.after_repair(contest, "spec.value", now=20.9, backoff=backoff_policy).repairs == 2
+    assert backoff.after_repair(contest, "spec.value", now=21.0, backoff=backoff_policy).repairs == 1
 
 
 def test_it_counts_as_contested_from_the_third_answer() -> None:
@@ -61,6 +60,6 @@ def test_it_counts_as_contested_from_the_third_answer() -> None:
     contest: DriftConflict | None = None
     said = []
     for now in (0.0, 1.0, 3.0):
-        contest = drift_conflict.after_repair(contest, "spec.value", now=now, backoff=BackoffPolicy(jitter=lambda: 0.0))
+        contest = backoff.after_repair(contest, "spec.value", now=now, backoff=BackoffPolicy(jitter=lambda: 0.0))
         said.append(contest.is_conflict)
     assert said == [False, False, True]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from hearth.plan.environment import cleared_breakpoints
-from hearth.plan.environment.cleared_breakpoints import LIMIT, ClearedBreakpoints
+from hearth.plan.environment import active_environment
+from hearth.plan.environment.active_environment import LIMIT, ClearedBreakpoints
 from hearth.plan.target import target_choice, target_start, target_status
 from hearth.plan.target.target import Target, TargetCause
 
-SOME = cleared_breakpoints.NONE.clear("web", "PreUpdate").add_post_delete({"db": ("config",)})
+SOME = active_environment.NONE_CLEARED.clear("web", "PreUpdate").add_post_delete({"db": ("config",)})
 TARGET = Target(revision=3, cause=TargetCause.SPEC, since=60.0, cleared=SOME)
 
 
@@ -42,12 +42,12 @@ def test_the_next_target_begins_with_nothing_passed() -> None:
         before=TARGET,
         context=target_start.TargetContext(now=100.0),
     )
-    assert (same.cleared, other.cleared) == (SOME, cleared_breakpoints.NONE)
+    assert (same.cleared, other.cleared) == (SOME, active_environment.NONE_CLEARED)
 
 
 def test_the_oldest_are_forgotten_first() -> None:
     """However many are passed one by one."""
-    many = cleared_breakpoints.NONE
+    many = active_environment.NONE_CLEARED
     for number in range(LIMIT + 2):
         many = many.clear(f"r{number}", "PreCreate")
     assert (len(many.keys), many.keys[0]) == (LIMIT, "r2/PreCreate")
@@ -66,4 +66,4 @@ def test_who_must_be_looked_at_again() -> None:
 
 def test_a_target_with_cleared_breakpoints_differs_for_the_status() -> None:
     """Nothing follows from a passage before it is written."""
-    assert dataclasses.replace(TARGET, cleared=cleared_breakpoints.NONE) != TARGET
+    assert dataclasses.replace(TARGET, cleared=active_environment.NONE_CLEARED) != TARGET
